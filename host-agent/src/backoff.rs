@@ -1,12 +1,12 @@
-//! How long to wait before the next attempt.
+//! Waits between attempts.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(50);
 const MOST: Duration = Duration::from_secs(1);
 
-/// Waits that double, each a little shortened at random, so that hosts that have lost the same controller do not all
-/// come back in the same moment.
+/// Waits that double, each shortened a little at random, so that hosts that have lost the same controller do not all
+/// come back at the same moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff(Duration);
 
@@ -29,7 +29,7 @@ impl Backoff {
         tokio::time::sleep(self.next()).await;
     }
 
-    /// The last attempt has gone well.
+    /// Starts again with the shortest wait, after an attempt has succeeded.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }

@@ -1,4 +1,4 @@
-//! The loop that every agent's thread runs, whatever its role.
+//! The loop of every agent's thread, whatever its role.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use crate::AgentStats;
 use crate::error::AgentError;
 use crate::link::{self, FrameLink, Verdict};
 
-/// Frames read before the agent looks at its commands and timers again.
+/// The most frames that are read before the agent looks at its commands and timers again.
 const FRAMES_PER_ROUND: usize = 64;
-/// The port and the commands' waker are all that there is to report.
+/// The only sources of events are the port and the commands' waker.
 const EVENTS_PER_WAIT: usize = 4;
 
-/// A state machine as the loop drives it.
+/// A state machine that the loop drives.
 pub(crate) trait Role: Send + 'static {
-    /// What its handle can ask of it.
+    /// What its handle can request.
     type Command: Send;
-    /// What it counts.
+    /// Its counters.
     type Stats: Send;
 
-    /// The job whose frames it takes: each generation has another number.
+    /// The job whose frames it takes; the id differs in each generation.
     fn job(&self) -> JobId;
     fn handle_command(&mut self, now: Time, command: Self::Command);
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict;
@@ -32,18 +32,18 @@ pub(crate) trait Role: Send + 'static {
     fn transmit(&mut self, now: Time, link: &mut FrameLink) -> Result<(), AgentError>;
     fn next_timeout(&self) -> Option<Time>;
     fn handle_timeout(&mut self, now: Time);
-    /// Tells its callers what has come to an end.
+    /// Tells callers which of their operations have ended.
     fn report(&mut self, now: Time);
     fn stats(&self) -> Self::Stats;
 }
 
-/// What a handle sends to its agent's thread. Closing the channel stops the agent.
+/// A command from a handle to its agent's thread. Closing the channel stops the agent.
 pub(crate) enum Command<R: Role> {
-    /// End, and tell those who wait this reason.
+    /// End, and give this reason to those who wait.
     End(String),
     /// Send the counters.
     Stats(Sender<AgentStats<R::Stats>>),
-    /// Something that only this role does.
+    /// A command that only this role knows.
     Role(R::Command),
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Command<R: Role> {
 pub(crate) struct Driver<R: Role> {
     role: R,
     link: FrameLink,
-    /// The job whose frames the port lets pass; `None`: all.
+    /// The job whose frames the port lets pass; `None`: frames of all jobs.
     passing: Option<JobId>,
     commands: Receiver<Command<R>>,
     poll: Poll,
@@ -63,7 +63,7 @@ impl<R: Role> Driver<R> {
         Self { role, link, passing: None, commands, poll, epoch: Instant::now() }
     }
 
-    /// Runs until the agent is told to end, and says why it was.
+    /// Runs until the agent is told to end, and returns the reason.
     ///
     /// # Errors
     /// The port or the poll does not work any more.
@@ -83,10 +83,11 @@ impl<R: Role> Driver<R> {
             self.link.flush()?;
             self.role.report(now);
             if any {
-                // As the embedded switch does, and for its reasons: others run, and may have sent something then.
+                // As in the embedded switch, and for the same reason: other threads run, and may have sent something
+                // then.
                 thread::yield_now();
             } else {
-                // A command that has come since the look at them ends the wait at once: its waker is an event.
+                // A command that has come since the last look ends the wait at once: its waker is an event.
                 self.wait(&mut events)?;
             }
         }
@@ -96,12 +97,12 @@ impl<R: Role> Driver<R> {
         Time::ZERO + self.epoch.elapsed()
     }
 
-    /// Does what handles want; the reason, if the agent is to end.
+    /// Carries out commands; returns the reason if the agent is to end.
     fn take_commands(&mut self) -> Option<String> {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::End(reason)) => return Some(reason),
-                // Nobody waits for the answer any more: then nobody misses it.
+                // If nobody waits for the answer any more, it is dropped.
                 Ok(Command::Stats(reply)) => drop(reply.send(self.stats())),
                 Ok(Command::Role(command)) => self.role.handle_command(self.now(), command),
                 Err(TryRecvError::Empty) => return None,
@@ -110,7 +111,7 @@ impl<R: Role> Driver<R> {
         }
     }
 
-    /// Keeps away what is for other agents on the same interface, and for the host itself.
+    /// Filters out frames for other agents on the same interface, and for the host itself.
     fn pass_only_ours(&mut self) -> Result<(), AgentError> {
         let job = self.role.job();
         if self.passing != Some(job) {
@@ -120,7 +121,7 @@ impl<R: Role> Driver<R> {
         Ok(())
     }
 
-    /// Takes the frames that are there, but for those that would be too many at once. Were there any?
+    /// Takes the waiting frames, up to a limit. Returns whether there were any.
     fn take_frames(&mut self) -> Result<bool, AgentError> {
         for taken in 0..FRAMES_PER_ROUND {
             let Some(frame) = self.link.receive()? else { return Ok(taken > 0) };

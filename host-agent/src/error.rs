@@ -10,7 +10,7 @@ use tributary_wire::{Rank, WireError};
 
 use crate::worker::{Detached, Wait};
 
-/// Why an agent cannot start, does not do what it was asked, or has ended.
+/// Why an agent cannot start, refuses a request, or has ended.
 #[derive(Debug, Error)]
 pub enum AgentError {
     /// The configuration is for the other role.
@@ -23,7 +23,7 @@ pub enum AgentError {
         /// `worker` or `server`.
         started_as: &'static str,
     },
-    /// A server is to read the sums of a job whose creator did not mean it to.
+    /// A server is asked to read the sums of a job whose creator did not permit that.
     #[error(
         "job \"{job}\": this server is to read its sums, but the job was not created for that: its creator has to ask for \
          server_reads"
@@ -32,7 +32,7 @@ pub enum AgentError {
         /// The job's name.
         job: String,
     },
-    /// The job's parameters make no sense together.
+    /// The job's parameters contradict one another.
     #[error(transparent)]
     Config(#[from] tributary_protocol::ConfigError),
     /// A frame with the hop stack of the configuration cannot be written.
@@ -41,17 +41,17 @@ pub enum AgentError {
     /// The operating system refused what an agent needs to run.
     #[error("cannot {step}: {reason}")]
     System {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// The system's answer.
+        /// The system's reason.
         reason: io::Error,
     },
-    /// Another program has the host's UDP port of INA packets.
+    /// Another program uses the host's UDP port of INA packets.
     #[error("cannot take UDP port {port}, where INA packets go: {reason}; does another program use it?")]
     UdpPort {
         /// The port.
         port: u16,
-        /// The system's answer.
+        /// The system's reason.
         reason: io::Error,
     },
     /// The host's interface cannot be opened.
@@ -65,21 +65,21 @@ pub enum AgentError {
     Mtu {
         /// The longest packet of the job, in bytes.
         needed: usize,
-        /// The longest that the interface carries.
+        /// The longest packet that the interface carries, in bytes.
         carried: usize,
     },
     /// The all-reduce has failed, on every member alike unless the error says otherwise.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
-    /// The members' sum must not be believed, and the job has failed for it.
+    /// The members' sum is wrong, and the job has failed because of it.
     #[error("all-reduce of \"{tensor}\": {verdict}")]
     Disputed {
         /// The tensor's name.
         tensor: String,
-        /// What has come of comparing what the members gave, as the controller says it to all of them.
+        /// The outcome of comparing the members' contributions, as the controller tells it to all of them.
         verdict: String,
     },
-    /// The members' sum must not be believed, and nobody has compared what they gave.
+    /// The members' sum is wrong, and their contributions were not compared.
     #[error("{error}. The controller, which would say which rank gave what, was not told: {problem}")]
     NotCompared {
         /// What was seen here: a [`CollectiveError::WrongSum`].
@@ -90,45 +90,46 @@ pub enum AgentError {
     /// The all-reduce was not started.
     #[error(transparent)]
     Refused(#[from] StartError),
-    /// The all-reduce was not started: one before it was not, whose place in the order it would have taken.
+    /// The all-reduce was not started because an earlier one was not: it would have taken that one's place in the
+    /// order.
     #[error("it was not started, since an all-reduce before it was refused")]
     LineBroken,
-    /// The all-reduce has taken longer than its caller has time. The job goes on.
+    /// The all-reduce has taken longer than its deadline. The job goes on.
     #[error("{error}; it was given {limit:?}; {wait}{}{}", not_waiting(.absent), set_back(.setback))]
     Deadline {
         /// How long it was given.
         limit: Duration,
-        /// What it waited for at last.
+        /// What it waited for last.
         wait: Box<Wait>,
         /// What is missing: a [`CollectiveError::Abandoned`].
         error: Box<CollectiveError>,
-        /// Members that do not wait for a result, as their agents have told last: they may not have begun it.
+        /// Members that do not wait for a result, as their agents last reported: they may not have begun it.
         absent: Vec<String>,
-        /// Why the job has not changed over, as the controller has said last; empty if nothing is in the way.
+        /// Why the job has not changed over, as the controller last reported; empty if nothing is in the way.
         setback: String,
     },
-    /// Nothing was reduced: members have joined, for whom this caller has not synchronised.
+    /// Nothing was reduced: members have joined, and this caller has not synchronised with them.
     #[error("ranks {joined:?} have joined the job: all members have to synchronise before they reduce again")]
     Regroup {
-        /// The new ones.
+        /// Their ranks.
         joined: Vec<Rank>,
     },
-    /// Nothing was reduced: the job goes on without this worker, whose process is much slower than the others, until it is
-    /// well again.
+    /// Nothing was reduced: the job goes on without this worker, whose process is much slower than the others, until it
+    /// is well again.
     #[error("the job goes on without this worker for now: {}", .0.reason)]
     Detached(Detached),
-    /// The controller asks for a change of generation that cannot be.
+    /// The controller asks for an impossible change of generation.
     #[error("job \"{job}\": the controller asks for a change that cannot be carried out: {problem}")]
     Change {
         /// The job's name.
         job: String,
-        /// What is wrong with it.
+        /// What is wrong with the change.
         problem: String,
     },
-    /// The agent's thread is not there any more.
+    /// The agent's thread has ended.
     #[error("{agent} has ended: {reason}")]
     Ended {
-        /// Which agent.
+        /// The agent's name.
         agent: String,
         /// Why.
         reason: String,
@@ -169,7 +170,7 @@ pub enum JoinError {
     /// The controller refused a request, or does not answer.
     #[error("the controller {} {request}: {message} ({code:?})", refusal(*.code))]
     Refused {
-        /// What was asked for.
+        /// What the request was for.
         request: &'static str,
         /// The kind of refusal; [`Code::Unavailable`] where the connection broke, and
         /// [`Code::DeadlineExceeded`] where no answer came in time.
@@ -177,7 +178,7 @@ pub enum JoinError {
         /// The controller's words.
         message: String,
     },
-    /// The controller's configuration for this host makes no sense.
+    /// The controller's configuration for this host is invalid.
     #[error("the controller's configuration for this host is unusable: {0}; do both have the same version?")]
     BadConfig(tributary_api::ConfigError),
     /// The controller sent an event that this version does not know.
@@ -190,7 +191,7 @@ pub enum JoinError {
 
 fn refusal(code: Code) -> &'static str {
     match code {
-        // tonic's names for connections that cannot be made, or break.
+        // tonic's codes for connections that cannot be made, or break.
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => {
             "cannot be reached to"
         }
@@ -220,7 +221,7 @@ pub enum JobError {
         job: String,
         /// The controller's reason, with the name of the host or switch at fault.
         reason: String,
-        /// Members had a wrong sum.
+        /// Whether members had a wrong sum.
         wrong_sum: bool,
     },
     /// The job was ended while members were still missing.
@@ -229,7 +230,7 @@ pub enum JobError {
         /// The job's name.
         job: String,
     },
-    /// This host has left.
+    /// This host has left the job.
     #[error("this host left job \"{job}\": {reason}")]
     Left {
         /// The job's name.
@@ -245,14 +246,14 @@ pub enum JobError {
         /// Why, with the name of the host, switch or link at fault.
         reason: String,
     },
-    /// The controller tells this host something that makes no sense at this point.
+    /// The controller has sent an event that makes no sense at this point.
     #[error(
         "job \"{job}\": the controller says {event}, which makes no sense here: do both have the same version?"
     )]
     OutOfPlace {
         /// The job's name.
         job: String,
-        /// What it says.
+        /// The event.
         event: &'static str,
     },
 }

@@ -37,9 +37,8 @@ enum End {
 }
 
 impl<R: Role> Handle<R> {
-    /// Starts a thread, which owns `port` and `role` from now on. It is called `what`, which holds nothing
-    /// from outside; `job` may hold anything and appears in errors only. `width` is
-    /// that of its slices, which the port has to carry.
+    /// Starts a thread that owns `port` and `role` from now on. `what` names it, without any text from outside; `job`
+    /// may be any text and appears in errors only. `width` is the width of its slices, which the port has to carry.
     pub(crate) fn start(
         what: &str,
         (job, width): (&str, SliceWidth),
@@ -66,7 +65,7 @@ impl<R: Role> Handle<R> {
         Ok(Self { name, commands: Some(sender), waker, end, thread: Some(thread) })
     }
 
-    /// Hands the agent something to do.
+    /// Sends the agent a command.
     pub(crate) fn submit(&self, command: R::Command) -> Result<(), AgentError> {
         self.send(Command::Role(command))
     }
@@ -83,13 +82,13 @@ impl<R: Role> Handle<R> {
         reply.recv().map_err(|_| self.ended())
     }
 
-    /// Ends the agent; whoever waits for it gets `reason`.
+    /// Ends the agent; everyone who waits for it gets `reason`.
     pub(crate) fn end(&self, reason: &str) {
         // An agent that has ended already keeps its first reason.
         let _ = self.send(Command::End(reason.into()));
     }
 
-    /// Waits until the agent has ended, and says why.
+    /// Waits until the agent has ended, and returns the reason.
     pub(crate) async fn wait_for_end(&self) -> AgentError {
         self.end.wait().await;
         self.ended()
@@ -98,7 +97,7 @@ impl<R: Role> Handle<R> {
     /// Stops the agent and waits for its thread.
     ///
     /// # Errors
-    /// [`AgentError::Ended`] when it could not have gone on anyway.
+    /// [`AgentError::Ended`] if it had failed before.
     pub(crate) fn stop(mut self) -> Result<(), AgentError> {
         self.shut_down();
         match self.end.get() {
@@ -113,7 +112,7 @@ impl<R: Role> Handle<R> {
         self.waker.wake().map_err(AgentError::system("wake the agent"))
     }
 
-    /// Why the agent is not there any more.
+    /// Why the agent has ended.
     pub(crate) fn ended(&self) -> AgentError {
         let reason = match self.end.get() {
             Some(End::Asked(reason) | End::Failed(reason)) => reason.clone(),
@@ -124,11 +123,11 @@ impl<R: Role> Handle<R> {
 
     fn shut_down(&mut self) {
         self.commands = None;
-        // Should the waker fail, the thread is not woken, and waiting for it might take for ever.
+        // If the waker fails, the thread is not woken, and waiting for it might take for ever.
         if self.waker.wake().is_ok()
             && let Some(thread) = self.thread.take()
         {
-            // A panic has left its note.
+            // After a panic the end note says so.
             let _ = thread.join();
         }
     }
@@ -140,8 +139,8 @@ impl<R: Role> Drop for Handle<R> {
     }
 }
 
-/// The body of an agent's thread. The note of its end is written before the driver, and with it every
-/// reply that somebody waits for, is dropped: whoever sees the one finds the other.
+/// The body of an agent's thread. It writes the end note before it drops the driver, and with it all pending replies:
+/// so a caller whose reply is dropped finds the note.
 fn run<R: Role>(mut driver: Driver<R>, note: &EndNote) {
     let panicked = NoteOnPanic(note);
     let end = match driver.run() {
@@ -151,17 +150,17 @@ fn run<R: Role>(mut driver: Driver<R>, note: &EndNote) {
     panicked.0.write(end);
 }
 
-/// Where the thread writes how it ended.
+/// The note in which the thread writes how it ended.
 struct EndNote(Arc<SetOnce<End>>);
 
 impl EndNote {
-    /// The first note stays.
+    /// Writes the note; the first one stays.
     fn write(&self, end: End) {
         let _ = self.0.set(end);
     }
 }
 
-/// Dropped before the driver when the thread unwinds.
+/// Writes a note when the thread unwinds; it is dropped before the driver.
 struct NoteOnPanic<'a>(&'a EndNote);
 
 impl Drop for NoteOnPanic<'_> {

@@ -1,4 +1,4 @@
-//! The port of a host: an interface, and the kernel kept quiet.
+//! The port of a host: an interface whose INA packets the kernel does not answer.
 
 use std::io;
 

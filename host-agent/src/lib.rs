@@ -1,14 +1,13 @@
 //! The worker and server roles on a host.
 //!
 //! [`WorkerAgent`] and [`ServerAgent`] each run one thread that owns a port and a state machine of
-//! [`tributary_protocol`]: it reads frames, asks the state machine what to send, and sleeps until the next
-//! frame, command or timeout. What such an agent is to do in its job it learns from the controller,
-//! through a [`Membership`]. [`HostPort`] is the port of a real host; in one process,
-//! [`tributary_link::link`]s serve as well.
+//! [`tributary_protocol`]: it reads frames, asks the state machine what to send, and sleeps until the next frame,
+//! command or timeout. The agent learns its part in a job from the controller, through a [`Membership`]. [`HostPort`]
+//! is the port of a real host; in one process, [`tributary_link::link`]s serve as well.
 //!
-//! `AgentDaemon` is the agent of a host that training processes reach over a Unix socket (it takes the feature `daemon`),
-//! and [`Servers`] the aggregation servers of a host: what the `agent` and `server` commands run. The controller knows of
-//! them by their [`Attendance`].
+//! `AgentDaemon` is the agent of a host, which training processes reach over a Unix socket (it needs the feature
+//! `daemon`), and [`Servers`] are the aggregation servers of a host: the `agent` and `server` commands run them. Their
+//! [`Attendance`] makes them known to the controller.
 
 mod attend;
 mod backoff;
@@ -38,7 +37,7 @@ pub use part::{JobAgent, OpenPort, Reserved, Served, Servers, follow, serve_job}
 pub use server::ServerAgent;
 pub use worker::{Detached, Members, Regroup, Situation, Wait, WorkerAgent};
 
-/// What an agent has counted since it was started.
+/// An agent's counters since it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AgentStats<P> {
     /// The counters of its state machine.

@@ -1,4 +1,4 @@
-//! Frames between a port and a state machine: building, checking, counting.
+//! Frames between a port and a state machine: building, checking and counting them.
 
 use tributary_api::Endpoint;
 use tributary_link::{BATCH, FramePort, Frames, Mark};
@@ -8,20 +8,20 @@ use tributary_wire::{FrameHeader, FrameView, Header, Hop, JobId, Message, Probe,
 
 use crate::error::AgentError;
 
-/// The frames of an agent's port.
+/// Counters of an agent's port, in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     /// Frames handed to the port.
     pub sent: u64,
     /// Frames taken from the port.
     pub received: u64,
-    /// Received frames that were sound and not for this agent. An interface's port leaves out those of other jobs.
+    /// Received frames that were valid but not for this agent. An interface's port leaves out those of other jobs.
     pub not_ours: u64,
-    /// Received frames that claim to be INA messages and are damaged.
+    /// Received frames that claim to be INA messages but are damaged.
     pub malformed: u64,
 }
 
-/// A way through the fabric: the addresses and the hop stack of everything that goes there.
+/// A path through the fabric: the addresses and the hop stack of all frames that take it.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     addresses: FrameHeader,
@@ -49,15 +49,15 @@ impl Route {
         Ok(Self { addresses, hops })
     }
 
-    /// Whether a frame is from where this leads. Switches change no addresses: a sum has those of the worker whose
-    /// gradient completed it, and that worker's rank.
+    /// Whether a frame comes from the host to which this leads. Switches change no addresses: a sum has the addresses
+    /// and the rank of the worker whose gradient completed it.
     pub(crate) fn leads_to_sender_of(&self, frame: &FrameHeader) -> bool {
         let Self { addresses: FrameHeader { destination_mac, destination_ip, .. }, .. } = self;
         (frame.source_mac, frame.source_ip) == (*destination_mac, *destination_ip)
     }
 }
 
-/// An agent's end of its link: the port, the frames that are to be sent, the counters.
+/// An agent's end of its link: the port, the frames that are to be sent, and the counters.
 pub(crate) struct FrameLink {
     port: Box<dyn FramePort>,
     outgoing: Frames,
@@ -73,7 +73,7 @@ impl FrameLink {
         &mut *self.port
     }
 
-    /// Frames of other jobs are of no use from now on.
+    /// Lets the port drop frames of other jobs from now on.
     pub(crate) fn pass_only(&mut self, job: JobId) -> Result<(), AgentError> {
         let marks = frame::marks(job).map(|(at, value)| Mark { at, value });
         self.port.pass_only(&marks).map_err(AgentError::system("filter frames"))
@@ -83,8 +83,8 @@ impl FrameLink {
         self.traffic
     }
 
-    /// Sends a message on its way. When the link is full the frame is gone, as on any network, and the
-    /// protocol asks again.
+    /// Sends a message along a route. When the link is full, the frame is lost, as on any network, and the protocol
+    /// retransmits.
     pub(crate) fn send(&mut self, route: &Route, header: Header, values: &[i32]) -> Result<(), AgentError> {
         let message = Message { header, hops: &route.hops, values: Some(values) };
         let longest = frame::longest_frame(SliceWidth::WIDEST);
@@ -93,7 +93,7 @@ impl FrameLink {
         if self.outgoing.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
-    /// Sends off what waits for more.
+    /// Sends frames that wait for more.
     pub(crate) fn flush(&mut self) -> Result<(), AgentError> {
         if self.outgoing.is_empty() {
             return Ok(());
@@ -104,7 +104,7 @@ impl FrameLink {
         sent
     }
 
-    /// The next frame, or `None` when there is none now.
+    /// The next frame, or `None` if there is none now.
     pub(crate) fn receive(&mut self) -> Result<Option<&[u8]>, AgentError> {
         let received = self.port.receive().map_err(AgentError::system("receive"))?;
         self.traffic.received += u64::from(received.is_some());
@@ -123,11 +123,11 @@ impl FrameLink {
 /// What became of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The state machine has it, whatever it thinks of it.
+    /// It was for the state machine, accepted or not.
     Ours,
-    /// Sound, and for somebody else.
+    /// It is valid, but for somebody else.
     NotOurs,
-    /// It claims to be an INA message and is none.
+    /// It claims to be an INA message but is not a valid one.
     Malformed,
 }
 
@@ -135,7 +135,7 @@ pub(crate) enum Verdict {
 pub(crate) fn parse(frame: &[u8], take: impl FnOnce(&FrameView<'_>) -> Verdict) -> Verdict {
     match FrameView::parse(frame) {
         Ok(view) => take(&view),
-        // A probe of the cable is for the daemon, which has its own port for them.
+        // A probe of the cable is for the daemon, which has its own port for probes.
         Err(WireError::NotIna(_)) if Probe::parse(frame).is_ok() => Verdict::Ours,
         Err(WireError::NotIna(_)) => Verdict::NotOurs,
         Err(WireError::Truncated { .. } | WireError::Bad { .. } | WireError::Checksum) => Verdict::Malformed,

@@ -18,14 +18,14 @@ use crate::error::AgentError;
 use crate::handle::Handle;
 use crate::link::{FrameLink, Route, Verdict};
 
-/// Who has asked for a result so lately waits for one now: members ask at least every 250 ms.
+/// A member that has asked for a result within this time waits for one now: members ask at least every 250 ms.
 const ASKING: Duration = Duration::from_millis(500);
 
-/// A job's aggregation server. It works by itself until it is stopped or dropped.
+/// A job's aggregation server. It runs until it is stopped or dropped.
 pub struct ServerAgent(Handle<ServerRole>);
 
 impl ServerAgent {
-    /// Starts a server as the controller has configured it, on the port that leads to its switch.
+    /// Starts a server with the controller's configuration, on the port that leads to its switch.
     ///
     /// # Errors
     /// As [`WorkerAgent::start`](crate::WorkerAgent::start).
@@ -33,7 +33,7 @@ impl ServerAgent {
         Handle::start("server", (&config.name, config.width), ServerRole::new(config, false)?, port).map(Self)
     }
 
-    /// Starts a server that reads the [`sums`](Self::sums), too: it must be told each operation.
+    /// Starts a server that also reads the [`sums`](Self::sums): it must be told of each operation.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -41,19 +41,19 @@ impl ServerAgent {
         Handle::start("server", (&config.name, config.width), ServerRole::new(config, true)?, port).map(Self)
     }
 
-    /// Changes over to another generation of the job. In one that it has, there is nothing to do.
+    /// Changes over to another generation of the job; does nothing if it is in that generation already.
     ///
     /// # Errors
-    /// [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for a configuration that makes no
-    /// sense: the old generation then stays. [`AgentError::Ended`].
+    /// [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for an invalid configuration: the
+    /// server then stays in the old generation. [`AgentError::Ended`].
     pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
         let (reply, answer) = oneshot::channel();
         self.0.submit(Command::Change { config: Box::new(config.clone()), reply })?;
         answer.await.map_err(|_| self.0.ended())?
     }
 
-    /// Tells the server what the members' next operation is, and waits for its sums, which are the members'
-    /// bit for bit. It is told before this returns; the members are best told to start after that.
+    /// Tells the server the members' next operation, and waits for its sums, which are bit for bit the members'. The
+    /// server knows of it before this returns; it is best to start the members after that.
     ///
     /// # Errors
     /// At once: [`AgentError::Ended`]. Later: [`AgentError::Refused`] when the server does not read,
@@ -67,7 +67,7 @@ impl ServerAgent {
         Ok(async move { sums.await.map_err(|_| self.0.ended())? })
     }
 
-    /// Ranks that wait for a result, and whose frames come all the way to here.
+    /// Ranks that wait for a result and whose frames reach the server.
     ///
     /// # Errors
     /// [`AgentError::Ended`].
@@ -77,7 +77,7 @@ impl ServerAgent {
         answer.await.map_err(|_| self.0.ended())
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     ///
     /// # Errors
     /// [`AgentError::Ended`] when the agent has ended.
@@ -85,12 +85,12 @@ impl ServerAgent {
         self.0.stats()
     }
 
-    /// Ends the agent from any thread, for this reason.
+    /// Ends the agent with this reason, from any thread.
     pub fn end(&self, reason: &str) {
         self.0.end(reason);
     }
 
-    /// Waits until the agent has ended, whether it was told to or could not go on, and says why: an
+    /// Waits until the agent has ended, whether it was told to or could not go on, and returns the reason: an
     /// [`AgentError::Ended`].
     pub async fn ended(&self) -> AgentError {
         self.0.wait_for_end().await
@@ -105,19 +105,19 @@ impl ServerAgent {
     }
 }
 
-/// What a server is asked for.
+/// A command to a server.
 pub(crate) enum Command {
-    /// Read one operation, and tell how it ends.
+    /// Read one operation, and report how it ends.
     Read { tensor: Tensor, reply: oneshot::Sender<Result<Reduced, AgentError>> },
     /// Change over to another generation.
     Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
-    /// Say who waits for a result.
+    /// List the ranks that wait for a result.
     Asking { reply: oneshot::Sender<Vec<Rank>> },
 }
 
 pub(crate) struct ServerRole {
     server: Server,
-    /// Who waits for which operation's sums.
+    /// Callers that wait for an operation's sums.
     waiting: BTreeMap<OperationId, oneshot::Sender<Result<Reduced, AgentError>>>,
     job: JobId,
     generation: u32,
@@ -185,7 +185,7 @@ impl ServerRole {
             return Ok(());
         }
         if let JobRole::Server { take_over: Some(_), .. } = &config.role {
-            // Others have served the job since: the members know better what is finished than this server does.
+            // Others have served the job since, so the members know better than this server what is finished.
             *self = Self::new(config, false)?;
             return Ok(());
         }
@@ -200,7 +200,7 @@ fn other_role(config: &JobConfig) -> AgentError {
     AgentError::OtherRole { job: config.name.clone(), started_as: "server" }
 }
 
-/// In the protocol's terms: with the values as they travel.
+/// The slice in the protocol's terms, with its values in wire format.
 fn finished_slice(slice: &FinishedSlice) -> tributary_protocol::FinishedSlice {
     let FinishedSlice { seq, job, operator, tally, values } = slice;
     let values = values::to_bytes(values).into();
@@ -216,7 +216,7 @@ impl Role for ServerRole {
     }
 
     fn handle_command(&mut self, now: Time, command: Command) {
-        // Nobody waits for an answer any more: then nobody misses it.
+        // If nobody waits for an answer any more, it is dropped.
         match command {
             Command::Read { tensor, reply } => match self.server.expect(tensor) {
                 Ok(id) => drop(self.waiting.insert(id, reply)),
@@ -230,15 +230,14 @@ impl Role for ServerRole {
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict {
         let message = frame.message();
         let mut hops = message.hops();
-        // The server is the last entry of the stack: more, or another node's, means a packet that went
-        // astray.
+        // The server is the last entry of the stack: more entries, or another node's, mean a packet that went astray.
         let (Some(hop), None) = (hops.next(), hops.next()) else { return Verdict::NotOurs };
         let Tree { node, own, to_rank, .. } = &self.tree;
         let for_us = hop.node == *node && frame.header().destination_mac == *own;
         if message.header().kind != Kind::Gradient || !for_us {
             return Verdict::NotOurs;
         }
-        // Over plain switches anybody's frames come here.
+        // Over plain switches frames of any sender arrive here.
         let sender = to_rank.get(&message.header().rank);
         if !sender.is_some_and(|worker| worker.leads_to_sender_of(frame.header())) {
             return Verdict::NotOurs;
@@ -253,7 +252,7 @@ impl Role for ServerRole {
                 Recipient::All => Some(&self.tree.to_all),
                 Recipient::Rank(rank) => self.tree.to_rank.get(&rank),
             };
-            // A rank without a way to it is none of the job's: the server's members are these ranks.
+            // A rank without a route is not in the job: the server's members are these ranks.
             if let Some(route) = route {
                 link.send(route, result.header, result.values)?;
             }

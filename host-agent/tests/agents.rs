@@ -1,4 +1,4 @@
-//! Agents and their callers: wrong configurations, foreign frames, and every way to come to an end.
+//! Agents and their callers: wrong configurations, foreign frames, and all the ways in which an agent can end.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests
 
@@ -76,14 +76,14 @@ fn a_job_name_from_outside_may_hold_anything() {
     agent.stop().unwrap();
 }
 
-/// Turns every eighth frame of each link into something else, and sends it on to where it was meant to go.
+/// Damages every eighth frame of each link in one of several ways, and sends it on to its destination.
 fn garbage() -> Meddle {
     let mut seen = [0_usize; 4];
     Box::new(move |from, frame| {
         seen[from] += 1;
         let ina = ENCAPSULATION_BYTES;
         match seen[from] % 40 {
-            // Cut off, at another place each time.
+            // Cut off, each time at another place.
             0 => frame.truncate(14 + seen[from] * 31 % (frame.len() - 14)),
             // Not IPv4.
             8 => frame[12..14].copy_from_slice(&[0x86, 0xdd]),
@@ -138,7 +138,7 @@ fn frames_from_another_host_are_not_ours() {
     let forge_source: Meddle = Box::new(move |from, frame| {
         seen[from] += 1;
         match seen[from] % 16 {
-            // Of another MAC address, or of the IP address with its halves exchanged: the checksum stays right.
+            // Another MAC address, or the IP address with its halves exchanged: the checksum stays right.
             0 => frame[7] ^= 0xff,
             8 => frame[26..30].rotate_left(2),
             _ => {}
@@ -160,7 +160,7 @@ fn a_gradient_of_another_members_rank_is_not_ours() {
     let forge_rank: Meddle = Box::new(move |from, frame| {
         seen[from] += 1;
         if from < 2 && seen[from] % 16 == 0 {
-            // The rank's lower byte: of one of the two the other's.
+            // The rank's lower byte: one worker's frame claims to be the other's.
             frame[ENCAPSULATION_BYTES + 5] ^= 1;
         }
     });
@@ -180,7 +180,8 @@ fn ending_an_agent_releases_whoever_waits() {
     peer.register(poll.registry(), mio::Token(0)).unwrap();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| agent.all_reduce(ones(100)));
-        // The other worker and the server never answer. Once the first slice is out, it is being waited for.
+        // The other worker and the server never answer. Once the first slice has arrived, the worker waits for its
+        // result.
         while peer.receive().unwrap().is_none() {
             poll.poll(&mut events, None).unwrap();
         }
@@ -206,7 +207,7 @@ fn threads_share_a_worker_and_their_operations_run_in_turn() {
     assert_eq!(sums, vec![vec![Sums::F32(vec![2.0; 1_000]); 4]; 2]);
 }
 
-/// A port whose interface goes away once the agent has it.
+/// A port whose interface disappears once the agent has it.
 struct BreakingPort {
     port: InProcessPort,
     dropped: mpsc::Sender<()>,

@@ -43,7 +43,7 @@ fn config(host: &str, controller: &Remote) -> AttendConfig {
     }
 }
 
-/// A host that has no ports to serve with.
+/// A host without ports for serving.
 fn servers(host: &str, controller: &Remote) -> Servers {
     let none: OpenPort = Arc::new(|| panic!("nobody has asked for a port"));
     Servers::new(host.into(), controller.clone(), none)
@@ -82,7 +82,7 @@ async fn a_controller_that_is_away_is_waited_for() {
         welcomed = attendance.welcomed() => panic!("{welcomed:?} by nobody"),
         () = sleep(Duration::from_millis(300)) => {}
     }
-    // One that hangs is as good as one that is gone.
+    // A controller that hangs is treated like one that is gone.
     for condition in [Condition::Cut, Condition::Stopped] {
         line.set(Condition::Whole);
         directory.wait_for("w0 attends: version").await;
@@ -150,7 +150,7 @@ async fn a_cable_is_probed_while_the_controller_is_away() {
     next_frame(&mut *end).await;
 
     line.set_and_wait(Condition::Cut).await;
-    // Until it has noticed, too.
+    // It may not have noticed yet.
     while timeout(Duration::from_millis(1), attendance.welcomed()).await.is_ok() {
         yield_now().await;
     }
@@ -193,7 +193,7 @@ async fn an_agent_tells_what_its_processes_do() {
 
 #[tokio::test]
 async fn a_host_that_works_serves_its_own_job_when_it_has_to() {
-    // The ports of the first host lead to the addresses of its worker and of the second server.
+    // The ports of the first host lead to its worker's addresses and to the second server's.
     let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
     let servers = fabric.second_server("w0");
     let attendance = Attendance::of_servers(config("w0", &fabric.directory.remote()), servers);
@@ -206,7 +206,7 @@ async fn a_host_that_works_serves_its_own_job_when_it_has_to() {
     let standings = fabric.prepare().await;
     let dues = standings["w0"].dues.iter().copied().map(tributary_wire::Seq).collect();
     let order = Order::Serve(v1::Serve { job: "star".into(), token: TOKEN.to_vec() });
-    // Twice: a controller that was away does not know whether it has said so.
+    // The order comes twice: a controller that was away does not know whether it has given it.
     fabric.directory.order("w0", order.clone()).await;
     fabric.directory.wait_for("w0 as the server joins").await;
     fabric.directory.order("w0", order).await;
@@ -217,7 +217,7 @@ async fn a_host_that_works_serves_its_own_job_when_it_has_to() {
     fabric.change_workers(&[]).await;
     assert_eq!(tokio::join!(sum(&mut first, 1.0), sum(&mut second, 4.0)), (5.0, 5.0));
 
-    // The second one waits: the host tells that its frames come.
+    // The second one waits; the host reports that its frames arrive.
     let rank = second.rank();
     let waiting = tokio::spawn(async move { sum(&mut second, 1.0).await });
     let asks = |heartbeat: &v1::Heartbeat| {

@@ -1,4 +1,4 @@
-//! Workers and a server over in-process links: what an all-reduce gives, and what it does when the network
+//! Workers and a server over in-process links: the results of an all-reduce, and its behaviour when the network
 //! misbehaves.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests
@@ -16,14 +16,14 @@ use tributary_protocol::{AllReduce, CollectiveError, GradientData, Reduced, Sums
 use tributary_wire::{FrameView, Kind, MessageView, Rank, SliceWidth};
 
 const WORKERS: u8 = 4;
-/// More than a window of slices, and not a whole number of them.
+/// More than a window of slices, and the last one is not full.
 const ELEMENTS: usize = 80 * 256 + 17;
 
 fn honest() -> Meddle {
     Box::new(|_, _| {})
 }
 
-/// Numbers of many magnitudes, different on each rank.
+/// Numbers of many magnitudes, different for each rank.
 fn gradient(rank: usize) -> Vec<f32> {
     let noise = |at: usize| (at * 7 + rank * 13).wrapping_mul(2_654_435_761) % 2_000_003;
     (0..ELEMENTS).map(|at| (noise(at) as f32 / 1e6 - 1.0) * 10_f32.powi((at / 256 % 9) as i32 - 4)).collect()
@@ -38,7 +38,7 @@ fn f32_bits(reduced: &Reduced) -> Vec<u32> {
     sums.iter().map(|sum| sum.to_bits()).collect()
 }
 
-/// The same on every worker, and the true sum within 1e-6 of the largest input of each slice.
+/// Checks that all workers have the same result, within 1e-6 of the largest input of each slice from the true sum.
 fn assert_is_sum(results: &[Reduced], inputs: &[Vec<f32>]) {
     for result in results {
         assert_eq!(f32_bits(result), f32_bits(&results[0]));
@@ -60,7 +60,7 @@ fn assert_is_sum(results: &[Reduced], inputs: &[Vec<f32>]) {
     }
 }
 
-/// Every type in turn, twice.
+/// A star on which every element type is reduced in turn, twice.
 fn every_type(downlink: Downlink, loss: f64) -> Star {
     let star = Star::start(WORKERS, downlink, loss, honest());
     let f32s: Vec<_> = (0..WORKERS.into()).map(gradient).collect();

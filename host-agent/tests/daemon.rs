@@ -1,5 +1,5 @@
-//! Training processes, the agents of their hosts, and a controller of this test's own: over Unix sockets,
-//! shared memory, loopback TCP and in-process links.
+//! Training processes, the agents of their hosts, and a controller of this test's own, over Unix sockets, shared
+//! memory, loopback TCP and in-process links.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -41,7 +41,7 @@ async fn processes_reduce_in_shared_memory_one_after_another() {
         first.close().await.unwrap();
         second.close().await.unwrap();
     }
-    // The hosts joined once, and are members still.
+    // The hosts joined once, and are still members.
     assert_eq!(hosts.directory.heard(), ["w0 joins", "w1 joins"]);
 }
 
@@ -94,7 +94,7 @@ async fn a_process_that_goes_without_a_word_takes_its_host_out_of_the_job() {
     assert!(error.to_string().contains("w0 leaves"), "{error}");
 }
 
-/// Gives up an all-reduce that nobody else has started.
+/// Starts an all-reduce that nobody else takes part in, and gives it up.
 async fn give_up(job: &Job) {
     let mut segment = job.segment(4).await.unwrap();
     let operation = Operation { deadline: Some(Duration::from_millis(1)), ..Operation::whole::<f32>() };
@@ -119,7 +119,7 @@ async fn one_that_was_given_up_and_finished_since_is_no_reason_to_leave() {
     give_up(&first).await;
     let mut segment = second.segment(4).await.unwrap();
     second.all_reduce(&mut segment, Operation::whole::<f32>()).await.unwrap();
-    // Whose own all-reduce comes behind it has its result, too.
+    // The second process has its result, too, as its own all-reduce comes behind that one.
     let mut segments = [first.segment(4).await.unwrap(), segment];
     let [a, b] = &mut segments;
     let whole = Operation::whole::<f32>;
@@ -164,7 +164,7 @@ async fn an_agent_that_stops_leaves_its_job_and_no_socket() {
     let mut hosts = Hosts::start().await;
     let [mut first, mut second] = hosts.join_both().await;
     let agent = hosts.agents.remove(0);
-    // Whether the call comes before the end or after it: it does not wait for the second one's.
+    // Whether the call comes before the end or after it, it does not wait for the second process.
     let (stopped, ()) = tokio::join!(sum(&mut first, &[1.0]), agent.shutdown());
     assert!(matches!(code(&stopped.unwrap_err()), Code::Aborted | Code::Unavailable));
     hosts.directory.wait_for("w0 leaves: its agent was shut down").await;
@@ -172,7 +172,7 @@ async fn an_agent_that_stops_leaves_its_job_and_no_socket() {
     assert_eq!(code(&sum(&mut second, &[1.0]).await.unwrap_err()), Code::Aborted);
 }
 
-/// Spoils the sums that this rank is sent.
+/// Spoils the sums that are sent to this rank.
 fn spoil_for(rank: u8) -> Meddle {
     Box::new(move |_, frame| {
         let Ok(view) = FrameView::parse(frame) else { return };
@@ -242,7 +242,7 @@ async fn without_an_agent_the_socket_is_named() {
     assert!(error.to_string().contains("/nowhere/agent.sock"), "{error}");
 }
 
-/// A gradient with long tails, another one for each rank.
+/// A gradient with long tails, different for each rank.
 fn gradient(rank: u32) -> Vec<f32> {
     (0..5000).map(|at| (((at + 31 * rank) as f32 * 0.7).sin() * 1.2).powi(5)).collect()
 }

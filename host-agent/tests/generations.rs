@@ -1,5 +1,5 @@
-//! Jobs that outlive their parts: training processes, the agents of their hosts, servers that the controller has chosen,
-//! and a controller that changes the job over as its test wants.
+//! Jobs that outlive their parts: training processes, the agents of their hosts, servers that the controller has
+//! chosen, and a controller that changes the job over as its test orders.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -34,7 +34,7 @@ fn honest() -> Meddle {
     Box::new(|_, _| {})
 }
 
-/// Sums so many of this value, and says over how many members.
+/// Sums an array of this value; returns the sum and the number of members it is over.
 async fn sum(job: &mut Job, value: f32) -> Result<(f32, u32), ClientError> {
     let mut values = [value; 1000];
     let runs = reduce(job, &mut values, Operation::whole::<f32>()).await?;
@@ -42,7 +42,7 @@ async fn sum(job: &mut Job, value: f32) -> Result<(f32, u32), ClientError> {
     Ok((values[0], runs[0].contributors))
 }
 
-/// A member's process ends, and the others go on without it.
+/// Ends a member's process; the others go on without it.
 async fn lose(fabric: &mut Fabric, rank: u8, process: Job, reason: &'static str) {
     drop(process);
     fabric.directory.wait_for(&format!("w{rank} leaves: its training process is gone")).await;
@@ -85,7 +85,7 @@ async fn one_that_is_detached_is_told_at_once_and_the_others_go_on() {
         let word = v1::JobDetached { generation: 2, data_adopted: true, reason: "it is slow".into() };
         fabric.directory.tell("w1", Event::Detached(word)).await;
     };
-    // Also of an all-reduce that is under way.
+    // It is also told in answer to an all-reduce under way.
     let (told, ()) = tokio::join!(sum(&mut second, 1.0), change);
     for told in [told, sum(&mut second, 2.0).await] {
         let Err(ClientError::Detached(detached)) = told else { panic!("{told:?}") };
@@ -107,7 +107,7 @@ async fn a_training_is_left_at_its_end_and_who_was_not_in_then_is_told_that_the_
     fabric.directory.tell("w1", Event::Ended(v1::JobEnded {})).await;
     let ended = loop {
         match sum(&mut second, 1.0).await {
-            // As long as it has not heard of the end.
+            // The member has not heard of the end yet.
             Err(ClientError::Detached(_)) => {}
             other => break other,
         }
@@ -129,7 +129,7 @@ async fn nobody_moves_between_prepare_and_the_change() {
     assert_eq!((one.next_seq, one.dues.len()), (6, usize::try_from(job::WINDOW).unwrap()));
 
     let mut frozen = std::pin::pin!(async { tokio::join!(sum(&mut first, 2.0), sum(&mut second, 3.0)) });
-    // What is asked of both now comes after the all-reduces that they hold back.
+    // The second question comes after the all-reduces, which the frozen workers hold back.
     tokio::select! {
         _ = &mut frozen => panic!("a frozen worker has reduced"),
         standings = fabric.prepare() => assert!(standings.values().all(|standing| standing.begun == 1)),
@@ -145,7 +145,7 @@ async fn a_change_that_is_off_lets_them_go_on_where_they_are() {
     let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
     fabric.prepare().await;
     let both = async { tokio::join!(sum(&mut first, 1.0), sum(&mut second, 1.0)) };
-    // To the generation that they have.
+    // A change to the present generation calls the other one off.
     let ((a, b), ()) = tokio::join!(both, fabric.change());
     assert_eq!((a.unwrap(), b.unwrap()), ((2.0, 2), (2.0, 2)));
     assert_eq!(first.generation(), 1);
@@ -161,7 +161,7 @@ async fn members_proceed_to_where_the_furthest_one_is() {
             _ = &mut ahead => panic!("it has reduced alone"),
             standings = fabric.prepare() => if standings["w0"].begun == 1 { break standings },
         }
-        // It had not begun when it was asked.
+        // The first worker had not begun when it was asked.
         fabric.change().await;
     };
     assert_eq!((standings["w0"].idle, standings["w1"].idle, standings["w1"].begun), (false, true, 0));
@@ -184,7 +184,7 @@ async fn members_proceed_to_where_the_furthest_one_is() {
     assert_eq!((two.0, two.1.unwrap(), one.unwrap()), ((3.0, 2), (7.0, 2), (7.0, 2)));
 }
 
-/// Sends a frame to a host that there is not.
+/// Readdresses a frame to a host that does not exist.
 fn divert(frame: &mut [u8]) {
     frame[5] = 99;
 }
@@ -207,7 +207,7 @@ fn keep_from(rank: u16, from: Seq) -> (Meddle, Arc<AtomicBool>) {
 
 #[tokio::test]
 async fn another_server_goes_on_where_one_was_lost() {
-    // The first worker gets results that the second one does not get.
+    // The first worker gets results that are kept from the second one.
     let (meddle, keeps) = keep_from(1, Seq(10));
     let mut fabric = Fabric::start_unicast(2, meddle).await;
     let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
@@ -221,7 +221,7 @@ async fn another_server_goes_on_where_one_was_lost() {
     });
 
     let change = async {
-        // Slice 9 is the last one that both have; the second one has at least 16 more in flight.
+        // Slice 9 is the last one that both have; the first one has at least 16 more results.
         fabric.wait_until(|results| results[0] >= 9 + 16 && results[1] == 9).await;
         fabric.relieve().await;
         let standings = fabric.prepare().await;
@@ -251,8 +251,8 @@ async fn another_server_goes_on_where_one_was_lost() {
     assert_eq!((a.unwrap(), b.unwrap()), ((2.0, 2), (2.0, 2)));
 }
 
-/// Keeps the server's results from two members, from this slice on, until the third one has left. Then the two send these
-/// slices again, and each time that both have, the first one gets their sum in place of the server's result.
+/// Keeps the server's results from two members, from this slice on, until the third one has left. Then the two send
+/// these slices again; once both have sent a slice, the first one gets their sum in place of the server's result.
 fn divide(from: Seq, divided: Arc<AtomicU64>) -> Meddle {
     /// The data-plane id of the second generation.
     const SECOND: u16 = 8;
@@ -312,7 +312,7 @@ async fn a_true_sum_of_those_who_stay_is_not_taken_in_place_of_the_servers() {
     tokio::select! {
         _ = reduce(&mut third, &mut c, whole()) => panic!("the others have not sent all"),
         _ = &mut both => panic!("they have got all"),
-        // The server has finished at least 16 slices for the third one alone.
+        // The server has finished at least 16 slices that only the third one has.
         () = fabric.wait_until(|results| results[0] == 9 && results[1] == 9 && results[2] >= 9 + 16) => {}
     }
     let ((one, other), ()) = tokio::join!(&mut both, lose(&mut fabric, 2, third, "w2 is gone"));
@@ -346,7 +346,7 @@ async fn a_member_that_was_removed_is_told_why_and_may_come_back() {
     assert_eq!((a.unwrap(), b.unwrap()), ((5.0, 2), (5.0, 2)));
 }
 
-/// The controller takes a member out of the job, and its process ends.
+/// The controller removes a member from the job, and the member's process ends.
 async fn remove(fabric: &mut Fabric, rank: u8, process: Job) {
     let removed = v1::JobRemoved { reason: "a test".into() };
     fabric.directory.tell(&format!("w{rank}"), Event::Removed(removed)).await;
@@ -354,7 +354,7 @@ async fn remove(fabric: &mut Fabric, rank: u8, process: Job) {
     go_on_without(fabric, rank, "").await;
 }
 
-/// A process of that host comes into the running job.
+/// Lets a process of that host join the running job.
 async fn join_again(fabric: &mut Fabric, rank: u8) -> Job {
     let socket = fabric.socket(rank.into());
     let joining = tokio::spawn(hosts::join(socket, JoinOptions::default().elastic()));
@@ -365,11 +365,11 @@ async fn join_again(fabric: &mut Fabric, rank: u8) -> Job {
     joining.await.unwrap().unwrap()
 }
 
-/// The parameters of this process after it has synchronised with the others, all of which have one value.
+/// Synchronises this process with the others, checks that all parameters are equal, and returns their value.
 async fn synchronised(job: &mut Job, own: f32) -> f32 {
     let mut segment = job.segment(4000).await.unwrap();
     segment.elements_mut::<f32>().unwrap().fill(own);
-    // One that has been in hears of it by its next all-reduce.
+    // A process that was in the job before learns of it by its next all-reduce.
     if job.regroup().is_none() {
         let error = job.all_reduce(&mut segment, Operation::whole::<f32>()).await.unwrap_err();
         assert!(matches!(error, ClientError::Regroup(_)), "{error}");
@@ -394,11 +394,11 @@ async fn all_members_take_over_the_leaders_parameters_when_one_has_joined() {
     let (a, b) = tokio::join!(sum(&mut second, 1.0), sum(&mut third, 1.0));
     assert_eq!((a.unwrap(), b.unwrap()), ((2.0, 2), (2.0, 2)));
 
-    // It is rank 0 again, and has nothing that the others could go on with.
+    // It is rank 0 again, and has no parameters with which the others could go on.
     let mut first = join_again(&mut fabric, 0).await;
     let regroup = first.regroup().unwrap();
     assert_eq!((regroup.leader, &regroup.joined[..], &regroup.ranks[..]), (1, &[0][..], &[0, 1, 2][..]));
-    // An all-reduce of one that has not synchronised is answered, and not begun.
+    // The all-reduce of a process that has not synchronised is answered without being begun.
     let error = sum(&mut first, 9.0).await.unwrap_err();
     assert!(matches!(error, ClientError::Regroup(_)), "{error}");
     let (a, b, c) = tokio::join!(
@@ -419,7 +419,7 @@ async fn another_leader_takes_the_place_of_one_that_is_lost_while_they_synchroni
     remove(&mut fabric, 2, gone).await;
     let mut third = join_again(&mut fabric, 2).await;
     assert_eq!(third.regroup().unwrap().leader, 0);
-    // The leader goes before it has given anything; the others have begun without knowing.
+    // The leader goes before it has contributed; the others have begun without knowing.
     let loss = lose(&mut fabric, 0, first, "w0 is gone");
     let (b, c, ()) = tokio::join!(synchronised(&mut second, 5.0), synchronised(&mut third, 6.0), loss);
     assert_eq!((b, c), (5.0, 5.0));
@@ -445,7 +445,7 @@ async fn an_all_reduce_that_waits_for_a_join_is_not_begun() {
     assert_eq!((a, b), (1.0, 1.0));
 }
 
-/// Starts so many all-reduces of one element.
+/// Starts `count` all-reduces of one element.
 async fn start(job: &Job, count: usize) -> Vec<Reduction> {
     let mut started = Vec::new();
     for _ in 0..count {
@@ -456,7 +456,7 @@ async fn start(job: &Job, count: usize) -> Vec<Reduction> {
     started
 }
 
-/// Synchronises, and starts another all-reduce without waiting for that: the parameters, and what came of the other one.
+/// Synchronises, and starts another all-reduce without waiting: returns the parameters, and the other one's outcome.
 async fn synchronised_and_more(job: &Job, own: f32) -> (f32, Result<f32, ClientError>) {
     let (mut state, mut behind) = (job.segment(4).await.unwrap(), job.segment(4).await.unwrap());
     state.elements_mut::<f32>().unwrap().fill(own);
@@ -498,7 +498,7 @@ async fn nothing_follows_an_all_reduce_that_should_have_synchronised() {
     for reduction in start(&second, 2).await {
         assert!(matches!(reduction.await, Err(ClientError::Regroup(_))));
     }
-    // The leader goes before it has given anything.
+    // The leader goes before it has contributed.
     let lost = async {
         drop(first);
         fabric.directory.wait_for("w0 leaves").await;

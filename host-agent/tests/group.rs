@@ -1,6 +1,6 @@
-//! The gradients of a parameter server's synchronous group, aggregated between agents: real processes, agents, frames
-//! and a real parameter server. Only the way from the server to the fabric is this test's own: a member of the
-//! group's job that gives zeros and so learns the sums.
+//! The gradients of a parameter server's synchronous group, aggregated between agents, with real processes, agents,
+//! frames and a real parameter server. Only the server's way into the fabric is this test's own: a member of the
+//! group's job that contributes zeros and so learns the sums.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -38,13 +38,13 @@ use tributary_ps::server::{
 };
 use tributary_transport::Remote;
 
-/// Fast ones, each on a host with an agent; the slow one has none.
+/// The number of fast workers, each on a host with an agent; the slow one has no agent.
 const FAST: u8 = 3;
 const EPOCH: u64 = 50;
 
 /// A fabric with one job.
 struct Fabric {
-    /// Of this test.
+    /// The runtime of this test.
     runtime: Handle,
     controller: Remote,
     open_port: OpenPort,
@@ -58,7 +58,7 @@ struct Rounds(mpsc::UnboundedSender<u64>);
 
 impl Reduction for Rounds {
     fn expect(&mut self, round: u64) {
-        // A reader that has failed has said so.
+        // A reader that has failed has reported it.
         let _ = self.0.send(round);
     }
 }
@@ -89,7 +89,7 @@ impl GroupFabric for Fabric {
     }
 }
 
-/// Takes part in each round with zeros, and tells what came of it.
+/// Contributes zeros to each round, and reports the outcome.
 async fn read(
     reader: WorkerAgent,
     mut expected: mpsc::UnboundedReceiver<u64>,
@@ -115,7 +115,7 @@ fn once(port: impl FramePort + 'static) -> OpenPort {
     Arc::new(move || Ok(port.lock().unwrap().take().unwrap()))
 }
 
-/// All of it.
+/// All parts of the test.
 struct Group {
     fabric: Arc<Fabric>,
     directory: Directory,
@@ -185,7 +185,7 @@ impl Group {
         }
     }
 
-    /// The fast ones push these, at the same time.
+    /// The fast workers push these gradients at the same time.
     async fn push(&mut self, gradients: [f32; FAST as usize]) {
         let [a, b, c] = &mut self.fast[..] else { panic!("not three") };
         let [x, y, z] = gradients;
@@ -193,13 +193,13 @@ impl Group {
         pushed.0.and(pushed.1).and(pushed.2).unwrap();
     }
 
-    /// How long each fast one has computed: it grows when a gradient arrives.
+    /// The computing time of each fast worker: it grows when a gradient arrives.
     fn busy(&self) -> Vec<Duration> {
         let stats = self.view.stats().remove(0).1;
         (0..FAST).map(|worker| stats.workers[&worker.into()].busy).collect()
     }
 
-    /// The slow one pushes zeros, which change nothing.
+    /// The slow worker pushes zeros, which change nothing.
     async fn push_slowly(&mut self) {
         self.slow.push(&[0.0; PARAMETERS]).await.unwrap();
     }
@@ -225,7 +225,7 @@ async fn serve(fabric: Arc<Fabric>) -> (String, View, oneshot::Sender<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_aggregate_the_synchronous_groups_gradients() {
     let mut group = Group::start().await;
-    // Four epochs ahead of one: the group is all three.
+    // The fast workers are four epochs ahead of the slow one's single epoch: the group consists of all three.
     for _ in 0..4 * EPOCH {
         group.push([0.0; 3]).await;
     }
@@ -240,7 +240,7 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
             (PARAMETERS, &["w0", "w1", "w2"].map(String::from)[..])
         );
     }
-    // Over TCP still: the step that answers it says that the fabric is there.
+    // This gradient still goes over TCP: the step that answers it says that the fabric is there.
     group.push([0.0; 3]).await;
     let iterations = 4 * EPOCH + 2;
     group.push([1.0, 4.0, 7.0]).await;
@@ -251,7 +251,7 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
     let mean = [100.0 - 4.0; PARAMETERS];
     assert!(group.fast.iter().all(|process| process.parameters() == mean));
 
-    // One of them still computes when the others' patience is at its end: its agent gives zeros.
+    // One of them still computes when the others' patience ends: its agent contributes zeros.
     let busy = group.busy();
     let mut last = group.fast.pop().unwrap();
     let (mut second, mut first) = (group.fast.pop().unwrap(), group.fast.pop().unwrap());
@@ -260,7 +260,7 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
         a.and(b).unwrap();
         (first, second)
     });
-    // Both gradients are at the server; with the next one there were more than the slack.
+    // Both gradients are at the server; with the next one the slack would be exceeded.
     while group.busy().iter().zip(&busy).filter(|(now, before)| now > before).count() < 2 {
         tokio::task::yield_now().await;
     }
@@ -271,7 +271,7 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
     assert_eq!(sum.values, [5.0 * (weight + 1) as f32; PARAMETERS]);
     assert_eq!(first.parameters(), [96.0 - 2.5; PARAMETERS]);
 
-    // The late gradient joins the next round.
+    // The late gradient goes into the next round.
     group.fast = vec![first, second];
     let [first, second] = &mut group.fast[..] else { panic!("not two") };
     let pushed = tokio::join!(last.push(3.0), first.push(3.0), second.push(3.0));
@@ -279,8 +279,8 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
     assert_eq!(group.sums.recv().await.unwrap().contributors, 3);
     assert_eq!(last.parameters(), [93.5 - 3.0; PARAMETERS]);
 
-    // A process that dies ends its group; the others train on. The policy lets go whom it finds waiting then, which
-    // must not be one of the two alone: each would wait for the other's next gradient.
+    // A process that dies ends its group; the others train on. The policy then releases the workers that it finds
+    // waiting, which must not be just one of the two: each would wait for the other's next gradient.
     drop(last);
     while group.view.stats()[0].1.workers[&u16::from(FAST - 1)].connected {
         tokio::task::yield_now().await;
@@ -288,7 +288,7 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
     let pushed = tokio::join!(first.push(1.0), second.push(1.0));
     pushed.0.and(pushed.1).unwrap();
     assert_eq!(second.parameters(), [90.5 - 1.0; PARAMETERS]);
-    // All three stay in the fabric's job until it is ended: it has not failed.
+    // All three stay in the fabric's job until it ends: it has not failed.
     group.directory.end().await;
     let heard = group.directory.heard();
     assert!(heard.iter().all(|heard| heard.ends_with("joins")), "{heard:?}");

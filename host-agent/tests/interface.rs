@@ -1,6 +1,6 @@
 //! Agents on Linux interfaces, in a network namespace of the test's own.
 //!
-//! Needs root and `ip` (iproute2); says so and passes where they are missing.
+//! Needs root and `ip` (iproute2); without them it says so and passes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -55,7 +55,7 @@ fn agents_on_one_interface_are_spared_the_frames_of_each_others_jobs() {
         return;
     }
     let first = Structure::first(1, Downlink::Multicast);
-    // Another generation is as good as another job: it has a number of its own.
+    // Another generation has an id of its own, so it serves as another job.
     let [one, other] = [first.clone(), first.next()].map(|structure| pair(&structure));
     let values: Vec<i32> = (0..100_000).collect();
     let reduce = |worker: &WorkerAgent| {
@@ -69,12 +69,12 @@ fn agents_on_one_interface_are_spared_the_frames_of_each_others_jobs() {
     });
     for (worker, server) in [one, other] {
         let traffic = [worker.stats().unwrap().traffic, server.stats().unwrap().traffic];
-        // A few are the kernel's own, and came before the agents could say what they want.
+        // A few are the kernel's own, and arrived before the agents had set their filters.
         assert!(traffic.iter().all(|traffic| traffic.received > 391 && traffic.not_ours < 50), "{traffic:?}");
     }
 }
 
-/// The number by which the port tells frames is the generation's.
+/// The port tells frames apart by the generation's id.
 #[tokio::test]
 async fn agents_of_interfaces_go_on_in_the_next_generation() {
     if !netns::enter_with_veth_pair("left", "right") {
@@ -104,7 +104,7 @@ fn the_kernel_answers_no_ina_packet() {
     netns::ip("link set lo up");
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     sender.connect(("127.0.0.1", INA_UDP_PORT)).unwrap();
-    // What a connected socket gets is the ICMP answer to the datagram before.
+    // A connected socket gets the ICMP answer to the datagram before.
     let refused = |sender: &UdpSocket| {
         let _ = sender.send(b"gradient");
         sender.send(b"gradient").is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)

@@ -1,4 +1,4 @@
-//! The join client against a controller that follows its test, over loopback TCP.
+//! The join client with a controller that follows its test's orders, over loopback TCP.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests
 
@@ -27,7 +27,7 @@ fn config() -> JobConfig {
     configs(1, Downlink::Unicast).0.remove(0)
 }
 
-/// A controller of a job with one worker, and that worker, which has been told to start.
+/// A controller of a job with one worker, and that worker, which has received its start.
 async fn started() -> (Directory, Membership) {
     let directory = Directory::start(vec![config()]).await;
     let mut membership = Membership::join(&directory.remote(), member()).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_connection_that_breaks_is_made_again_with_what_the_member_holds() {
     let mut directory = Directory::start(vec![config()]).await;
     let line = Line::to(directory.address()).await;
     let mut membership = Membership::join(&line.remote(), member()).await.unwrap();
-    // Before the start there is nothing to go on with.
+    // Before the start nothing can go on.
     directory.tell("w0", Event::Prepare(v1::Prepare { generation: 9 })).await;
     assert!(matches!(membership.next_event().await.unwrap(), JobEvent::Start(_)));
     assert_eq!(membership.next_event().await.unwrap(), JobEvent::Prepare { generation: 9 });
@@ -134,11 +134,11 @@ async fn a_connection_that_breaks_is_made_again_with_what_the_member_holds() {
     directory.tell("w0", Event::Prepare(v1::Prepare { generation: 4 })).await;
     assert_eq!(membership.next_event().await.unwrap(), JobEvent::Prepare { generation: 4 });
 
-    // The controller closes the stream in order, as one that stops.
+    // The controller closes the stream properly, as when it stops.
     directory.hang_up("w0");
     directory.wait_for("w0 comes back in generation 3").await;
 
-    // It has the job no more: there is nothing to come back to.
+    // It has forgotten the job: there is nothing to come back to.
     directory.forget();
     directory.hang_up("w0");
     let error = membership.next_event().await.unwrap_err();

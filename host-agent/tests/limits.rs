@@ -1,5 +1,5 @@
-//! Processes that try to make an agent hold too much: the agent lives, says what the limit is, and another process's job
-//! goes on meanwhile.
+//! Processes that try to make an agent hold too much: the agent survives and says what the limit is, and another
+//! process's job goes on meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -29,13 +29,13 @@ use tributary_api::agent::v1;
 use tributary_client::{Job, Operation, Segment};
 use tributary_host_agent::Limits;
 
-/// More than any machine has.
+/// More memory than any machine has, in bytes.
 const HUGE: u64 = 1 << 48;
 const MIB: u64 = 1 << 20;
-/// What takes longer hangs.
+/// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Both ranks of the job get a sum, whatever others do to their agents.
+/// Checks that both ranks of the job get a sum, whatever others do to their agents.
 async fn works([first, second]: &mut [Job; 2]) {
     let values = vec![1.5; 10_000];
     let (a, b) = tokio::join!(sum(first, &values), sum(second, &values));
@@ -66,7 +66,7 @@ async fn without_a_limit_of_segments_memory_has_one() {
     let mut jobs = hosts.join_both().await;
     let mut process = Process::train(&hosts.socket(0)).await.unwrap();
     refused(process.open(&File::sparse(HUGE), HUGE).await, Code::InvalidArgument, "fallocate");
-    // All of this is there, and a training would take several times as much.
+    // The file has all of this memory, and a training would take several times as much.
     let file = File::of(16 * MIB);
     let segment = process.open(&file, 16 * MIB).await.unwrap();
     refused(process.begin(segment, 4 * MIB).await, Code::ResourceExhausted, "--max-session-memory");
@@ -95,7 +95,7 @@ async fn what_is_left_of_the_agents_memory_goes_to_whoever_comes_first() {
     let hosts = Hosts::limited(&usual().with_memory(128 * MIB)).await;
     let mut jobs = hosts.join_both().await;
     works(&mut jobs).await;
-    // Steps that wait for a server which is away, and hold their memory as long as their process likes.
+    // Steps that wait for a server that is away, and hold their memory as long as their process wishes.
     let file = File::of(MIB);
     let (first, mut waiting) = (Process::train(&hosts.socket(0)).await.unwrap(), Vec::new());
     let refusal = loop {
@@ -110,7 +110,7 @@ async fn what_is_left_of_the_agents_memory_goes_to_whoever_comes_first() {
     refused::<()>(Err(refusal), Code::ResourceExhausted, "--max-memory");
     assert!(!waiting.is_empty());
     works(&mut jobs).await;
-    // With a process goes what it held.
+    // When a process goes, its memory becomes free.
     drop(waiting);
     let mut process = first.another().await.unwrap();
     let segment = process.open(&file, MIB).await.unwrap();
@@ -119,7 +119,7 @@ async fn what_is_left_of_the_agents_memory_goes_to_whoever_comes_first() {
 
 #[tokio::test]
 async fn sessions_are_as_many_as_there_may_be() {
-    // Of eight a single user's processes may have six, and the job has one of them.
+    // A single user's processes may have six of eight sessions, and the job has one of them.
     let hosts = Hosts::limited(&Limits { sessions: 8, ..usual() }).await;
     let mut jobs = hosts.join_both().await;
     let mut open = Vec::new();
@@ -141,7 +141,7 @@ async fn segments_that_a_process_drops_make_room_for_others() {
     let [first, _second] = hosts.join_both().await;
     let many = async {
         for _ in 0..100 {
-            // The agent is told in the background.
+            // The agent learns of it in the background.
             while first.segment(64).await.is_err() {
                 yield_now().await;
             }
@@ -162,7 +162,7 @@ async fn segments_are_as_many_as_there_may_be() {
     refused(full.open(&file, 64).await, Code::ResourceExhausted, "--max-segments");
     full.close(2).await.unwrap();
     full.open(&file, 64).await.unwrap();
-    // Many sessions on one connection run out of file descriptors in the end, and the agent does not.
+    // Many sessions on one connection use up the file descriptors in the end, but not those of the agent.
     let mut others = Vec::new();
     let refusal = 'full: loop {
         let mut process = full.another().await.unwrap();
@@ -175,7 +175,7 @@ async fn segments_are_as_many_as_there_may_be() {
     };
     refused::<()>(Err(refusal), Code::ResourceExhausted, "LimitNOFILE");
     drop(others);
-    // The job needs one of its own for each sum.
+    // The job needs a call of its own for each sum.
     full.close(1).await.unwrap();
     works(&mut jobs).await;
 }
@@ -187,7 +187,7 @@ async fn calls_that_wait_are_as_many_as_there_may_be() {
     let mut process = Process::train(&hosts.socket(0)).await.unwrap();
     let file = File::of(64);
     let segment = process.open(&file, 64).await.unwrap();
-    // None of them ends before its server says something: three have a place, and the others are refused.
+    // None of the calls ends before its server says something: three have a place, and the others are refused.
     let mut calls = FuturesUnordered::from_iter((0..10).map(|_| process.spawn_begin(segment, 16)));
     for _ in 0..7 {
         refused(calls.next().await.unwrap().unwrap(), Code::ResourceExhausted, "--max-calls");
@@ -197,7 +197,7 @@ async fn calls_that_wait_are_as_many_as_there_may_be() {
 
 #[tokio::test]
 async fn all_reduces_that_there_is_no_room_for_wait_for_those_before_them() {
-    // One takes somewhat more than 128 KiB, and the last one could never begin.
+    // Each all-reduce takes somewhat more than 128 KiB; the last one could never begin.
     let limits = Limits { calls: 4, session_memory: MIB / 2, ..usual() };
     let hosts = Hosts::limited(&limits).await;
     let [first, second] = hosts.join_both().await;
@@ -219,7 +219,7 @@ async fn all_reduces_that_there_is_no_room_for_wait_for_those_before_them() {
             assert!(segment.elements::<f32>().unwrap().iter().all(|sum| *sum == 2.0 * number as f32));
         }
     };
-    // Who has all results does not leave while the other one waits for its last.
+    // The process that has all results does not leave while the other one waits for its last.
     tokio::join!(reduce(&first), reduce(&second));
 }
 
@@ -231,7 +231,7 @@ async fn bytes_of_two_all_reduces_under_way_do_not_overlap() {
     let (mut process, mut second) = (process.unwrap(), second.unwrap());
     let file = File::of(4096);
     let segment = process.open(&file, 4096).await.unwrap();
-    // Neighbours are fine; what begins inside of one is not, nor is anything behind it started.
+    // Adjacent ranges are allowed; a range that begins inside another one is refused, and nothing behind it is started.
     let asked = process.reduce_all(segment, &[(0, 100), (400, 100), (396, 1), (2000, 100)]);
     let both = async {
         for _ in 0..2 {
@@ -242,7 +242,7 @@ async fn bytes_of_two_all_reduces_under_way_do_not_overlap() {
     refused(said.remove(&2).unwrap(), Code::InvalidArgument, "overlap");
     assert!(said.remove(&3).is_none_or(|answer| answer.is_err()));
     said.into_values().for_each(|answer| drop(answer.unwrap()));
-    // Afterwards they are as good as any others, also under another number.
+    // Afterwards the bytes can be used as before, also through another segment number.
     let again = process.open(&file, 4096).await.unwrap();
     let (answer, sums) = tokio::join!(process.reduce(again, 100), sum(&mut second, &[1.0; 100]));
     answer.unwrap();
@@ -251,7 +251,7 @@ async fn bytes_of_two_all_reduces_under_way_do_not_overlap() {
 
 #[tokio::test]
 async fn connections_are_as_many_as_there_may_be() {
-    // Of 40 file descriptors a single user's processes may have 30; the job has 6, and its process 2 in a sum.
+    // A single user's processes may have 30 of 40 file descriptors; the job has 6, and its process 2 during a sum.
     let hosts = Hosts::limited(&Limits { descriptors: 40, ..usual() }).await;
     let mut jobs = hosts.join_both().await;
     let mut open = Vec::new();
@@ -262,9 +262,9 @@ async fn connections_are_as_many_as_there_may_be() {
         }
         assert!(open.len() < 100, "nothing is refused");
     };
-    // Said in HTTP/2, since there is no room for a session.
+    // The refusal is in HTTP/2, since there is no room for a session.
     assert!(format!("{refusal:?}").contains("LimitNOFILE"), "{refusal:?}");
-    // Those who open connections and read nothing do not keep it from others.
+    // Processes that open connections and read nothing do not keep the refusal from others.
     let mut silent = Vec::new();
     for _ in 0..50 {
         silent.push(UnixStream::connect(hosts.socket(0)).await.unwrap());
@@ -291,7 +291,7 @@ async fn a_segment_that_shrinks_under_way_harms_its_own_process_only() {
     assert_eq!(sum(&mut second, &[1.0; 1024]).await.unwrap(), [1.0; 1024]);
     refused(call.await.unwrap(), Code::FailedPrecondition, "shorter");
     assert_eq!(file.len(), 100, "the agent has not made it longer again");
-    // Before it is read it is noticed, too; and other segments are as good as before.
+    // It is noticed before reading, too; and other segments can be used as before.
     refused(process.reduce(segment, 1024).await, Code::FailedPrecondition, "cannot be used");
     let file = File::of(4096);
     let segment = process.open(&file, 4096).await.unwrap();
@@ -321,7 +321,7 @@ async fn names_and_lists_have_a_length() {
     refused(Process::train_as(&socket, train("job", many)).await, Code::InvalidArgument, "65 servers");
     let names = vec![long.clone()];
     refused(Process::train_as(&socket, train("job", names)).await, Code::InvalidArgument, "300 bytes");
-    // A patience without an end is a process's own affair: it holds what a session may hold.
+    // Endless patience is the process's own affair: it holds no more than a session may hold.
     let mut patient = Process::train_as(&socket, train("job", Vec::new())).await.unwrap();
     let file = File::of(64);
     let segment = patient.open(&file, 64).await.unwrap();

@@ -1,4 +1,4 @@
-//! Many all-reduces of one process under way.
+//! Many all-reduces of one process at the same time.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -23,7 +23,7 @@ use tonic::Code;
 use tributary_client::{ClientError, Job, Operation, Reduction, Segment};
 use tributary_host_agent::Limits;
 
-/// Segments of so many elements each, whose values are their numbers.
+/// Segments of these lengths in elements, each filled with its number.
 async fn segments(job: &Job, lengths: &[usize]) -> Vec<Segment> {
     let mut segments = Vec::new();
     for (number, elements) in lengths.iter().enumerate() {
@@ -49,7 +49,7 @@ fn are_doubled(segments: &[Segment]) {
 async fn all_reduces_are_done_in_the_order_of_their_starts_and_awaited_in_any() {
     let hosts = Hosts::start().await;
     let [first, second] = hosts.join_both().await;
-    // Of the same size, and of others: sums of what does not belong together would show.
+    // Of the same size, and of different sizes: sums of elements that do not belong together would show.
     let lengths: Vec<usize> =
         (0..60).map(|number| if number % 3 == 0 { 1000 } else { 1 + 97 * number }).collect();
     let (mut a, mut b) = tokio::join!(segments(&first, &lengths), segments(&second, &lengths));
@@ -70,7 +70,8 @@ async fn threads_share_a_job() {
     const THREADS: usize = 4;
     let hosts = Hosts::start().await;
     let mut threads = Vec::new();
-    // Kept until all are done: a process that lets go of its job without closing it has died, and the job with it.
+    // Kept until all are done: a process that drops its job without closing it counts as dead, and the job ends with
+    // it.
     let jobs = hosts.join_both().await;
     for job in &jobs {
         for mut segment in segments(job, &[100; THREADS]).await {
@@ -121,7 +122,7 @@ async fn nothing_behind_one_that_is_refused_takes_its_place() {
         assert!(matches!(reduction.await, Err(ClientError::NotStarted)));
     }
     assert!(own[1..].iter().all(|segment| !segment.is_in_use()));
-    // What was started before is done, and what is started after that was heard of is the next one on both ranks.
+    // What was started before is done; what is started afterwards is the next one on both ranks.
     assert_eq!(sum(&mut second, &[0.0; 10]).await.unwrap(), [0.0; 10]);
     good.await.unwrap();
     let (a, b) = tokio::join!(sum(&mut first, &[4.0; 10]), sum(&mut second, &[4.0; 10]));
@@ -141,7 +142,7 @@ async fn those_behind_one_that_is_given_up_have_had_its_time_and_go_on_for_the_o
         assert_eq!(code(&reduction.await.unwrap_err()), Code::DeadlineExceeded);
         assert!(began.elapsed() >= limit);
     }
-    // They go on as contributions of the others'.
+    // They go on as contributions to the others' all-reduces.
     for _ in 0..3 {
         sum(&mut second, &[1.0; 10]).await.unwrap();
     }
@@ -164,7 +165,7 @@ async fn with_a_process_goes_all_that_it_has_under_way() {
         reduction.await.unwrap_err();
     }
     assert_eq!(code(&sum(&mut second, &[1.0]).await.unwrap_err()), Code::Aborted);
-    // Somebody else gets most of what there is.
+    // Another session takes most of the memory.
     let mut process = Process::train(&hosts.socket(0)).await.unwrap();
     let file = File::of(2 * MIB);
     let segment = process.open(&file, 2 * MIB).await.unwrap();

@@ -1,4 +1,4 @@
-//! How long somebody waits, and what is said meanwhile: deadlines of all-reduces, controllers that are away or hang.
+//! Waiting and what is reported meanwhile: deadlines of all-reduces, controllers that are away or hang.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -30,7 +30,7 @@ async fn sum(job: &mut Job, value: f32) -> Result<f32, ClientError> {
     Ok(values[0])
 }
 
-/// The error of an all-reduce that the others don't take part in.
+/// Starts an all-reduce in which the others take no part; returns its error.
 async fn give_up(job: &mut Job) -> String {
     let mut values = [1.0; 1000];
     let deadline = Some(Duration::from_millis(50));
@@ -60,7 +60,7 @@ async fn an_all_reduce_that_takes_too_long_says_what_is_missing_and_the_job_goes
     for words in words {
         assert!(error.contains(words), "{words:?} is not in: {error}");
     }
-    // For the others it ends, and the next one is everybody's again.
+    // The others' all-reduce ends, and the next one is everybody's again.
     let operation = Operation { name: "w1", ..Operation::whole::<f32>() };
     reduce(&mut second, &mut [1.0; 1000], operation).await.unwrap();
     let (a, b) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0));
@@ -84,7 +84,7 @@ async fn those_under_way_behind_one_that_is_given_up_do_not_wait_for_their_times
         assert_eq!(code(&reduction.await.unwrap_err()), Code::DeadlineExceeded);
     }
     assert!((LIMIT..10 * LIMIT).contains(&began.elapsed()), "{:?}", began.elapsed());
-    // One that is started later has a time of its own, also if it has to wait for those.
+    // An all-reduce that is started later has its own time, even if it has to wait for those.
     let mut segment = first.segment(4).await.unwrap();
     let late = first.start(&mut segment, &operation).unwrap();
     for _ in 0..20 {
@@ -103,7 +103,7 @@ async fn members_that_give_different_things_are_told_what_the_controller_makes_o
         let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
         let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
         fabric.line.set(condition);
-        // Equal tensors, in another order.
+        // Equal tensors, reduced in a different order.
         let [weight, bias] = ["weight", "bias"].map(|name| Operation { name, ..Operation::whole::<f32>() });
         let (mut a, mut b) = ([1.0; 10], [1.0; 10]);
         let (a, b) = tokio::join!(reduce(&mut first, &mut a, weight), reduce(&mut second, &mut b, bias));
@@ -140,7 +140,7 @@ async fn a_wrong_sum_that_fails_the_job_fails_what_is_under_way_at_a_member_that
         let error = reduced.unwrap_err();
         assert_eq!(code(&error), told, "{error}");
         assert!(error.to_string().contains(words), "{error}");
-        // What is started after the job's end was under way at nobody.
+        // An all-reduce that is started after the job's end is under way at no member.
         let later = sum(&mut first, 1.0).await.unwrap_err();
         assert_eq!(code(&later), Code::Aborted, "{later}");
         assert!(later.to_string().contains("ranks 0 and 1 differ"), "{later}");
@@ -185,7 +185,7 @@ async fn a_process_is_told_what_it_is_waiting_for() {
     let waiting = loop {
         tokio::select! {
             reduced = &mut reducing => panic!("{reduced:?} without the others"),
-            // Some may be left of the wait for the start.
+            // Some reports may be left over from the wait for the start.
             waiting = told.recv() => match waiting.unwrap() {
                 waiting if waiting.what.contains("to start") => {}
                 waiting => break waiting.to_string(),
@@ -215,7 +215,7 @@ async fn processes_notice_nothing_of_a_controller_that_is_away_and_the_agents_co
     let (a, b) = tokio::join!(sum(&mut first, 3.0), sum(&mut second, 3.0));
     assert_eq!((a.unwrap(), b.unwrap(), first.generation()), (6.0, 6.0, 2));
 
-    // The controller knows the job no more: there is nothing to come back to.
+    // The controller has forgotten the job: there is nothing to come back to.
     fabric.directory.forget();
     fabric.directory.hang_up("w0");
     fabric.directory.hang_up("w1");

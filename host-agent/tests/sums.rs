@@ -1,4 +1,4 @@
-//! The server reads the sums: the workers' bits, and the workers' errors.
+//! A server that reads the sums gets the workers' bits, and the workers' errors.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests
 
@@ -17,7 +17,7 @@ use tributary_protocol::{
 use tributary_wire::{FrameView, Kind, Operator, Rank, SliceWidth};
 
 const WORKERS: u8 = 3;
-/// Several windows of slices, and not a whole number of them.
+/// Several windows of slices, and the last slice is not full.
 const ELEMENTS: usize = 200 * 256 + 5;
 const ROUNDS: usize = 4;
 
@@ -42,7 +42,7 @@ fn reduce(worker: &WorkerAgent, data: Vec<f32>, weight: u32) -> Result<Reduced, 
     worker.all_reduce(AllReduce { name: "group".into(), data: GradientData::F32(data), weight })
 }
 
-/// All rounds on every worker: of round r, the worker of rank r contributes nothing.
+/// Runs all rounds on every worker: in round r the worker of rank r contributes nothing.
 fn all_rounds(star: &Star) -> Vec<Vec<Reduced>> {
     star.on_every_worker(|rank, worker| {
         let weight = |round| if round == rank { 0 } else { 3 + rank as u32 };
@@ -106,7 +106,7 @@ async fn the_server_gets_the_workers_errors() {
     assert!(matches!(error, AgentError::Collective(CollectiveError::WrongSum { .. })), "{error}");
 }
 
-/// The star's job is confidential: from its links nobody can read what the workers give.
+/// The star's job is confidential: its links do not show what the workers contribute.
 #[tokio::test]
 async fn what_a_worker_gives_to_a_confidential_job_is_noise_on_its_link() {
     let (seen, on_the_wire) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! The thread that sends probes out of a host's interface, and hears those that come in.
+//! The thread that sends probes out of a host's interface and receives those that come in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +16,9 @@ use crate::error::AgentError;
 
 const FRAMES: Token = Token(0);
 const STOP: Token = Token(1);
-/// Probes that nobody has taken yet; when there are more, somebody floods us.
+/// Received probes that may wait to be taken; more than that means that somebody floods us.
 const HEARD: usize = 64;
-/// Frames read before it is looked at the clock again.
+/// The most frames that are read between two looks at the clock.
 const FRAMES_PER_ROUND: usize = 64;
 
 /// A thread that probes a cable. Dropping it ends the thread.
@@ -30,7 +30,7 @@ pub(super) struct Prober {
 }
 
 impl Prober {
-    /// Sends `probe` every `interval` from now on.
+    /// Starts a thread that sends `probe` every `interval`.
     pub(super) fn start(cable: &Cable, probe: Probe, interval: Duration) -> Result<Self, AgentError> {
         let poll = Poll::new().map_err(AgentError::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), STOP).map_err(AgentError::system("create a waker"))?;
@@ -60,7 +60,7 @@ impl Prober {
 impl Drop for Prober {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // Should the waker fail, the thread notices at the next probe; it waits for nothing else.
+        // If the waker fails, the thread notices at the next probe; it waits for nothing else.
         let _ = self.waker.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -100,15 +100,15 @@ impl Work {
         Ok(())
     }
 
-    /// Takes the frames that are there, but for those that would be too many at once: whether there may be more.
+    /// Takes the waiting frames, up to a limit; returns whether there may be more.
     fn listen(&mut self) -> Result<bool, AgentError> {
         for _ in 0..FRAMES_PER_ROUND {
             let Some(frame) = self.port.receive().map_err(AgentError::system("receive probes"))? else {
                 return Ok(false);
             };
-            // Its own comes back where somebody has plugged a cable into itself: worth telling, too.
+            // The host's own probe comes back if a cable leads back to its own interface: worth reporting, too.
             if let Ok(probe) = Probe::parse(frame) {
-                // A flood that nobody takes is lost.
+                // Probes of a flood that nobody takes are lost.
                 let _ = self.tell.try_send(probe);
             }
         }

@@ -1,4 +1,4 @@
-//! How this host is: what the controller is told, so that it can be asked what is wrong.
+//! The condition of this host, reported to the controller so that people can ask it what is wrong.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use tributary_transport::ClientTls;
 
 use super::AttendConfig;
 
-/// How the host is now.
+/// The host's present condition.
 pub(super) fn condition(config: &AttendConfig) -> v1::HostCondition {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     v1::HostCondition {

@@ -18,20 +18,20 @@ use super::cable::Prober;
 use super::condition::condition;
 use super::{AttendConfig, Duties, Progress};
 
-/// Reports on their way out.
+/// Reports that may wait to be sent.
 const REPORTS: usize = 4;
-/// Between two heartbeats, whether or not there is news.
+/// Time between two heartbeats, whether or not there is news.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Between two looks for news, unless probes come more often.
+/// Time between two looks for news, unless probes are more frequent.
 const LOOK: Duration = Duration::from_millis(200);
-/// Before a cable that cannot be probed is tried again.
+/// Time before a cable that cannot be probed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Why a conversation is over.
 pub(super) enum End {
-    /// The controller is not there (any more).
+    /// The controller is not there, or not any more.
     Away(String),
-    /// It does not want this daemon.
+    /// The controller does not want this daemon.
     Refused(String),
 }
 
@@ -67,16 +67,16 @@ pub(super) struct Conversation<'a> {
     orders: Streaming<v1::HostOrder>,
     looks: Interval,
     probing: Probing,
-    /// Heard since the last heartbeat.
+    /// Probes received since the last heartbeat.
     heard: BTreeSet<Probe>,
-    /// What was said in the last heartbeat, and when.
+    /// The progress reported in the last heartbeat, and its time.
     said: (Progress, Instant),
-    /// When it was said last how the host is.
+    /// When the host's condition was last reported.
     told: Option<Instant>,
 }
 
 impl<'a> Conversation<'a> {
-    /// Says who this is, and waits to be welcomed.
+    /// Introduces this host, and waits for the controller's welcome.
     pub(super) async fn begin(config: &'a AttendConfig, duties: &'a dyn Duties) -> Result<Self, End> {
         let mut client = ControllerClient::new(config.controller.connect().await?);
         let (reports, outgoing) = mpsc::channel(REPORTS);
@@ -87,7 +87,7 @@ impl<'a> Conversation<'a> {
             serves: config.serves,
             works: config.works,
         };
-        // There is room for the first one.
+        // The channel has room for the first report.
         let _ = reports.try_send(v1::HostReport { report: Some(Report::Hello(hello)) });
         let mut orders = client.attend(ReceiverStream::new(outgoing)).await?.into_inner();
         let first = orders.message().await?.and_then(|order| order.order);
@@ -100,8 +100,8 @@ impl<'a> Conversation<'a> {
         Ok(Self { config, duties, reports, orders, looks, probing, heard, said, told: None })
     }
 
-    /// Tells the controller what is going on here, and does what it wants, until it is gone. Gives back why, and what
-    /// goes on with probing the cable as long as it is kept.
+    /// Reports to the controller and carries out its orders until it is gone. Returns the reason, and the probing,
+    /// which goes on as long as it is kept.
     pub(super) async fn go_on(mut self) -> (End, Probing) {
         let end = self.talk().await;
         (end, self.probing)
@@ -135,7 +135,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Sends a heartbeat, if there is news or it is time.
+    /// Sends a heartbeat if there is news or it is time.
     async fn report(&mut self) {
         self.probing.keep_up(self.config);
         let progress = self.duties.progress().await;
@@ -150,7 +150,7 @@ impl<'a> Conversation<'a> {
         let Progress { jobs, served } = progress.clone();
         let heartbeat = v1::Heartbeat { probes, jobs, served, condition };
         let report = v1::HostReport { report: Some(Report::Heartbeat(heartbeat)) };
-        // A controller that is so slow hears the next one.
+        // If the controller is so slow that there is no room, it gets the next report.
         if self.reports.try_send(report).is_ok() {
             self.heard.clear();
             self.said = (progress, Instant::now());
@@ -161,10 +161,10 @@ impl<'a> Conversation<'a> {
 
 /// The probes of this host's cable.
 pub(super) struct Probing {
-    /// What this host's say, and how often; `None`: none are wanted.
+    /// The probe that this host sends, and its interval; `None`: no probes are wanted.
     wanted: Option<(Probe, Duration)>,
     prober: Option<Prober>,
-    /// When a prober was started last.
+    /// When a prober was last started.
     tried: Option<Instant>,
 }
 
@@ -173,20 +173,20 @@ impl Probing {
         let node = u16::try_from(welcome.node).ok().and_then(NodeId::new);
         let interval = Duration::from_millis(welcome.probe_interval_milliseconds.into());
         let wanted = node.filter(|_| !interval.is_zero()).map(|node| {
-            // A host has one port.
+            // A host has only one port.
             (Probe { node, port: 1 }, interval)
         });
         Self { wanted, prober: None, tried: None }
     }
 
-    /// When to look for news.
+    /// The interval at which to look for news.
     fn looks(&self) -> Interval {
         let mut looks = interval(self.wanted.map_or(LOOK, |(_, interval)| interval.min(LOOK)));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         looks
     }
 
-    /// Starts a prober, if there is none and there should be one.
+    /// Starts a prober if one is wanted and none runs.
     fn keep_up(&mut self, config: &AttendConfig) {
         let (Some((probe, interval)), Some(cable)) = (self.wanted, &config.cable) else { return };
         if self.prober.is_some() || self.tried.is_some_and(|tried| tried.elapsed() < RETRY) {

@@ -1,7 +1,8 @@
-//! A host's daemon, as the controller sees it: there, as long as it holds one stream to the controller.
+//! A host's daemon as the controller sees it: present, as long as it holds one stream to the controller.
 //!
-//! By it the daemon says who it is, what its training processes do and which probes of cables it hears, and is told what
-//! to serve. A controller that is away is waited for; one that does not want this daemon has said why.
+//! Over this stream the daemon introduces itself, reports what its training processes do and which cable probes it
+//! receives, and learns what to serve. While the controller is away, the daemon waits for it; if the controller refuses
+//! the daemon, it says why.
 
 mod cable;
 mod condition;
@@ -20,20 +21,21 @@ use crate::backoff::Backoff;
 use crate::part::{OpenPort, Servers};
 use conversation::{Conversation, End};
 
-/// Who attends.
+/// A daemon's attendance at its controller.
 #[derive(Clone)]
 pub struct AttendConfig {
-    /// This host, as the topology names it.
+    /// This host's name in the topology.
     pub host: String,
     /// The controller's API.
     pub controller: Remote,
-    /// The daemon's version, as `tributary --version` says it.
+    /// The daemon's version, as `tributary --version` prints it.
     pub version: String,
-    /// It can be the aggregation server of jobs.
+    /// Whether it can be the aggregation server of jobs.
     pub serves: bool,
-    /// It has training processes.
+    /// Whether it has training processes.
     pub works: bool,
-    /// The interface that leads to this host's switch, whose settings the controller is told; `None`: it is told of none.
+    /// The interface that leads to this host's switch, whose settings are reported to the controller; `None`: none are
+    /// reported.
     pub interface: Option<String>,
     /// The cable to this host's switch; `None`: it is not probed.
     pub cable: Option<Cable>,
@@ -44,26 +46,26 @@ pub struct AttendConfig {
 pub struct Cable {
     /// The address of the interface that it is plugged into.
     pub address: MacAddr,
-    /// Opens a port for [probes](tributary_wire::probe), and for nothing else.
+    /// Opens a port that is used for [probes](tributary_wire::probe) only.
     pub open: OpenPort,
 }
 
-/// What goes on in the jobs of a host.
+/// The state of a host's jobs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Progress {
-    /// Those that it has training processes of.
+    /// Jobs of its training processes.
     pub(crate) jobs: Vec<v1::JobProgress>,
-    /// Those that it serves.
+    /// Jobs that it serves.
     pub(crate) served: Vec<v1::ServedJob>,
 }
 
-/// What a daemon does for the controller, and tells it.
+/// What a daemon does for the controller and reports to it.
 #[tonic::async_trait]
 pub(crate) trait Duties: Send + Sync + 'static {
-    /// What goes on in the jobs of this host.
+    /// The state of this host's jobs.
     async fn progress(&self) -> Progress;
 
-    /// This host is to serve a job.
+    /// Serves a job on this host.
     fn serve(&self, job: &str, token: &[u8]);
 }
 
@@ -74,19 +76,19 @@ impl Duties for Servers {
     }
 
     fn serve(&self, job: &str, token: &[u8]) {
-        // How it goes is in the log.
+        // The outcome is in the log.
         drop(Self::serve(self, job, token));
     }
 }
 
-/// How a daemon and its controller get on.
+/// The relation of a daemon to its controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// The controller does not answer, or has not yet.
     Away,
-    /// It has welcomed the daemon.
+    /// The controller has welcomed the daemon.
     Welcome,
-    /// It does not want the daemon, for this reason.
+    /// The controller does not want the daemon, for this reason.
     Refused(String),
 }
 
@@ -94,7 +96,7 @@ enum State {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the controller turns this host away: {reason}")]
 pub struct TurnedAway {
-    /// The controller's words, or why there is no trust.
+    /// The controller's words, or the reason for missing trust.
     pub reason: String,
 }
 
@@ -106,7 +108,7 @@ pub struct Attendance {
 }
 
 impl Attendance {
-    /// Attends from now on, and serves what the controller wants served. Must be called in a tokio runtime.
+    /// Attends from now on, and serves what the controller orders. Must be called in a tokio runtime.
     pub fn of_servers(config: AttendConfig, servers: Servers) -> Self {
         Self::start(config, Arc::new(servers))
     }
@@ -117,7 +119,7 @@ impl Attendance {
         Self { state, work }
     }
 
-    /// Waits until the controller has welcomed this daemon, for as long as it is away.
+    /// Waits until the controller has welcomed this daemon; while the controller is away, it goes on waiting.
     ///
     /// # Errors
     /// [`TurnedAway`].
@@ -127,7 +129,7 @@ impl Attendance {
         match decided.as_deref() {
             Ok(State::Refused(reason)) => Err(TurnedAway { reason: reason.clone() }),
             Ok(State::Away | State::Welcome) => Ok(()),
-            // Only a panic ends it while this lives.
+            // While this lives, only a panic can end it.
             Err(_) => {
                 Err(TurnedAway { reason: "its task has ended: this is a bug, please report it".into() })
             }
@@ -141,12 +143,12 @@ impl Drop for Attendance {
     }
 }
 
-/// Attends for ever.
+/// Attends without end.
 async fn attend(config: AttendConfig, duties: Arc<dyn Duties>, state: watch::Sender<State>) {
     let mut backoff = Backoff::default();
-    // What was said last: once for each reason, and not once a second.
+    // The last logged reason: each reason is logged once, not once a second.
     let mut said = String::new();
-    // While there is no way to the controller its switch still hears that this host lives.
+    // While the controller is unreachable, probes still tell the host's switch that it is alive.
     let mut probing = None;
     loop {
         let end = match Conversation::begin(&config, &*duties).await {
@@ -155,7 +157,7 @@ async fn attend(config: AttendConfig, duties: Arc<dyn Duties>, state: watch::Sen
                 state.send_replace(State::Welcome);
                 backoff.reset();
                 said.clear();
-                // From here on the conversation sends its own.
+                // From here on the conversation sends its own probes.
                 drop(probing.take());
                 let (end, kept) = conversation.go_on().await;
                 probing = Some(kept);

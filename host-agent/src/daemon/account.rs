@@ -1,4 +1,4 @@
-//! What one session makes the agent hold.
+//! The resources that one session takes from the agent.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,8 +8,8 @@ use super::budget::{Budget, LimitError, Permit, Resource, User};
 use super::kept::KeptVectors;
 use super::limits::Limits;
 
-/// One session's part of the [`Budget`]. It is given back once the session is over and nothing of it is under way any
-/// more.
+/// One session's part of the [`Budget`]. It is given back once the session is over and none of its operations is under
+/// way.
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: Arc<Budget>,
@@ -22,10 +22,10 @@ pub(crate) struct Account {
 
 #[derive(Debug)]
 struct Memory {
-    /// The most that was in use at once.
+    /// The most memory that was in use at once.
     reserved: Permit,
     in_use: u64,
-    /// In what is reserved and not in use.
+    /// Vectors in memory that is reserved but not in use.
     kept: KeptVectors,
 }
 
@@ -35,7 +35,7 @@ impl Memory {
     }
 }
 
-/// Memory that a session uses, until it is dropped.
+/// Memory in use by a session, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InUse {
     account: Arc<Account>,
@@ -52,7 +52,7 @@ impl Drop for InUse {
 pub(crate) type Call = OwnedSemaphorePermit;
 
 impl Account {
-    /// For one more session of a process of this user.
+    /// Opens an account for another session of this user's processes.
     pub(crate) fn open(budget: &Arc<Budget>, user: User) -> Result<Arc<Self>, LimitError> {
         let semaphore = || Arc::new(Semaphore::new(budget.limits().calls as usize));
         Ok(Arc::new(Self {
@@ -77,7 +77,7 @@ impl Account {
         self.budget.limits()
     }
 
-    /// One more call is under way, or waits for others.
+    /// Counts one more call that is under way or waits for others.
     pub(crate) fn begin_call(&self) -> Result<Call, LimitError> {
         let limit = self.limits().calls;
         Arc::clone(&self.calls).try_acquire_owned().map_err(|_| LimitError::Calls { limit })
@@ -89,14 +89,14 @@ impl Account {
         Arc::clone(&self.operations).acquire_owned().await.map_err(|_| LimitError::Calls { limit })
     }
 
-    /// Before the session takes so many bytes more. As much as it has used at once stays its own until it is over: an
-    /// operation under way never waits for another session's, which on another host could wait for this one's.
+    /// Takes so many bytes more for the session. The most that it has used at once stays reserved until it is over: so
+    /// an operation under way never waits for another session's, which on another host could wait for this one's.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Result<InUse, LimitError> {
         Ok(self.take_with_vector(bytes, 0)?.0)
     }
 
-    /// The same, and a vector of `len` elements that are in these bytes, whatever is in it, if one was
-    /// [kept](Self::keep); else one that is empty.
+    /// Takes bytes as [`take`](Self::take) does, and a vector of `len` elements for part of them: a [kept](Self::keep)
+    /// one with arbitrary contents if there is one, else an empty one.
     pub(crate) fn take_with_vector(
         self: &Arc<Self>,
         bytes: u64,
@@ -116,8 +116,8 @@ impl Account {
         Ok((InUse { account: Arc::clone(self), bytes }, vector))
     }
 
-    /// Keeps a vector that is not [in use](InUse) any more for the next operation of its length, if it has room in what stays
-    /// the session's own.
+    /// Keeps a vector that is not [in use](InUse) any more for the next operation of its length, if it fits into memory
+    /// that is reserved but unused.
     pub(crate) fn keep(&self, vector: Vec<u32>) {
         let mut memory = self.memory();
         let unused = memory.unused();
@@ -125,11 +125,11 @@ impl Account {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Before something is opened that takes so many file descriptors.
+    /// Takes the file descriptors for something that is about to be opened.
     pub(crate) fn descriptors(&self, count: u64) -> Result<Permit, LimitError> {
         self.budget.take(self.user, Resource::Descriptors, count)
     }
@@ -147,13 +147,13 @@ mod tests {
         drop(first.take(500).unwrap());
         let other = Account::open(&budget, 1).unwrap();
         assert!(matches!(other.take(300), Err(LimitError::Full { taken: 500, limit: 750, .. })));
-        // Two of its own at once count both.
+        // Two uses at once by the same session both count.
         let half = first.take(250).unwrap();
         let error = first.take(351).unwrap_err();
         assert_eq!(error, LimitError::SessionMemory { needed: 351, in_use: 250, limit: 600 });
         drop(first.take(250).unwrap());
         drop(first);
-        // It lasts as long as something is in use.
+        // It stays taken as long as something is in use.
         assert!(other.take(300).is_err());
         drop(half);
         drop(other.take(300).unwrap());
@@ -170,14 +170,14 @@ mod tests {
         assert_eq!(vector, [0; 0], "none was reserved");
         let (second, _) = account.take_with_vector(BYTES, len).unwrap();
         drop((first, second));
-        // There is room for two; the first is let go of.
+        // There is room for two; the first is dropped.
         for number in 0..3 {
             account.keep(vec![number; len]);
         }
         assert_eq!(account.take_with_vector(BYTES, len - 1).unwrap().1, [0; 0], "one of its length only");
         let (one, vector) = account.take_with_vector(BYTES, len).unwrap();
         assert_eq!(vector, vec![2; len]);
-        // Something else takes the room of the other one.
+        // Other memory takes the place of the second one.
         let other = account.take(BYTES).unwrap();
         drop((one, other));
         assert_eq!(account.take_with_vector(BYTES, len).unwrap().1, [0; 0]);

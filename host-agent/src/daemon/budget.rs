@@ -1,6 +1,6 @@
-//! What the agent holds for training processes at this moment, against its [`Limits`].
+//! What the agent holds for training processes at the moment, compared with its [`Limits`].
 //!
-//! Everything is asked for here before it is taken, and given back when its [`Permit`] is dropped.
+//! Everything is requested here before it is taken, and given back when its [`Permit`] is dropped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use tonic::Status;
 
 use super::limits::{Limits, most_of};
 
-/// What there is a limited amount of.
+/// A limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resource {
     /// Bytes.
@@ -22,10 +22,10 @@ pub(crate) enum Resource {
     Jobs,
 }
 
-/// Who asks for it: the user that a process belongs to.
+/// The user to whom the requesting process belongs.
 pub(crate) type User = u32;
 
-/// Why something is not given.
+/// Why a request for a resource is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum LimitError {
     /// Too little is left.
@@ -53,7 +53,7 @@ pub(crate) enum LimitError {
     SegmentBytes { bytes: u64, limit: u64 },
 }
 
-/// Whose share is used up.
+/// The share that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
     All,
@@ -97,10 +97,10 @@ impl From<LimitError> for Status {
     }
 }
 
-/// What is taken of each resource.
+/// The amount taken of each resource.
 type Amounts = BTreeMap<Resource, u64>;
 
-/// All that an agent may hold.
+/// The resources that an agent may hold in all.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: Limits,
@@ -122,7 +122,7 @@ impl Budget {
         &self.limits
     }
 
-    /// Takes so much for a process of this user.
+    /// Takes an amount for a process of this user.
     pub(crate) fn take(
         self: &Arc<Self>,
         user: User,
@@ -143,7 +143,7 @@ impl Budget {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -155,7 +155,7 @@ impl Taken {
     }
 }
 
-/// Something that was taken; dropping it gives it back.
+/// A taken amount of a resource; dropping it gives the amount back.
 #[derive(Debug)]
 pub(crate) struct Permit {
     budget: Arc<Budget>,
@@ -170,10 +170,10 @@ impl Permit {
         self.amount
     }
 
-    /// Takes more, until it is this much in all; less is never given back.
+    /// Takes more until the amount is this large; never gives any back.
     ///
     /// # Errors
-    /// [`LimitError::Full`]; it stays as it was.
+    /// [`LimitError::Full`]; the amount stays as it was.
     pub(crate) fn grow_to(&mut self, amount: u64) -> Result<(), LimitError> {
         let wanted = amount.saturating_sub(self.amount);
         let (resource, limit) = (self.resource, self.budget.limit(self.resource));
@@ -198,7 +198,7 @@ impl Drop for Permit {
         for amount in taken.of(self.user, self.resource) {
             *amount = amount.saturating_sub(self.amount);
         }
-        // A user who has nothing leaves nothing behind.
+        // Users who have nothing are removed from the map.
         let nothing = |amounts: &mut Amounts| amounts.values().all(|amount| *amount == 0);
         taken.by_user.retain(|_, amounts| !nothing(amounts));
     }

@@ -1,4 +1,4 @@
-//! What processes say of their collectives: how much went which way, and why.
+//! Processes' counts of their collectives: how much went which way, and why.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,49 +6,49 @@ use std::sync::{Mutex, PoisonError};
 use tonic::Status;
 use tributary_api::agent::v1;
 
-/// Kinds of collectives that are counted apart for a job, and that a process may name at once.
+/// The most kinds of collectives that are counted separately for a job, and that a process may report at once.
 const KINDS: usize = 64;
-/// Bytes of the longest name.
+/// The longest name, in bytes.
 const MAX_NAME: usize = 64;
-/// What kinds beyond those are counted as.
+/// The name under which further kinds are counted.
 const OTHER: &str = "other";
 
-/// Collectives of one kind.
+/// A kind of collective.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CollectiveKind {
-    /// Which way they went: "fabric" or "gloo".
+    /// The way it went: "fabric" or "gloo".
     pub way: &'static str,
-    /// What the process's library calls them.
+    /// Its name in the process's library.
     pub collective: String,
-    /// Why they did not go over the fabric; empty: they did.
+    /// Why it did not go over the fabric; empty if it did.
     pub reason: String,
 }
 
-/// How much there was of a kind.
+/// The amount of one kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct CollectiveAmount {
-    /// Collectives.
+    /// Number of collectives.
     pub calls: u64,
     /// Bytes of the process's tensors in them.
     pub bytes: u64,
 }
 
-/// What one job's processes on this host have said. What they name takes no more memory than some kinds do.
+/// The counts reported by one job's processes on this host. Only a limited number of kinds takes memory.
 #[derive(Debug, Default)]
 pub(crate) struct Collectives(Mutex<BTreeMap<CollectiveKind, CollectiveAmount>>);
 
 impl Collectives {
-    /// Adds what a process has said.
+    /// Adds the counts of a process.
     ///
     /// # Errors
-    /// It makes no sense: nothing is added.
+    /// A count is invalid; then nothing is added.
     pub(crate) fn add(&self, counts: Vec<v1::CollectiveCount>) -> Result<(), Status> {
         if counts.len() > KINDS {
             let problem = format!("{} kinds of collectives: {KINDS} are the most", counts.len());
             return Err(Status::invalid_argument(problem));
         }
         let counts = counts.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         let mut amounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (mut kind, added) in counts {
             if amounts.len() >= KINDS && !amounts.contains_key(&kind) {
@@ -63,7 +63,7 @@ impl Collectives {
         Ok(())
     }
 
-    /// All that was said.
+    /// The amounts of all kinds.
     pub(crate) fn amounts(&self) -> Vec<(CollectiveKind, CollectiveAmount)> {
         let amounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         amounts.iter().map(|(kind, amount)| (kind.clone(), *amount)).collect()
@@ -80,7 +80,7 @@ fn read(count: v1::CollectiveCount) -> Result<(CollectiveKind, CollectiveAmount)
     };
     let v1::CollectiveCount { collective, reason, calls, bytes, .. } = count;
     for name in [&collective, &reason] {
-        // It goes into the metrics as it is.
+        // The name goes into the metrics unchanged.
         if name.len() > MAX_NAME || !name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
             let problem = format!(
                 "the name of a collective or its reason, {name:?}: printable ASCII of up to {MAX_NAME} bytes"

@@ -1,4 +1,4 @@
-//! The connections of training processes: only as many as the agent can hold.
+//! The connections of training processes, limited to what the agent can hold.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,29 +17,29 @@ use tonic::transport::server::{Connected, UdsConnectInfo};
 
 use super::budget::{Budget, LimitError, Permit, Resource};
 
-/// Calls of one connection that may be under way.
+/// The most calls of one connection that may be under way.
 pub(super) const STREAMS: u32 = 128;
-/// Bytes of a call's headers ...
+/// The most bytes of a call's headers.
 pub(super) const HEADER_BYTES: u32 = 8 << 10;
-/// ... and of requests that nobody has read yet, of one call and of all of a connection.
+/// The most bytes of unread requests, of one call and of a whole connection.
 pub(super) const WINDOW_BYTES: u32 = 64 << 10;
-/// The longest request: they hold names, tokens and numbers, but no tensors.
+/// The longest request in bytes: requests hold names, tokens and numbers, but no tensors.
 pub(super) const MESSAGE_BYTES: usize = 32 << 10;
-/// What a connection takes of the agent's memory, whatever its process does.
+/// The most memory that a connection takes from the agent, whatever its process does.
 const CONNECTION_BYTES: u64 = STREAMS as u64 * HEADER_BYTES as u64 + WINDOW_BYTES as u64 + (64 << 10);
 
-/// Accepted connections that nobody has taken yet.
+/// Accepted connections that may wait to be served.
 const BACKLOG: usize = 16;
-/// After an error in accepting, such as having no file descriptors left.
+/// The pause after an error in accepting, such as a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// A process that was turned away has this long until it has read why.
+/// How long a process that was turned away may take to read the reason.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
-/// So many are told why they are turned away at the same time. Whoever has had longest to read it makes room for the next
-/// one: those who read nothing must not keep it from the others.
+/// How many processes are told at once why they are turned away. A further one takes the place of the oldest: processes
+/// that read nothing must not keep the reason from others.
 const FAREWELLS: usize = 16;
 
-/// The connections that processes open, as long as the budget has room for them. Others are told why they are turned
-/// away. Ends when it is dropped. Must be called in a tokio runtime.
+/// Accepts the connections of processes as long as the budget has room for them, and tells other processes why they are
+/// turned away. Ends when the returned value is dropped. Must be called in a tokio runtime.
 pub(super) fn incoming(
     listener: UnixListener,
     budget: Arc<Budget>,
@@ -60,7 +60,7 @@ async fn accept(
     accepted: &mpsc::Sender<Result<Connection, io::Error>>,
 ) {
     let mut farewells = VecDeque::new();
-    // One line tells of many: a process in a loop must not fill the log.
+    // One line stands for many refusals: a process in a loop must not fill the log.
     let mut refusing = false;
     loop {
         let stream = match listener.accept().await {
@@ -88,7 +88,7 @@ async fn accept(
                     oldest.abort();
                 }
                 let telling = async move {
-                    // Either end of it is as good.
+                    // It does not matter whether it succeeds or times out.
                     let _ = timeout(FAREWELL_PATIENCE, farewell(stream, &error.to_string())).await;
                 };
                 farewells.push_back(tokio::spawn(telling).abort_handle());
@@ -97,12 +97,12 @@ async fn accept(
     }
 }
 
-/// Says in HTTP/2 why a connection is closed, and waits until the other side has closed it, too: with unread bytes
-/// left the system would reset it, and what was said be lost.
+/// Says in HTTP/2 why a connection is closed, and waits until the other side has closed it, too: with unread bytes left
+/// the system would reset the connection, and the reason would be lost.
 async fn farewell(mut stream: UnixStream, reason: &str) -> io::Result<()> {
     /// Length, type SETTINGS, no flags, stream 0.
     const NO_SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-    /// Type GOAWAY, no flags, stream 0; then the last stream that was served, none, and ENHANCE_YOUR_CALM.
+    /// Type GOAWAY, no flags, stream 0; then the last served stream (none) and ENHANCE_YOUR_CALM.
     const GO_AWAY: [u8; 14] = [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xb];
     const CODE_BYTES: usize = 8;
     let length = (CODE_BYTES + reason.len()) as u32;
@@ -116,7 +116,7 @@ async fn farewell(mut stream: UnixStream, reason: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A process's connection, with what the budget has given for it.
+/// A process's connection, with its permits from the budget.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: UnixStream,
@@ -124,9 +124,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// If there is room for it; otherwise it is given back, and why.
+    /// Takes the connection if there is room for it; otherwise returns it with the reason.
     fn new(stream: UnixStream, budget: &Arc<Budget>) -> Result<Self, (UnixStream, LimitError)> {
-        // Without a user it belongs to nobody, and its calls are refused.
+        // A connection without a known user belongs to nobody, and its calls are refused.
         let user = stream.peer_cred().map_or(u32::MAX, |credentials| credentials.uid());
         let held = budget
             .take(user, Resource::Descriptors, 1)

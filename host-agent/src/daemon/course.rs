@@ -1,4 +1,4 @@
-//! What a job's processes have done so far, and what their steps took.
+//! The progress of a job's processes, and the time that their steps took.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tributary_api::v1;
 
-/// Steps that are remembered: more than a process makes between two reports to the controller.
+/// How many steps are remembered: more than a process makes between two reports to the controller.
 const REMEMBERED: usize = 16;
 
-/// What an all-reduce is to its process's training.
+/// The part of an all-reduce in its process's training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// One of a step's, which is over so many samples.
+    /// Part of a step over so many samples.
     OfStep {
         samples: u32,
-        /// Another one of the same step follows.
+        /// Whether another all-reduce of the same step follows.
         goes_on: bool,
     },
-    /// None of any step's.
+    /// Part of no step.
     Other,
 }
 
@@ -27,47 +27,47 @@ pub(super) enum Part {
 pub(super) enum End {
     /// With a result.
     Reduced,
-    /// With word of what the process has to do: it begins another step.
+    /// With an order to the process, which then begins another step.
     Told,
     /// With an error.
     Failed,
 }
 
-/// What processes have done so far.
+/// The progress of a job's processes.
 #[derive(Debug, Default)]
 pub(super) struct Course {
-    /// All-reduces that have ended well.
+    /// All-reduces that have ended with a result.
     operations: u64,
-    /// When those began that are under way: the first of them.
+    /// When the first of the all-reduces under way began; `None`: none is under way.
     under_way: Option<Instant>,
-    /// How many these are.
+    /// How many all-reduces are under way.
     count: usize,
-    /// When the last one of them began, or another one ended.
+    /// When the last of them began, or another one ended.
     moved: Option<Instant>,
-    /// When the last one ended.
+    /// When the last all-reduce ended.
     ended: Option<Instant>,
     /// The last time between two all-reduces.
     gap: Duration,
     making: Making,
-    /// Steps that have been made.
+    /// Finished steps.
     steps: u64,
     last: VecDeque<v1::TrainingStep>,
 }
 
-/// A step that is being made.
+/// A step in progress.
 #[derive(Debug, Clone, Copy, Default)]
 struct Making {
     compute: Duration,
     reduce: Duration,
-    /// Nobody knows when it began.
+    /// Whether the beginning of the step is unknown.
     is_cut: bool,
-    /// One of its all-reduces has ended with word of what the process has to do.
+    /// Whether one of its all-reduces has ended with an order to the process.
     is_told: bool,
 }
 
 impl Course {
-    /// An all-reduce begins. If others are under way, the process has not waited for them, but computed since one of them
-    /// began or ended.
+    /// An all-reduce begins. If others are under way, the process has not waited for them, but computed since one of
+    /// them began or ended.
     pub(super) fn begin(&mut self, now: Instant) {
         self.count += 1;
         if let Some(moved) = self.moved.replace(now) {
@@ -119,12 +119,12 @@ impl Course {
         }
     }
 
-    /// Since when an all-reduce has been under way, if one is.
+    /// When the all-reduce under way began; `None`: none is under way.
     pub(super) fn under_way(&self) -> Option<Instant> {
         self.under_way
     }
 
-    /// What the controller is told of it.
+    /// The report to the controller.
     pub(super) fn progress(&self) -> v1::JobProgress {
         v1::JobProgress {
             operations: self.operations,
@@ -152,7 +152,7 @@ mod tests {
         (Course::default(), move |milliseconds| start + Duration::from_millis(milliseconds))
     }
 
-    /// Samples, milliseconds of computing and of reducing of the steps that are remembered.
+    /// Samples, and milliseconds of computing and of reducing, of the remembered steps.
     fn steps(course: &Course) -> Vec<(u32, u64, Option<u64>)> {
         let milliseconds = |nanoseconds: u64| nanoseconds / 1_000_000;
         let step = |step: &v1::TrainingStep| {
@@ -169,7 +169,7 @@ mod tests {
         course.end(at(10), STEP, End::Reduced);
         assert_eq!(steps(&course), [], "nobody knows when the first one began");
         course.begin(at(40));
-        // Two at the same time are one stretch of waiting.
+        // Two that overlap count as one stretch of waiting.
         course.begin(at(45));
         course.end(at(50), STEP, End::Failed);
         assert_eq!(course.under_way(), Some(at(40)));
@@ -198,7 +198,7 @@ mod tests {
         let (mut course, at) = course();
         course.begin(at(0));
         course.end(at(10), STEP, End::Reduced);
-        // Two more begin while the first one is under way; the process waits once the last one has begun.
+        // Two more begin while the first is under way; the process waits once the last has begun.
         let part = |goes_on| Part::OfStep { samples: 16, goes_on };
         for begun in [110, 120, 135] {
             course.begin(at(begun));
@@ -206,7 +206,7 @@ mod tests {
         for (ended, goes_on) in [(150, true), (155, true), (160, false)] {
             course.end(at(ended), part(goes_on), End::Reduced);
         }
-        // The next step's first one begins before this one's last has ended.
+        // The next step's first all-reduce begins before this step's last one has ended.
         for begun in [260, 270] {
             course.begin(at(begun));
         }

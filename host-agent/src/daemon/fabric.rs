@@ -1,4 +1,4 @@
-//! The fabric, as the workers of parameter servers use it: each group's reduction is a job of this host.
+//! The fabric as workers of parameter servers use it: each group's reduction is a job of this host.
 
 use std::collections::TryReserveError;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::worker::{Held, Terms};
 /// This host's access to the fabric, for a process.
 pub(crate) struct HostFabric {
     pub(crate) jobs: Arc<Jobs>,
-    /// What the process's session holds.
+    /// The account of the process's session.
     pub(crate) account: Arc<Account>,
 }
 
@@ -43,7 +43,7 @@ impl Fabric for HostFabric {
     ) -> Result<Box<dyn Contributor>, FabricError> {
         let (jobs, account) = (Arc::clone(&self.jobs), Arc::clone(&self.account));
         let (job, token) = (job.to_owned(), token.to_vec());
-        // Who is given up while it joins is left like any other, once it has joined: to break that off would fail the
+        // A join that is given up still completes, and the host then leaves as usual: breaking it off would fail the
         // job, which the group's server is about to end.
         let joining = async move {
             let joined = jobs.attach(&job, &token, false, account.user()).await;
@@ -67,8 +67,8 @@ impl Contributor for GroupMember {
         let running = self.started().await?;
         let held = Held::new(self.account.take(memory(self.length, running.width))?);
         let operation = operation(round, self.length, &contribution)?;
-        // The sum comes back to everyone, and is the server's alone to use. It goes on when
-        // the group is left.
+        // The sum is for the server alone, although it comes back to everyone. The operation goes on when the group is
+        // left.
         let part = Part::OfStep { samples: operation.weight, goes_on: false };
         let reduced = running.start_reduce(operation, part, Terms::default(), held);
         tokio::spawn(reduced).await??;
@@ -80,14 +80,14 @@ impl GroupMember {
     /// Waits until all members have joined.
     async fn started(&self) -> Result<Arc<Running>, FabricError> {
         let mut phase = self.member.phase();
-        // An error means that nothing will change any more.
+        // An error means that the phase will not change any more.
         let _ = phase.wait_for(|phase| !matches!(phase, Phase::Waiting)).await;
         self.member.running().map_err(|status| words(&status))
     }
 }
 
 impl Drop for GroupMember {
-    /// Whoever of the group goes, its server sees that and ends the job: to leave before would fail it.
+    /// When a member of the group goes, the server notices and ends the job: leaving before that would fail the job.
     fn drop(&mut self) {
         self.member.leave_unless_ended("its worker has left the group, and nobody has ended the job");
     }
@@ -98,7 +98,7 @@ fn memory(length: usize, width: SliceWidth) -> u64 {
     Tensor { name: String::new(), element_type: ElementType::F32, len: length }.memory(width)
 }
 
-/// The all-reduce that a contribution goes into; an error where there is no memory for it.
+/// The all-reduce for a contribution; an error if there is no memory for it.
 fn operation(round: u64, length: usize, contribution: &Contribution) -> Result<AllReduce, TryReserveError> {
     let mut data = Vec::new();
     let weight = match contribution {

@@ -17,13 +17,12 @@ use crate::error::JoinError;
 use crate::membership::{JobMember, Membership};
 use crate::part::OpenPort;
 
-/// What a job takes of the agent's memory, as long as nothing is reduced in it: most of it is for the frames that come
-/// in.
+/// The memory that a job takes from the agent while nothing is reduced in it, mostly for incoming frames.
 const JOB_BYTES: u64 = 8 << 20;
-/// Its connection to the controller, its two sockets, and what its thread waits with.
+/// A job's file descriptors: its connection to the controller, its two sockets, and its thread's means of waiting.
 const JOB_DESCRIPTORS: u64 = 6;
 
-/// Everything that the agent takes part in.
+/// All jobs that the agent takes part in.
 pub(crate) struct Jobs {
     budget: Arc<Budget>,
     pub(crate) host: String,
@@ -37,10 +36,10 @@ pub(crate) struct Jobs {
 
 #[derive(Default)]
 struct State {
-    /// By the job's name.
+    /// Members by the job's name.
     members: BTreeMap<String, Arc<Member>>,
     work: JoinSet<()>,
-    /// No job is joined any more.
+    /// Whether no more jobs are joined.
     closed: bool,
 }
 
@@ -63,7 +62,8 @@ impl Jobs {
         }
     }
 
-    /// The member of that job, for one process of this user, elastic or not: the one that is there, or a new one.
+    /// Attaches a process of this user, elastic or not, to the host's member of that job; joins the job if there is no
+    /// member yet.
     pub(crate) async fn attach(
         &self,
         job: &str,
@@ -73,7 +73,7 @@ impl Jobs {
     ) -> Result<Arc<Member>, Status> {
         let present = self.state().members.get(job).cloned();
         if let Some(member) = present {
-            // A process may come again as soon as it has died.
+            // A process may come back as soon as it has died.
             member.settle().await;
             if !member.is_over() {
                 member.attach(token)?;
@@ -86,7 +86,7 @@ impl Jobs {
         self.admit(job, token, membership, held)
     }
 
-    /// What one more job takes.
+    /// Takes the resources for one more job.
     fn take(&self, user: User) -> Result<[Permit; 3], LimitError> {
         let take = |resource, amount| self.budget.take(user, resource, amount);
         Ok([
@@ -107,7 +107,7 @@ impl Jobs {
         if state.closed {
             return Err(shutting_down());
         }
-        // Those that are over have nothing to do any more.
+        // Removes finished tasks.
         while state.work.try_join_next().is_some() {}
         state.members.retain(|_, member| !member.is_over());
         let (member, work) =
@@ -122,7 +122,7 @@ impl Jobs {
         Ok(member)
     }
 
-    /// The members that are at work, by their job's name.
+    /// The members that are at work, by the job's name.
     pub(crate) fn running(&self) -> Vec<(String, Arc<Running>)> {
         let state = self.state();
         let running = |(job, member): (&String, &Arc<Member>)| Some((job.clone(), member.running().ok()?));
@@ -143,17 +143,17 @@ impl Jobs {
 
     /// Waits until all jobs have been left for good.
     pub(crate) async fn stopped(&self) {
-        // An error means that nobody could say so any more.
+        // An error means that the sender is gone, so that nothing will change.
         let _ = self.stopped.subscribe().wait_for(|stopped| *stopped).await;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A refusal of the controller is the process's to know as it is.
+/// Passes a refusal by the controller on to the process unchanged.
 fn join_status(error: &JoinError) -> Status {
     let code = match error {
         JoinError::Refused { code, .. } => *code,

@@ -1,4 +1,4 @@
-//! What an agent may hold for training processes.
+//! Limits on what an agent may hold for training processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,36 +8,36 @@ use rustix::process::{Resource, getrlimit};
 use rustix::system::sysinfo;
 use tributary_api::agent::SegmentName;
 
-/// The share of the machine's memory that an agent takes at most: one part in so many. The processes themselves, and
-/// what they share with the agent, need the rest.
+/// An agent takes at most the machine's memory divided by this. The processes themselves, and what they share with the
+/// agent, need the rest.
 const MEMORY_SHARE: u64 = 4;
-/// How many sessions there may be unless somebody says otherwise.
+/// The default limit of sessions.
 const SESSIONS: u32 = 64;
-/// How many segments a session may have unless somebody says otherwise.
+/// The default limit of segments per session.
 const SEGMENTS: u32 = 256;
-/// How many calls of a session may be under way unless somebody says otherwise.
+/// The default limit of calls under way per session.
 const CALLS: u32 = 256;
 /// File descriptors that the agent keeps for itself: its log, its socket, its runtime, its metrics' readers.
 const OWN_DESCRIPTORS: u64 = 64;
 
-/// What an agent may hold for training processes: whoever may connect to its socket must be able neither to take the
-/// machine's memory nor to keep others from their work.
+/// What an agent may hold for training processes: no process that may connect to its socket can take the machine's
+/// memory or keep others from their work.
 ///
-/// No user's processes together, and no session, get more than three quarters of what all may have.
+/// All processes of one user together, or one session, get at most three quarters of the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of memory that the agent takes for all processes: for copies of their tensors, sums, ports and
-    /// connections. What processes share with it is theirs, and not in here.
+    /// connections. Memory that processes share with it belongs to them and is not included.
     pub memory: u64,
-    /// As much of it as one session may have.
+    /// The most memory for one session, in bytes.
     pub session_memory: u64,
-    /// Bytes of one segment.
+    /// The size of the largest segment in bytes.
     pub segment_bytes: u64,
-    /// Segments of one session.
+    /// The most segments of one session.
     pub segments: u32,
-    /// Sessions, and jobs that this host is a member of, of all processes: at most [`MAX_SESSIONS`].
+    /// The most sessions, and the most jobs of which this host is a member, of all processes: up to [`MAX_SESSIONS`].
     pub sessions: u32,
-    /// Calls of one session that are under way, or wait for one another; and as many all-reduces.
+    /// The most calls of one session that are under way or wait for one another; and as many all-reduces.
     pub calls: u32,
     /// File descriptors for all processes: each connection, segment, job and server of a training takes some.
     pub descriptors: u64,
@@ -47,8 +47,8 @@ pub struct Limits {
 pub const MAX_SESSIONS: u32 = 256;
 
 impl Limits {
-    /// What suits this machine: a quarter of its memory, or of what this process's control group may have; segments as
-    /// large as /dev/shm is; as many file descriptors as the system lets this process have.
+    /// Limits that suit this machine: a quarter of its memory, or of the memory limit of this process's control group;
+    /// segments as large as /dev/shm; as many file descriptors as this process may have.
     pub fn of_this_machine() -> Self {
         let limits = Self {
             memory: 0,
@@ -62,19 +62,19 @@ impl Limits {
         limits.with_memory(usable_memory() / MEMORY_SHARE)
     }
 
-    /// The same with so much memory in all, and as much of it for a session as suits.
+    /// The same limits with so much memory in all, and a suitable part of it per session.
     #[must_use]
     pub fn with_memory(self, memory: u64) -> Self {
         Self { memory, session_memory: most_of(memory), ..self }
     }
 }
 
-/// As much as one of many may have: the others must not find nothing left.
+/// The most that one user or session may have of a limit: the others must not find nothing left.
 pub(super) fn most_of(limit: u64) -> u64 {
     limit - limit / 4
 }
 
-/// Bytes of memory that there are for this process at the most.
+/// The most bytes of memory that this process can have.
 fn usable_memory() -> u64 {
     let group = group_memory(Path::new("/proc/self/cgroup"), Path::new("/sys/fs/cgroup"));
     group.unwrap_or(u64::MAX).min(machine_memory())
@@ -85,7 +85,7 @@ fn machine_memory() -> u64 {
     info.totalram.saturating_mul(info.mem_unit.into())
 }
 
-/// The least of what this process's control group, and those around it, may have; `None`: there is no such limit.
+/// The lowest memory limit of this process's control group and its ancestors; `None`: there is no limit.
 fn group_memory(membership: &Path, root: &Path) -> Option<u64> {
     let text = fs::read_to_string(membership).ok()?;
     // Version 2 has one hierarchy, with the number 0 and no name.
@@ -93,7 +93,7 @@ fn group_memory(membership: &Path, root: &Path) -> Option<u64> {
     let own: PathBuf = root.join(group);
     let limits = own.ancestors().take_while(|folder| folder.starts_with(root));
     let limits = limits.filter_map(|folder| fs::read_to_string(folder.join("memory.max")).ok());
-    // "max" is no number, and no limit.
+    // "max" is not a number, and means no limit.
     limits.filter_map(|limit| limit.trim().parse().ok()).min()
 }
 

@@ -1,4 +1,4 @@
-//! A job that this host is a worker of.
+//! A job in which this host is a worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,13 +15,13 @@ use crate::error::JobError;
 use crate::membership::{Membership, Parting, Speaker};
 use crate::part::{self, JobAgent, OpenPort};
 
-/// How long a job that nobody here needs any more may take to end.
+/// How long a job that nobody on this host needs any more may take to end.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// An order to leave a job.
 struct Leave {
     parting: Parting,
-    /// How long to wait for the job's end before.
+    /// How long to wait for the job's end first.
     patience: Duration,
 }
 
@@ -34,29 +34,29 @@ pub(crate) struct Member {
     leave: mpsc::UnboundedSender<Leave>,
     /// Whether a process uses it.
     in_use: AtomicBool,
-    /// Whether it is on its way out of the job.
+    /// Whether it is about to leave the job.
     leaving: AtomicBool,
     pub(crate) speaker: Speaker,
-    /// Since when the controller has been away.
+    /// Since when the controller has been away; `None`: it is there.
     pub(crate) away: watch::Receiver<Option<Instant>>,
 }
 
-/// Where a membership is in its life.
+/// The phase of a membership.
 #[derive(Debug, Clone)]
 pub(crate) enum Phase {
     /// Waits for the other members.
     Waiting,
-    /// At work.
+    /// The agent is at work.
     Running(Arc<Running>),
     /// The job is over.
     Over(End),
 }
 
-/// How a job was over for this host: at its end, or before.
+/// How a job was over for this host: at its end, or with an error before that.
 pub(crate) type End = Result<(), Arc<JobError>>;
 
 impl Member {
-    /// A member, and the work that it is: a future to be spawned, which lasts until the job is over.
+    /// A member, and its work: a future to be spawned, which lasts until the job is over.
     pub(crate) fn new(
         membership: Membership,
         token: Vec<u8>,
@@ -78,25 +78,25 @@ impl Member {
                 }
                 Err(error) => tracing::warn!(job, %error, "the job is over"),
             }
-            // The agent, and with it the port, ends with the last one who knows of it.
+            // The agent, and with it the port, ends when the last reference to it is dropped.
             phases.send_replace(Phase::Over(end.map_err(Arc::new)));
         };
         let (in_use, leaving) = (AtomicBool::new(false), AtomicBool::new(false));
         (Self { job: name, token, phase, leave, in_use, leaving, speaker, away }, work)
     }
 
-    /// The phase as it is, and how to wait for the next one.
+    /// The present phase, and a way to wait for the next one.
     pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.clone()
     }
 
-    /// Whether the job has come to its end, and has not failed.
+    /// Whether the job has ended without failing.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(*self.phase.borrow(), Phase::Over(Ok(())))
     }
 
-    /// Waits until it is known how the job was over for this host, whose agent is not at work any more. `None`: nobody will
-    /// know.
+    /// Waits until it is known how the job was over for this host, whose agent has ended already. `None`: it will never
+    /// be known.
     pub(crate) async fn wait_for_end(&self) -> Option<End> {
         let mut phases = self.phase.clone();
         let phase = phases.wait_for(|phase| matches!(phase, Phase::Over(_))).await.ok()?;
@@ -110,10 +110,10 @@ impl Member {
         matches!(*self.phase.borrow(), Phase::Over(_))
     }
 
-    /// If it is on its way out of the job, waits until it is out.
+    /// If the member is about to leave the job, waits until it has left.
     pub(crate) async fn settle(&self) {
         if self.leaving.load(Ordering::Acquire) {
-            // An error means that it is out.
+            // An error means that it has left.
             let _ = self.phase.clone().wait_for(|phase| matches!(phase, Phase::Over(_))).await;
         }
     }
@@ -128,7 +128,7 @@ impl Member {
         }
     }
 
-    /// A process begins to use it.
+    /// A process begins to use the member.
     pub(crate) fn attach(&self, token: &[u8]) -> Result<(), Status> {
         if !bool::from(self.token.as_slice().ct_eq(token)) {
             return Err(Status::permission_denied("wrong token for this job"));
@@ -139,7 +139,7 @@ impl Member {
         }
     }
 
-    /// The process does not use it any more.
+    /// The process does not use the member any more.
     pub(crate) fn detach(&self) {
         self.in_use.store(false, Ordering::Release);
     }
@@ -150,13 +150,13 @@ impl Member {
         self.leave_after(Duration::ZERO, reason.to_owned().into());
     }
 
-    /// Leaves the job at the end of its training.
+    /// Leaves the job because its training is at its end.
     pub(crate) fn finish(&self) {
         self.leaving.store(true, Ordering::Release);
         self.leave_after(Duration::ZERO, Parting::at_end());
     }
 
-    /// Leaves a job that somebody else is about to end: only if that has not happened in a while.
+    /// Leaves a job that somebody else is about to end, but only if it does not end for a while.
     pub(crate) fn leave_unless_ended(&self, reason: &str) {
         self.leave_after(END_PATIENCE, reason.to_owned().into());
     }
@@ -167,11 +167,11 @@ impl Member {
     }
 }
 
-/// Waits until it is time to leave: why. To be dropped when the job is over.
+/// Waits until it is time to leave, and returns how. To be dropped when the job is over.
 async fn time_to_leave(mut leaving: mpsc::UnboundedReceiver<Leave>) -> Parting {
-    // At the latest when nobody could give an order any more.
+    // At the latest it is time when there is no sender left.
     let Some(mut leave) = leaving.recv().await else { return "its agent has forgotten it".to_owned().into() };
-    // The last order counts: an agent that shuts down has no patience.
+    // The last order counts: an agent that shuts down does not wait.
     while let Ok(Some(next)) = timeout(leave.patience, leaving.recv()).await {
         leave = next;
     }
@@ -190,7 +190,7 @@ async fn take_part(
     let config = tokio::select! {
         started = part::wait_for_start(&mut membership, &job) => started?,
         parting = &mut leave => {
-            // The job may be over by now, and needs no leaving then.
+            // The job may be over by now, so that there is nothing to leave.
             let _ = membership.part(&parting).await;
             return Err(JobError::Left { job, reason: parting.reason });
         }

@@ -1,4 +1,4 @@
-//! What processes are told, in the API's terms.
+//! Messages to processes, in the API's terms.
 
 use tonic::Status;
 use tributary_api::agent::v1;
@@ -43,7 +43,7 @@ pub(super) fn all_reduced(Reduction { outcome, members, .. }: &Reduction) -> v1:
     response
 }
 
-/// Why an operation has no result, whether it was not even started, and whether that is the job's end.
+/// Why an operation has no result, whether it was even started, and whether the job has ended.
 pub(super) fn failed(status: &Status, not_started: bool, job_ended: bool) -> v1::AllReduceResponse {
     let (code, message) = (i32::from(status.code()).cast_unsigned(), status.message().to_owned());
     let failure = Some(v1::Failure { code, message, not_started, job_ended });

@@ -1,8 +1,7 @@
-//! The agent of a host: takes part in jobs, and in the jobs of parameter servers, for the training processes of
-//! that host.
+//! The agent of a host: it takes part in jobs, and in the jobs of parameter servers, for the host's training processes.
 //!
-//! Processes reach it over a Unix socket ([`tributary_api::agent`]) and give it their tensors in shared
-//! memory. It alone needs the right to send and receive frames.
+//! Processes reach it over a Unix socket ([`tributary_api::agent`]) and hand it their tensors in shared memory. Only
+//! the agent needs the right to send and receive frames.
 
 mod account;
 mod budget;
@@ -55,17 +54,17 @@ use socket::SocketFile;
 /// How long processes may take to hang up when the agent stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What an agent is to be.
+/// The configuration of an agent.
 pub struct AgentConfig {
-    /// This host, as the topology names it.
+    /// This host's name in the topology.
     pub host: String,
     /// The controller's API.
     pub controller: Remote,
     /// Opens the port that leads to this host's switch.
     pub open_port: OpenPort,
-    /// Where training processes connect: the socket's user and group may.
+    /// The socket for training processes; its user and its group may connect.
     pub socket: PathBuf,
-    /// When a worker asks again.
+    /// When a worker retransmits or asks for results.
     pub timers: Timers,
     /// What the agent may hold for training processes.
     pub limits: Limits,
@@ -109,7 +108,7 @@ impl AgentDaemon {
             .initial_stream_window_size(connections::WINDOW_BYTES)
             .initial_connection_window_size(connections::WINDOW_BYTES)
             .serve_with_incoming_shutdown(service, incoming, async move {
-                // It is dropped, too, when the agent is to stop.
+                // It is also dropped when the agent is to stop.
                 let _ = stopped.await;
             });
         let (failed, failure) = watch::channel(None);
@@ -122,11 +121,11 @@ impl AgentDaemon {
     }
 }
 
-/// Looks at an agent's counters, as long as it is there.
+/// A view of an agent's counters that does not keep the agent alive.
 #[derive(Clone)]
 pub struct AgentObserver(Weak<Jobs>);
 
-/// What an agent has counted for one job since it started.
+/// An agent's counters for one job since it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobStats {
     /// The job's name.
@@ -135,15 +134,15 @@ pub struct JobStats {
     pub rank: Rank,
     /// The counters.
     pub stats: AgentStats<WorkerStats>,
-    /// What the job's processes on this host say of their collectives.
+    /// The collectives that the job's processes on this host have reported.
     pub collectives: Vec<(CollectiveKind, CollectiveAmount)>,
 }
 
 impl AgentObserver {
-    /// The counters of all jobs that are under way. Waits for the agents' threads: not for async code.
+    /// The counters of all jobs under way. It blocks on the agents' threads: do not call it from async code.
     pub fn stats(&self) -> Vec<JobStats> {
         let running = self.0.upgrade().map(|jobs| jobs.running()).unwrap_or_default();
-        // An agent that ends meanwhile is not under way any more.
+        // An agent that ends meanwhile is left out.
         let stats = |(job, running): (String, Arc<running::Running>)| {
             let collectives = running.collectives.amounts();
             Some(JobStats { job, rank: running.rank, stats: running.agent.stats().ok()?, collectives })
@@ -158,7 +157,7 @@ impl RunningAgent {
         AgentObserver(Arc::downgrade(&self.jobs))
     }
 
-    /// The jobs that this host serves, on orders of the controller.
+    /// The jobs that this host serves by order of the controller.
     pub fn servers(&self) -> &Servers {
         &self.servers
     }
@@ -169,7 +168,7 @@ impl RunningAgent {
         Attendance::start(config, Arc::new(duties))
     }
 
-    /// Waits until processes cannot be served any more, which happens when the socket fails, and says why.
+    /// Waits until processes cannot be served any more because the socket has failed, and returns the reason.
     pub async fn failed(&self) -> String {
         self.failure
             .clone()
@@ -178,7 +177,7 @@ impl RunningAgent {
             .map_or_else(|_| "its task has ended".to_owned(), |failure| failure.clone().unwrap_or_default())
     }
 
-    /// Leaves all trainings and all jobs, and stops. A controller that does not answer is not waited for long.
+    /// Leaves all trainings and all jobs, and stops. It waits only briefly for a controller that does not answer.
     pub async fn shutdown(mut self) {
         let reason = "its agent was shut down";
         self.sessions.shut_down();
@@ -190,7 +189,7 @@ impl RunningAgent {
     }
 }
 
-/// What an agent does for the controller.
+/// The agent's duties for the controller.
 struct AgentDuties {
     jobs: Weak<Jobs>,
     servers: Servers,

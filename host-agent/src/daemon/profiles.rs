@@ -1,4 +1,5 @@
-//! When a process's gradients were ready, told to the controller, and what all workers hear of it.
+//! Profiles of when a process's gradients were ready: handed to the controller, which answers with what follows for all
+//! workers.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tributary_api::v1::hand_in_profile_response::Outcome as Heard;
 use super::member::{Member, Phase};
 use crate::backoff::Backoff;
 
-/// Hands in a profile, and waits for what comes of it until the job is over or the process's patience at its end.
+/// Hands in a profile, and waits for the outcome until the job is over or the process's patience is at its end.
 pub(super) async fn hand_in(
     member: &Member,
     request: v1::HandInProfileRequest,
@@ -27,7 +28,7 @@ pub(super) async fn hand_in(
     let all = async {
         tokio::select! {
             outcome = ask(member, number, &profile, &mut missing) => outcome,
-            // An error means that it is over, too.
+            // An error means that the job is over, too.
             _ = phase.wait_for(|phase| matches!(phase, Phase::Over(_))) => Err(over(member)),
         }
     };
@@ -45,7 +46,7 @@ pub(super) async fn hand_in(
     Ok(v1::HandInProfileResponse { outcome: Some(outcome?) })
 }
 
-/// Asks until there is an outcome. `missing`: why there is none, so far.
+/// Asks until there is an outcome. `missing` gets the reason why there is none so far.
 async fn ask(
     member: &Member,
     number: ProfileNumber,
@@ -80,7 +81,7 @@ async fn ask(
     }
 }
 
-/// Whether the controller is away, and may come back.
+/// Whether the controller is away and may come back.
 fn may_pass(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled)
 }

@@ -22,9 +22,9 @@ use super::under_way::UnderWay;
 use crate::error::{AgentError, JobError};
 use crate::worker::{Held, Line, Outcome, Reduction, Terms};
 
-/// Bytes of the longest name of a tensor.
+/// The longest name of a tensor, in bytes.
 const MAX_TENSOR_NAME: usize = 1024;
-/// Bytes that are copied faster than another thread is woken for it.
+/// Tensors of up to so many bytes are copied at once: waking another thread would take longer.
 const COPIED_AT_ONCE: u64 = 64 << 10;
 
 /// One process's use of one job.
@@ -32,7 +32,7 @@ const COPIED_AT_ONCE: u64 = 64 << 10;
 pub(crate) struct Reducing {
     pub(crate) member: Arc<Member>,
     under_way: Arc<UnderWay>,
-    /// Held by the stream of requests that is read.
+    /// Held by the stream of requests that is being read.
     turn: Arc<AsyncMutex<()>>,
 }
 
@@ -46,7 +46,7 @@ impl Reducing {
         self.under_way.is_empty()
     }
 
-    /// Whether an all-reduce was given up that the others may still finish, with what was given here.
+    /// Whether an all-reduce was given up that the others may still finish with this host's contribution.
     pub(crate) async fn has_given_up(&self) -> bool {
         match self.member.running() {
             Ok(running) => running.has_given_up().await,
@@ -54,16 +54,16 @@ impl Reducing {
         }
     }
 
-    /// Waits until the streams of requests that came before are at their ends.
+    /// Waits until all earlier streams of requests have ended.
     pub(super) async fn turn(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.turn).lock_owned().await
     }
 
-    /// Starts an all-reduce once there is memory for it: its place in the order is fixed where this returns. The future
-    /// is its answer, which comes when the agent has done with its elements. It is to be driven to its end.
+    /// Starts an all-reduce once there is memory for it; when this returns, its place in the order is fixed. The
+    /// returned future yields the answer, once the agent is done with the elements, and must be driven to its end.
     ///
     /// # Errors
-    /// It is not started.
+    /// The all-reduce is not started.
     pub(super) async fn start(
         &self,
         session: &Session,
@@ -91,7 +91,7 @@ impl Reducing {
                 Ok(reduction) => put_back(reduction, segment, place, &account).await,
                 Err(error) => no_result((&member, &running), error, tensor).await,
             };
-            // It is all let go of before it is said.
+            // Everything is released before the answer is sent.
             drop(entry);
             answer
         })
@@ -110,7 +110,7 @@ fn terms(request: &v1::AllReduceRequest, line: Line) -> Terms {
     Terms { deadline: milliseconds.map(Duration::from_millis), regroup: request.regroup_generation, line }
 }
 
-/// Puts the result into its place, if there is one, and keeps its vector.
+/// Writes the result to its place, if there is a result, and keeps its vector.
 async fn put_back(
     reduction: Reduction,
     segment: Arc<Segment>,
@@ -121,7 +121,7 @@ async fn put_back(
     let Reduction { outcome, held, .. } = reduction;
     let Outcome::Reduced(Reduced { sums, .. }) = outcome else { return answer };
     let written = copy(place, move || segment.write(place, &sums).map(|()| sums)).await;
-    // What the session uses is less now by what it keeps.
+    // Releases the vector's memory before the vector is kept in it.
     drop(held);
     match written {
         Ok(sums) => {
@@ -135,7 +135,7 @@ async fn put_back(
     }
 }
 
-/// Why the all-reduce of a tensor has no result.
+/// The answer for an all-reduce without a result, with the reason.
 async fn no_result(
     (member, running): (&Member, &Running),
     error: AgentError,
@@ -147,7 +147,7 @@ async fn no_result(
         _ => None,
     };
     let error = match end.as_ref().and_then(|end| end.as_ref().err()).map(Arc::as_ref) {
-        // What was wrong at others is wrong here, whether or not it has come yet.
+        // A wrong sum at other members makes this one's wrong, too, whether or not it has arrived.
         Some(JobError::Failed { reason, wrong_sum: true, .. }) => {
             AgentError::Disputed { tensor, verdict: reason.clone() }
         }
@@ -156,7 +156,7 @@ async fn no_result(
     messages::failed(&agent_status(&error, running.away()), not_started, matches!(end, Some(Ok(()))))
 }
 
-/// Large tensors take a while: not on the threads that all sessions share.
+/// Runs a copy off the threads that all sessions share if the tensor is large: that takes a while.
 async fn copy<T: Send + 'static>(
     place: Place,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -167,7 +167,7 @@ async fn copy<T: Send + 'static>(
     }
 }
 
-/// The tensor's name is for errors, which have to fit into a message.
+/// Checks a tensor's name: it appears in errors, which have to fit into a message.
 fn check_name(name: &str) -> Result<(), Status> {
     if name.len() > MAX_TENSOR_NAME {
         let problem = format!("a tensor's name of {} bytes: up to {MAX_TENSOR_NAME} are taken", name.len());
@@ -187,7 +187,7 @@ fn element_type(number: i32) -> Result<ElementType, Status> {
     }
 }
 
-/// In the API's terms; `away` says how long the controller has been away, if it is.
+/// An error in the API's terms; `away` says how long the controller has been away, if it is.
 pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status {
     let message = error.to_string();
     match error {

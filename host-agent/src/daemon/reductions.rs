@@ -1,4 +1,4 @@
-//! All-reduces that a process asks for in one stream.
+//! All-reduces that a process requests in one stream.
 
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use super::session::{Session, Sessions};
 use crate::error::AgentError;
 use crate::worker::Line;
 
-/// Answers that the process has not taken yet.
+/// Answers that may wait for the process to take them.
 pub(super) const ANSWERS: usize = 16;
 
 pub(super) type Answers = mpsc::Sender<Result<v1::AllReduceResponse, Status>>;
 
-/// Starts what the stream asks for, in its order, and answers as it ends, until the stream does.
+/// Starts the all-reduces of the stream in order, and answers each as it ends, until the stream ends.
 pub(super) async fn serve(
     mut requests: Streaming<v1::AllReduceRequest>,
     sessions: &Sessions,
     answers: &Answers,
 ) {
     let mut stream = Stream::default();
-    // One that breaks has nobody to tell.
+    // If the stream breaks, there is nobody to tell.
     while let Ok(Some(request)) = requests.message().await {
         stream.start(sessions, request, answers).await;
     }
 }
 
-/// What is known of the stream so far.
+/// The state of a stream.
 #[derive(Default)]
 struct Stream {
     line: Line,
-    /// Whose it is, and that no other one of the same session is read.
+    /// The id of its session, and the session's turn: no other stream of the session is read meanwhile.
     turn: Option<(Vec<u8>, OwnedMutexGuard<()>)>,
     started: u64,
 }
@@ -50,7 +50,7 @@ impl Stream {
             let time = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             Ok(v1::AllReduceResponse { request: number, agent_nanoseconds: time, ..answer })
         };
-        // What is behind one that was not started is not started either.
+        // Nothing behind an all-reduce that was not started is started.
         let begun = match line.is_broken() {
             true => Err(agent_status(&AgentError::LineBroken, None)),
             false => self.begin(sessions, request, line.clone()).await,
@@ -60,7 +60,7 @@ impl Stream {
                 let answers = answers.clone();
                 tokio::spawn(async move {
                     let (answer, under_way) = ended.await;
-                    // Nobody waits for it any more: then nobody misses it.
+                    // If nobody waits for the answer any more, it is dropped.
                     let _ = answers.send(numbered(answer)).await;
                     drop(under_way);
                 });
@@ -73,13 +73,14 @@ impl Stream {
         }
     }
 
-    /// Whether the job of this stream's session has come to its end.
+    /// Whether the job of this stream's session has ended.
     fn has_ended(&self, sessions: &Sessions) -> bool {
         let session = self.turn.as_ref().and_then(|(id, _)| sessions.find(id).ok());
         session.is_some_and(|session| session.job().is_ok_and(|job| job.member.has_ended()))
     }
 
-    /// Starts an operation once there is room for it; how it ends, and what is to be dropped once that is said.
+    /// Starts an operation once there is room for it. The future yields the answer, and a permit to drop once the
+    /// answer is sent.
     async fn begin(
         &mut self,
         sessions: &Sessions,
@@ -92,7 +93,7 @@ impl Stream {
         Ok(async move { (ended.await, under_way) })
     }
 
-    /// The session of a request, once it is this stream's turn in it.
+    /// The session of a request; waits for this stream's turn in it.
     async fn session(&mut self, sessions: &Sessions, id: &[u8]) -> Result<Arc<Session>, Status> {
         let session = sessions.find(id)?;
         match &self.turn {

@@ -1,4 +1,4 @@
-//! A job's worker at work for the processes of this host.
+//! A job's worker that works for the processes of this host.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -59,9 +59,9 @@ impl Running {
         })
     }
 
-    /// Starts an all-reduce, which is that `part` of the training, behind all that were started before, and says how it
-    /// ends. The future is to be driven to its end, also when nobody waits for it any more: it reports a sum that must not
-    /// be believed to the controller, and the job fails for that. `held` is dropped with the operation's data.
+    /// Starts an all-reduce behind all that were started before, and returns a future of its outcome. `part` is its
+    /// part in the training; `held` is dropped with the operation's data. The future must be driven to its end even if
+    /// nobody waits for it any more: it reports a wrong sum to the controller, which then fails the job.
     pub(super) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,
@@ -90,7 +90,7 @@ impl Running {
         }
     }
 
-    /// The error with what the controller knows of the other members.
+    /// Adds to an error what the controller knows of the other members.
     async fn explain(&self, error: AgentError) -> AgentError {
         match error {
             AgentError::Deadline { limit, wait, error, .. } => {
@@ -101,8 +101,8 @@ impl Running {
         }
     }
 
-    /// If the error is a sum that must not be believed, tells the controller what was given here, which compares it with
-    /// what the other members gave, and fails the job.
+    /// If the error is a wrong sum, reports this member's contribution to the controller, which compares it with the
+    /// other members' contributions and fails the job.
     async fn dispute(&self, error: AgentError) -> AgentError {
         let AgentError::Collective(error) = error else { return error };
         let CollectiveError::WrongSum { tensor, operation, .. } = &error else { return error.into() };
@@ -124,7 +124,7 @@ impl Running {
         }
     }
 
-    /// Since when an all-reduce has been under way, if one is.
+    /// When the all-reduce under way began; `None`: none is under way.
     pub(crate) fn under_way(&self) -> Option<Instant> {
         self.course().under_way()
     }
@@ -134,13 +134,13 @@ impl Running {
         self.away.borrow().map(|since| since.elapsed())
     }
 
-    /// Whether an all-reduce of this host was given up that the others may still finish, with what was given here.
+    /// Whether an all-reduce of this host was given up that the others may still finish with its contribution.
     pub(super) async fn has_given_up(&self) -> bool {
-        // One that has ended takes part in nothing any more.
+        // An agent that has ended contributes nothing any more.
         self.agent.situation().await.is_ok_and(|situation| situation.has_given_up)
     }
 
-    /// What the controller is told from time to time.
+    /// The report that the controller gets from time to time.
     pub(crate) async fn progress(&self) -> v1::JobProgress {
         let (progress, waits) = {
             let course = self.course();
@@ -160,7 +160,7 @@ impl Running {
     }
 
     fn course(&self) -> MutexGuard<'_, Course> {
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,10 @@
 //! Shared memory of a training process, as the agent sees it.
 //!
-//! The agent reads and writes it as the file that it is, and maps nothing: a process that made its segment
-//! shorter would end an agent that has it mapped by SIGBUS, and so the jobs of everyone else on the host.
+//! The agent reads and writes it as a file, and maps nothing: if a process shortened its segment, a mapping would end
+//! the agent by SIGBUS, and so the jobs of everyone else on the host.
 //!
-//! A file may claim a size that it has no memory for. The agent takes memory of its own for what is in a segment, so it
-//! opens only those that their process has paid for.
+//! A file may claim a size for which it has no memory. The agent takes memory of its own for a segment's contents, so
+//! it opens only segments whose process has allocated all of their memory.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,21 +20,21 @@ use tributary_api::agent::SegmentName;
 use tributary_protocol::{self as protocol, GradientData, Sums, Tensor};
 use tributary_wire::SliceWidth;
 
-/// In this unit a file's blocks are counted, whatever the file system's.
+/// The unit in which a file's blocks are counted, whatever the file system's block size.
 const BLOCK_BYTES: u64 = 512;
-/// Floats of 16 bits that are widened at once, after they are read, and rounded at once, before they are written.
+/// The number of 16-bit floats that are widened at once after reading, and rounded at once before writing.
 const CONVERTED_AT_ONCE: usize = 16 << 10;
 
 /// An open segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
     file: File,
-    /// Which file, also when it is opened twice: its device and its number there.
+    /// The file's device and inode, which identify it even if it is opened twice.
     identity: (u64, u64),
     bytes: u64,
 }
 
-/// How elements are stored; in the host's byte order.
+/// How elements are stored, in the host's byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ElementType {
     F32,
@@ -61,7 +61,7 @@ impl ElementType {
     }
 }
 
-/// Elements inside a segment: [`Segment::place`] has checked that they are.
+/// Elements inside a segment, as checked by [`Segment::place`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     offset: u64,
@@ -70,17 +70,17 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// How many elements.
+    /// The number of elements.
     pub(crate) fn count(self) -> usize {
         self.count
     }
 
-    /// How many bytes they are.
+    /// The number of bytes.
     pub(crate) fn bytes(self) -> u64 {
         self.count as u64 * self.element_type.bytes()
     }
 
-    /// How many bytes it takes to reduce them in slices of this width.
+    /// The number of bytes that it takes to reduce them in slices of this width.
     pub(crate) fn memory_to_reduce(self, width: SliceWidth) -> u64 {
         let element_type = self.element_type.of_protocol();
         let reduced = Tensor { name: String::new(), element_type, len: self.count }.memory(width);
@@ -88,7 +88,7 @@ impl Place {
     }
 }
 
-/// Bytes of a file.
+/// A range of bytes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stretch {
     file: (u64, u64),
@@ -96,7 +96,7 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// Whether they have bytes in common.
+    /// Whether the two have bytes in common.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let (first, last) = (self.bytes.start.max(other.bytes.start), self.bytes.end.min(other.bytes.end));
         self.file == other.file && first < last
@@ -104,7 +104,7 @@ impl Stretch {
 }
 
 impl Segment {
-    /// Opens the segment that the user `owner` has made, which must have exactly this size.
+    /// Opens the segment that the user `owner` has made; it must have exactly this size.
     pub(crate) fn open(name: &SegmentName, owner: u32, bytes: u64) -> Result<Self, Status> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = OpenOptions::new()
@@ -114,7 +114,7 @@ impl Segment {
             .open(name.path())
             .map_err(|error| open_status(name, &error))?;
         let metadata = file.metadata().map_err(|error| open_status(name, &error))?;
-        // The agent may be root: whose file it is decides, not whether the agent can open it.
+        // The agent may be root: the file's owner decides, not whether the agent can open it.
         if !metadata.is_file() || metadata.uid() != owner {
             return Err(Status::permission_denied(format!("segment {name} is not one of your own")));
         }
@@ -131,12 +131,12 @@ impl Segment {
         Ok(Self { file, identity: (metadata.dev(), metadata.ino()), bytes })
     }
 
-    /// Which bytes of the machine's shared memory the elements there are.
+    /// The bytes of the machine's shared memory that hold the elements.
     pub(crate) fn stretch(&self, place: Place) -> Stretch {
         Stretch { file: self.identity, bytes: place.offset..place.offset.saturating_add(place.bytes()) }
     }
 
-    /// The place of `count` elements from byte `offset` on, if all of it is inside.
+    /// The place of `count` elements from byte `offset` on; an error unless all of them are inside.
     pub(crate) fn place(&self, offset: u64, element_type: ElementType, count: u64) -> Result<Place, Status> {
         let end = count.checked_mul(element_type.bytes()).and_then(|bytes| bytes.checked_add(offset));
         match (end, usize::try_from(count)) {
@@ -148,7 +148,7 @@ impl Segment {
         }
     }
 
-    /// A copy of the elements there, in `vector`, whatever is in that; floats of 16 bits are widened.
+    /// A copy of the elements in `vector`, whose contents are overwritten; 16-bit floats are widened.
     ///
     /// # Errors
     /// The segment has become shorter, or there is no memory for the copy.
@@ -161,7 +161,7 @@ impl Segment {
         })
     }
 
-    /// As [`read`](Self::read), for a type that is known to be the place's.
+    /// As [`read`](Self::read), for a type known to be the place's.
     pub(crate) fn read_elements<T: bytemuck::Pod>(
         &self,
         place: Place,
@@ -188,7 +188,7 @@ impl Segment {
         Ok(wide)
     }
 
-    /// Puts sums of as many elements there, rounded to the elements' type.
+    /// Writes as many sums as the place has elements, rounded to the elements' type.
     ///
     /// # Errors
     /// As [`write_elements`](Self::write_elements).
@@ -218,13 +218,13 @@ impl Segment {
         Ok(())
     }
 
-    /// Puts as many elements of the place's type there.
+    /// Writes as many elements of the place's type as it has.
     ///
     /// # Errors
     /// The segment has become shorter, or there is no memory for it.
     pub(crate) fn write_elements<T: bytemuck::Pod>(&self, place: Place, elements: &[T]) -> io::Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(elements);
-        // Writing would make it longer again, with memory that its process did not pay for.
+        // Writing would lengthen the file again, with memory that its process did not allocate.
         if self.file.metadata()?.len() < place.offset.saturating_add(bytes.len() as u64) {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its process has made it shorter"));
         }
@@ -232,7 +232,7 @@ impl Segment {
     }
 }
 
-/// Makes a vector so long, or says that the system does not give the memory for it.
+/// Resizes a vector; an error if the system has no memory for it.
 fn resize<T: bytemuck::Pod>(vector: &mut Vec<T>, len: usize) -> io::Result<()> {
     vector.try_reserve_exact(len.saturating_sub(vector.len()))?;
     vector.resize(len, T::zeroed());
@@ -254,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    /// A segment's file that goes with the value.
+    /// The file of a segment, removed with this value.
     struct Made(SegmentName);
 
     impl Made {

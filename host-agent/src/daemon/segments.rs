@@ -19,7 +19,7 @@ pub(crate) struct Segments {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Each with the file descriptor that it takes.
+    /// Open segments, each with the permit for its file descriptor.
     open: BTreeMap<u32, (Arc<Segment>, Permit)>,
     opened: u32,
 }
@@ -35,7 +35,7 @@ impl Segments {
         if bytes > limits.segment_bytes {
             return Err(LimitError::SegmentBytes { bytes, limit: limits.segment_bytes }.into());
         }
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.open.len() >= limits.segments as usize {
             return Err(LimitError::Segments { limit: limits.segments }.into());

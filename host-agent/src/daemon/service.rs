@@ -31,12 +31,12 @@ use super::session::{OpenSession, Part, Session, SessionId, Sessions};
 use super::training::Training;
 use super::waiting;
 
-/// Events that the process has not taken yet: Started, Failed or Ended, and some that say what it waits for.
+/// Events that may wait for the process to take them: Started, Failed or Ended, and some Waiting.
 const EVENTS: usize = 4;
 
-/// Servers that one training may have: each keeps a connection of the agent's.
+/// The most servers of one training: each keeps a connection of the agent's.
 const MAX_SERVERS: usize = 64;
-/// Bytes of the longest name of a job, or of a server.
+/// The longest name of a job or a server, in bytes.
 const MAX_NAME: usize = 255;
 
 pub(crate) struct Service {
@@ -65,8 +65,8 @@ impl Agent for Service {
                 () = tell(member.phase(), id, &jobs.host, &sender) => {}
                 () = waiting::say(&job, &member, &sender) => {}
             }
-            // The stream stays until the process has done with it: with it the session would go, and why the
-            // job is over.
+            // The stream stays open until the process is done with it: closing it would end the session, and lose the
+            // reason for the job's end.
             stay(&jobs, &sender).await;
         });
         Ok(Response::new(Events { events, _session: session }))
@@ -87,7 +87,7 @@ impl Agent for Service {
         let jobs = Arc::clone(&self.jobs);
         tokio::spawn(async move {
             let event = Some(v1::training_event::Event::Opened(opened));
-            // Nobody to tell: then the next line is over at once.
+            // If nobody listens, the next line returns at once.
             let _ = sender.send(Ok(v1::TrainingEvent { event })).await;
             stay(&jobs, &sender).await;
         });
@@ -223,7 +223,7 @@ fn owner<T>(request: &Request<T>) -> Result<User, Status> {
     credentials.map(|credentials| credentials.uid()).ok_or_else(unknown)
 }
 
-/// How the agent takes part in a training for a process: in this host's name, and with its certificate.
+/// The options for taking part in a training for a process: in this host's name, and with its certificate.
 fn training_options(
     request: v1::OpenTrainingRequest,
     fabric: HostFabric,
@@ -263,7 +263,7 @@ fn training_options(
     Ok(ClientOptions { token, fabric: Some(Arc::new(fabric)), ..options })
 }
 
-/// A name is for errors, which have to fit into a message.
+/// Checks a name: it appears in errors, which have to fit into a message.
 fn check_name(whose: &str, name: &str) -> Result<(), Status> {
     if name.len() > MAX_NAME {
         let problem = format!("a {whose}'s name of {} bytes: {MAX_NAME} are the most", name.len());
@@ -284,7 +284,7 @@ async fn tell(
         let event = match phase {
             Phase::Waiting => None,
             Phase::Running(running) => {
-                // An agent that has ended already is the next phase's to tell of.
+                // If the agent has ended already, the next phase says so.
                 let situation = running.agent.situation().await.ok();
                 situation.map(|situation| Event::Started(started(session, host, &running, situation)))
             }
@@ -307,7 +307,7 @@ async fn tell(
     }
 }
 
-/// Returns when the process has done with the stream of events, or the agent is at its end.
+/// Returns when the process is done with the stream of events, or the agent stops.
 async fn stay<E>(jobs: &Jobs, events: &mpsc::Sender<Result<E, Status>>) {
     tokio::select! {
         () = events.closed() => {}
@@ -318,7 +318,7 @@ async fn stay<E>(jobs: &Jobs, events: &mpsc::Sender<Result<E, Status>>) {
 pub(crate) type JobEvents = Events<v1::JobEvent>;
 pub(crate) type TrainingEvents = Events<v1::TrainingEvent>;
 
-/// The events of what one process takes part in. Dropping it says that the process is gone.
+/// The events of what one process takes part in. Dropping this means that the process is gone.
 pub(crate) struct Events<E> {
     events: mpsc::Receiver<Result<E, Status>>,
     _session: OpenSession,

@@ -10,10 +10,10 @@ use super::reducing::Reducing;
 use super::segments::Segments;
 use super::training::Training;
 
-/// What stands for a session in calls: 128 random bits.
+/// The id of a session in calls: 128 random bits.
 pub(crate) type SessionId = [u8; 16];
 
-/// What one process does, with its shared memory.
+/// A process's session: what it takes part in, and its shared memory.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) account: Arc<Account>,
@@ -31,12 +31,12 @@ pub(crate) enum Part {
 }
 
 impl Session {
-    /// A session that holds what is in the account.
+    /// A new session that takes its resources from the account.
     pub(crate) fn new(part: Part, account: Arc<Account>) -> Self {
         Self { segments: Segments::new(Arc::clone(&account)), account, part }
     }
 
-    /// Its job.
+    /// Its job; an error if it is a training.
     pub(crate) fn job(&self) -> Result<&Reducing, Status> {
         match &self.part {
             Part::Job(reducing) => Ok(reducing),
@@ -46,7 +46,7 @@ impl Session {
         }
     }
 
-    /// Its training.
+    /// Its training; an error if it is a job.
     pub(crate) fn training(&self) -> Result<&Training, Status> {
         match &self.part {
             Part::Training(training) => Ok(training),
@@ -56,7 +56,7 @@ impl Session {
         }
     }
 
-    /// It is over without the process having said so.
+    /// Ends what it takes part in, since the process has gone without closing it.
     fn abandon(&self, reason: &str) {
         match &self.part {
             Part::Job(reducing) => reducing.member.leave(reason),
@@ -72,7 +72,7 @@ pub(crate) struct Sessions(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     open: HashMap<SessionId, Arc<Session>>,
-    /// The agent is shutting down.
+    /// Whether the agent is shutting down.
     closed: bool,
 }
 
@@ -83,7 +83,7 @@ impl Sessions {
         OpenSession { sessions: Arc::clone(self), id }
     }
 
-    /// The session, for a call that begins.
+    /// Looks up the session for a call that begins.
     pub(crate) fn call(&self, id: &[u8]) -> Result<(Arc<Session>, Call), Status> {
         let session = self.find(id)?;
         let call = session.account.begin_call()?;
@@ -96,12 +96,12 @@ impl Sessions {
         session.ok_or_else(|| if state.closed { shutting_down() } else { no_session() })
     }
 
-    /// The process has no use for its job any more; the host stays a member.
+    /// Closes a session whose process has no use for its job any more; the host stays a member.
     ///
-    /// Not after an all-reduce that was given up and has no result: what was given to it is in the network, where the
-    /// next process's first all-reduce would be summed with it, or find itself behind it. The host leaves then.
+    /// After an all-reduce that was given up and has no result the host leaves the job instead: its contribution is in
+    /// the network, where the next process's first all-reduce could be summed with it, or end up behind it.
     ///
-    /// `at_end`: its training is at its end, and the host leaves the job, too.
+    /// With `at_end` the training is at its end, and the host leaves the job, too.
     pub(crate) async fn close_job(&self, id: &[u8], at_end: bool) -> Result<(), Status> {
         let has_given_up = self.find(id)?.job()?.has_given_up().await;
         let mut state = self.state();
@@ -127,7 +127,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// The agent is shutting down: trainings end, and jobs are left by [`Jobs`](super::jobs::Jobs).
+    /// Shuts down: ends trainings; [`Jobs`](super::jobs::Jobs) leaves the jobs.
     pub(crate) fn shut_down(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -135,12 +135,13 @@ impl Sessions {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A session as long as its process follows it; dropping it leaves what it takes part in, unless that was closed.
+/// A session that lasts as long as its process follows it. Unless it was closed, dropping this leaves what it takes
+/// part in.
 pub(crate) struct OpenSession {
     sessions: Arc<Sessions>,
     pub(crate) id: SessionId,

@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tokio::net::UnixListener;
 
-/// Its user and its group may connect.
+/// The socket's user and group may connect.
 const MODE: u32 = 0o660;
 
 /// Why the socket cannot be listened on.
 #[derive(Debug, Error)]
 pub enum SocketError {
-    /// Somebody answers there.
+    /// Another process answers there.
     #[error("another agent listens on {}: stop it, or give this one another --socket", path.display())]
     InUse {
         /// The socket.
         path: PathBuf,
     },
-    /// Something else than a socket has the name.
+    /// Something other than a socket has the name.
     #[error("{} is there and is not a socket: remove it, or give another --socket", path.display())]
     NotASocket {
         /// What is in the way.
@@ -32,7 +32,7 @@ pub enum SocketError {
     System {
         /// The socket.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's reason.
         reason: io::Error,
     },
 }
@@ -41,18 +41,18 @@ pub enum SocketError {
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// Device and inode: another agent may have put its own socket in this one's place.
+    /// Its device and inode: another agent may have put its own socket in its place.
     identity: (u64, u64),
 }
 
-/// Listens on `path`, in place of a socket that a crashed agent has left there.
+/// Listens on `path`, and replaces a socket that a crashed agent has left there.
 ///
-/// The socket gets its name only when its permissions are right, so that nobody slips in before.
+/// The socket gets its name only once its permissions are right, so that nobody can connect before.
 pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), SocketError> {
     let failed = |reason| SocketError::System { path: path.into(), reason };
     check_free(path)?;
     let draft = draft(path);
-    // What is there is this process's own, of an earlier attempt that failed.
+    // Anything there belongs to this process, from an earlier attempt that failed.
     let _ = fs::remove_file(&draft);
     let listener = UnixListener::bind(&draft).map_err(failed)?;
     let named = fs::set_permissions(&draft, Permissions::from_mode(MODE)).and_then(|()| {
@@ -67,7 +67,7 @@ pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), SocketEr
     Ok((listener, SocketFile { path: path.into(), identity }))
 }
 
-/// Where the socket is before it has its name.
+/// The path of the socket before it gets its name.
 fn draft(path: &Path) -> PathBuf {
     path.with_extension(format!("{}.new", std::process::id()))
 }
@@ -82,7 +82,7 @@ fn check_free(path: &Path) -> Result<(), SocketError> {
         Ok(_) => {}
     }
     match UnixStream::connect(path) {
-        // Nobody listens any more: it was left by a crash.
+        // Nobody listens any more: a crash has left it.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
         Err(reason) => Err(SocketError::System { path: path.into(), reason }),
         Ok(_) => Err(SocketError::InUse { path: path.into() }),
@@ -121,7 +121,7 @@ mod tests {
         let path = folder.path().join("agent.sock");
         let (listener, file) = listen(&path).unwrap();
         assert!(matches!(listen(&path).unwrap_err(), SocketError::InUse { .. }));
-        // As a crash leaves it: the name without a listener.
+        // As after a crash: the name without a listener.
         drop(listener);
         let (_second, replaced) = listen(&path).unwrap();
         drop(file);

@@ -13,7 +13,8 @@ use super::budget::Permit;
 use super::segment::{ElementType, Place, Segment};
 use super::segments::{self, Segments};
 
-/// How many times the size of the parameters a step takes at most, whatever the servers do (see [`memory`]).
+/// The most memory that a step takes, as a multiple of the size of the parameters, whatever the servers do (see
+/// [`memory`]).
 const COPIES: u64 = 14;
 
 /// One process's part: a worker of the job, from the first step on.
@@ -21,27 +22,27 @@ const COPIES: u64 = 14;
 pub(crate) struct Training {
     account: Arc<Account>,
     commands: mpsc::Sender<Command>,
-    /// Held by the call that is under way; those that wait get it in the order of their calls.
+    /// Held by the call under way; waiting calls get it in the order in which they were made.
     turn: Arc<AsyncMutex<Turn>>,
     work: AbortHandle,
 }
 
-/// What one call leaves to the next one.
+/// The state that one call leaves to the next.
 #[derive(Debug, Default)]
 struct Turn {
-    /// How many parameters the model has; none before training has begun.
+    /// The number of the model's parameters; `None` before training has begun.
     parameters: Option<usize>,
-    /// What the gradient under way takes, from its first part to its step.
+    /// The memory of the gradient under way, from its first part to its step.
     in_use: Option<InUse>,
 }
 
 struct Command {
     what: What,
-    /// The turn ends with the work, and not with the caller's patience.
+    /// Released when the work is done, even if the caller has stopped waiting before.
     turn: OwnedMutexGuard<Turn>,
 }
 
-/// What is to be done, and whom to tell.
+/// A request to the client, and where to send the reply.
 enum What {
     Begin { initial: Vec<f32>, reply: Reply<Step> },
     Push { first: usize, values: Vec<f32>, reply: Reply<Step> },
@@ -52,8 +53,8 @@ enum What {
 type Reply<T> = oneshot::Sender<Result<T, Status>>;
 
 impl Training {
-    /// Nobody joins before [`begin`](Self::begin). `descriptors` are those of its connections. Must be called in a
-    /// tokio runtime.
+    /// A part that does not join before [`begin`](Self::begin). `descriptors` are the file descriptors of its
+    /// connections. Must be called in a tokio runtime.
     pub(crate) fn new(options: ClientOptions, account: Arc<Account>, descriptors: Permit) -> Self {
         let (commands, receiver) = mpsc::channel(1);
         let held = (Arc::clone(&account), descriptors);
@@ -64,7 +65,7 @@ impl Training {
         Self { account, commands, turn: Arc::default(), work: tokio::spawn(work).abort_handle() }
     }
 
-    /// Joins with the parameters in shared memory, and puts those of the first step in their place.
+    /// Joins with the parameters in shared memory, and writes the parameters of the first step back there.
     pub(crate) async fn begin(
         &self,
         segments: &Segments,
@@ -76,7 +77,7 @@ impl Training {
         self.step(|reply| What::Begin { initial, reply }, turn, &parameters).await
     }
 
-    /// Hands a gradient in, or its last part, and puts the next step's parameters into shared memory.
+    /// Hands in a gradient, or its last part, and writes the next step's parameters to shared memory.
     pub(crate) async fn push(
         &self,
         segments: &Segments,
@@ -99,7 +100,7 @@ impl Training {
         self.step(|reply| What::Push { first, values, reply }, turn, &parameters).await
     }
 
-    /// Hands a part of the next gradient in.
+    /// Hands in a part of the next gradient.
     pub(crate) async fn push_part(
         &self,
         segments: &Segments,
@@ -117,13 +118,13 @@ impl Training {
         self.ask(|reply| What::Part { first, values, reply }, turn).await
     }
 
-    /// Lets go of the parts.
+    /// Drops the parts that were handed in.
     pub(crate) async fn drop_parts(&self) -> Result<(), Status> {
         let turn = self.turn().await;
         self.ask(|reply| What::DropParts { reply }, turn).await
     }
 
-    /// Leaves the job; whoever waits for a step is told so.
+    /// Leaves the job; calls that wait for a step get an error.
     pub(crate) fn leave(&self) {
         self.work.abort();
     }
@@ -132,7 +133,7 @@ impl Training {
         Arc::clone(&self.turn).lock_owned().await
     }
 
-    /// Reads values, once it is counted what a gradient of so many parameters takes, which its first part is.
+    /// Reads values; for the first part of a gradient, takes the memory of the whole gradient before.
     async fn read(
         &self,
         mut turn: OwnedMutexGuard<Turn>,
@@ -171,12 +172,12 @@ impl Training {
     }
 }
 
-/// Does what it is told, one after the other, whether or not the callers have the patience to wait. That it is
-/// dropped is the worker's leaving.
+/// Carries out commands one after the other, whether or not their callers still wait. Dropping the future leaves the
+/// job.
 async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
     let mut client = None;
     while let Some(Command { what, mut turn }) = commands.recv().await {
-        // Nobody may be waiting any more for any of the replies.
+        // For each reply there may be nobody left who waits for it.
         match (what, &mut client) {
             (What::Begin { initial, reply }, none @ None) => {
                 let joined = Client::join(options.clone(), &initial).await;
@@ -221,7 +222,7 @@ async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
     }
 }
 
-/// A whole gradient, or the last part of one.
+/// Hands in a whole gradient, or the last part of one.
 async fn push(client: &mut Client, first: usize, values: &[f32]) -> Result<Step, ClientError> {
     if !client.has_parts() {
         return client.push(values).await;
@@ -230,7 +231,7 @@ async fn push(client: &mut Client, first: usize, values: &[f32]) -> Result<Step,
     client.push_parts().await
 }
 
-/// The next call's turn; of what the gradient takes only its parts are left.
+/// Ends a call's turn: memory stays in use only for parts of a gradient.
 fn end(mut turn: OwnedMutexGuard<Turn>, client: Option<&Client>) {
     if !client.is_some_and(Client::has_parts) {
         turn.in_use = None;
@@ -241,18 +242,18 @@ fn not_begun() -> Status {
     Status::failed_precondition("begin the training first")
 }
 
-/// The farthest one if it is beyond all memory, where no part can be.
+/// The place as an index; the largest index, where no part can be, if it is beyond all memory.
 fn place(first: u64) -> usize {
     usize::try_from(first).unwrap_or(usize::MAX)
 }
 
-/// Bytes that a step of a training of so many parameters takes at most. Between steps it is less.
+/// The most bytes that a step of a training of so many parameters takes. Between steps it is less.
 ///
-/// What stays: the initial parameters as they are sent, in case that a server has lost them, and what error feedback
-/// owes. For a step: the gradient as it was read, as its server's part of it, and two older ones, which the fabric may
-/// still be aggregating; its code, twice, and twice as it is sent; the parameters as they come, decoded, for the server's
-/// range, and for the process. Ten times their size was measured, with servers that mean well. What the fabric takes of
-/// it is counted when it does.
+/// What stays: the initial parameters as they are sent, in case a server has lost them, and the residual of error
+/// feedback. For a step: the gradient as it was read, its server's part of it, and two older ones, which the fabric may
+/// still be aggregating; its code, twice, and twice as it is sent; the parameters as they arrive, decoded, for the
+/// server's range, and for the process. Ten times their size was measured with well-behaved servers. Memory of the
+/// fabric is counted when the fabric takes it.
 fn memory(parameters: usize) -> u64 {
     (parameters as u64).saturating_mul(size_of::<f32>() as u64).saturating_mul(COPIES)
 }
@@ -282,7 +283,7 @@ impl Values {
     }
 }
 
-/// Large tensors take a while: not on the threads that all sessions share.
+/// Runs work on large tensors, which takes a while, off the threads that all sessions share.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, Status> {
@@ -290,7 +291,7 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| Status::internal(error.to_string()))?.map_err(segments::unusable)
 }
 
-/// In the API's terms.
+/// An error in the API's terms.
 fn status(error: &ClientError) -> Status {
     let code = match error {
         ClientError::Servers { .. }

@@ -10,7 +10,7 @@ use tonic::Status;
 use super::budget::LimitError;
 use super::segment::Stretch;
 
-/// All of them, with the bytes that they are of.
+/// All of them, with the bytes of their elements.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
     state: Mutex<State>,
@@ -19,12 +19,12 @@ pub(super) struct UnderWay {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By the order in which they came.
+    /// By the order in which they were started.
     stretches: BTreeMap<u64, Stretch>,
     entered: u64,
 }
 
-/// One of them, until it is dropped.
+/// One of them, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Entry {
     under_way: Arc<UnderWay>,
@@ -39,7 +39,7 @@ impl Drop for Entry {
 }
 
 impl UnderWay {
-    /// One more, if no other one is of the same bytes.
+    /// Adds an all-reduce, unless its bytes overlap another one's.
     pub(super) fn enter(self: &Arc<Self>, stretch: Stretch) -> Result<Entry, Status> {
         let mut state = self.state();
         if state.stretches.values().any(|other| other.overlaps(&stretch)) {
@@ -61,12 +61,12 @@ impl UnderWay {
         self.state().stretches.len()
     }
 
-    /// Takes memory for the one that has entered last. While others are under way, what is missing may become free: they
-    /// end without this one, since they were started before it on all members.
+    /// Takes memory for the all-reduce that was entered last. While others are under way, it waits for the missing
+    /// memory to become free: they end without this one, since they were started before it on all members.
     pub(super) async fn room<T>(&self, take: impl Fn() -> Result<T, LimitError>) -> Result<T, LimitError> {
         loop {
             let mut ended = pin!(self.ended.notified());
-            // What ends from now on is noticed.
+            // From now on no end of an all-reduce is missed.
             ended.as_mut().enable();
             match take() {
                 Err(_) if self.len() > 1 => ended.await,
@@ -76,7 +76,7 @@ impl UnderWay {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

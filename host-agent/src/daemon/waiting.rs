@@ -1,4 +1,4 @@
-//! What a process is told while it waits.
+//! Reports to a process about what it waits for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tributary_api::agent::v1::job_event::Event;
 use super::member::{Member, Phase};
 use super::running::Running;
 
-/// How long nothing has to move before there is anything to say, and how long until there is again.
+/// How long nothing must move before the first report, and how long between later ones.
 const FIRST: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Time between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Says what is waited for, to the process and in the log, until this is dropped.
+/// Reports to the process and the log what is waited for, until this is dropped.
 pub(super) async fn say(
     job: &str,
     member: &Arc<Member>,
@@ -37,7 +37,7 @@ pub(super) async fn say(
                 Some((time, what)) => (time, Some(what)),
                 None => (Duration::ZERO, None),
             },
-            // There is nothing left to wait for, and somebody else says so.
+            // Nothing is waited for any more, and the job's end is reported elsewhere.
             Phase::Over(_) => return std::future::pending().await,
         };
         if !moments.is_one(time) {
@@ -47,20 +47,20 @@ pub(super) async fn say(
         let seconds = time.as_secs();
         tracing::info!(job, seconds, what, "waiting");
         let event = Some(Event::Waiting(v1::Waiting { what, seconds }));
-        // A process that does not listen now hears the next one.
+        // A process that does not listen now gets the next report.
         let _ = events.try_send(Ok(v1::JobEvent { event }));
     }
 }
 
-/// What the all-reduces that are under way wait for, and how long.
+/// What the all-reduces under way wait for, and for how long.
 async fn wait_of(running: &Running) -> Option<(Duration, String)> {
-    // It cannot have been silent for longer.
+    // The silence cannot be longer than the oldest all-reduce.
     running.under_way().filter(|since| since.elapsed() >= FIRST)?;
     let wait = running.agent.situation().await.ok()?.wait?;
     Some((wait.silent, wait.to_string()))
 }
 
-/// What the controller knows about it, or that it is not there.
+/// What the controller knows about the wait, or that it is away.
 async fn reasons(member: &Member) -> String {
     let away = *member.away.borrow();
     if let Some(since) = away {
@@ -77,18 +77,18 @@ async fn reasons(member: &Member) -> String {
     reasons
 }
 
-/// When to say that something is waited for.
+/// Decides when to report.
 #[derive(Debug, Default)]
 struct Moments {
-    /// How long it had been waited for when that was said last.
+    /// How long the wait had lasted at the last report.
     said: Option<Duration>,
 }
 
 impl Moments {
-    /// Whether now is one, given for how long nothing has moved.
+    /// Whether to report now, when nothing has moved for `time`.
     fn is_one(&mut self, time: Duration) -> bool {
         if self.said.is_some_and(|said| time < said) {
-            // It has moved since.
+            // Something has moved since.
             self.said = None;
         }
         let is_one = time >= self.said.map_or(FIRST, |said| said + AGAIN);

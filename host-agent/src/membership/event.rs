@@ -1,36 +1,36 @@
-//! What a member is told, in this crate's terms.
+//! The events of a membership, in this crate's terms.
 
 use tributary_api::{ConfigError, JobConfig, v1};
 use tributary_wire::Seq;
 
 use crate::worker::Detached;
 
-/// What a member is told about its job.
+/// An event for a member of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobEvent {
-    /// The fabric is ready: start an agent with this.
+    /// The fabric is ready: start an agent with this configuration.
     Start(Box<JobConfig>),
-    /// To a worker: a change of generation is about to come. It [freezes](crate::WorkerAgent::freeze), and answers with
-    /// where it stands.
+    /// To a worker: a change of generation is about to come. The worker [freezes](crate::WorkerAgent::freeze), and
+    /// answers with its standing.
     Prepare {
-        /// The generation that is to come.
+        /// The coming generation.
         generation: u32,
     },
-    /// To a worker that is frozen: it [proceeds](crate::WorkerAgent::proceed), and answers when it is done.
+    /// To a frozen worker: it [proceeds](crate::WorkerAgent::proceed), and answers when it is done.
     Proceed {
-        /// As of [`Prepare`](Self::Prepare).
+        /// As in [`Prepare`](Self::Prepare).
         generation: u32,
-        /// Operations since the job's start that it is to begin at most.
+        /// The most operations, counted from the job's start, that it is to begin.
         until: u64,
     },
-    /// To a worker that is frozen: it answers with results that others have not got.
+    /// To a frozen worker: it answers with results that others do not have.
     Provide {
-        /// As of [`Prepare`](Self::Prepare).
+        /// As in [`Prepare`](Self::Prepare).
         generation: u32,
-        /// Which.
+        /// The slices of these results.
         seqs: Vec<Seq>,
     },
-    /// The member changes over to this generation, and answers that it has. One that is in it already goes on if it was
+    /// The member changes over to this generation, and confirms that. A member that is in it already goes on if it was
     /// frozen.
     Change(Box<JobConfig>),
     /// To a worker: the job goes on without it.
@@ -40,21 +40,21 @@ pub enum JobEvent {
     },
     /// To a worker: the job goes on without it as long as its process is degraded.
     Detached(Detached),
-    /// To a server: another one serves the job.
+    /// To a server: another host serves the job from now on.
     Relieved,
     /// The job is over before its end.
     Failed {
         /// Why, with the name of the host or switch at fault.
         reason: String,
-        /// Members had a wrong sum.
+        /// Whether members had a wrong sum.
         wrong_sum: bool,
     },
-    /// The job is over.
+    /// The job has ended.
     Ended,
 }
 
 impl JobEvent {
-    /// Whether no other event follows.
+    /// Whether no event follows.
     pub(super) fn is_last(&self) -> bool {
         matches!(self, Self::Removed { .. } | Self::Relieved | Self::Failed { .. } | Self::Ended)
     }

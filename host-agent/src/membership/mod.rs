@@ -21,26 +21,26 @@ pub use event::JobEvent;
 pub use speaker::Speaker;
 use stream::EventStream;
 
-/// Events that nobody has taken yet.
+/// Events that may wait to be taken.
 const EVENTS: usize = 4;
 
-/// Who wants to take part in what.
+/// A host that wants to take part in a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobMember {
     /// The job's name.
     pub job: String,
     /// The job's token, as its creator got it.
     pub token: Vec<u8>,
-    /// This host, as the topology names it.
+    /// This host's name in the topology.
     pub host: String,
-    /// What it joins as.
+    /// The role in which it joins.
     pub role: MemberRole,
-    /// Its process copes with others that join while it is in, and it may join a job that is running.
+    /// Whether its process copes with others that join later; then it may also join a running job.
     pub elastic: bool,
 }
 
 impl JobMember {
-    /// A worker that joins before the job starts, as all others do.
+    /// A rigid worker: it joins before the job starts, as all others do.
     pub fn worker(job: &str, token: &[u8], host: &str) -> Self {
         let (job, token, host) = (job.to_owned(), token.to_vec(), host.to_owned());
         Self { job, token, host, role: MemberRole::Worker, elastic: false }
@@ -52,7 +52,7 @@ impl JobMember {
     }
 }
 
-/// What a host is in a job. It may be both.
+/// The role of a host in a job. It may have both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemberRole {
     /// It gives gradients and takes results.
@@ -71,7 +71,7 @@ impl From<MemberRole> for v1::MemberRole {
 }
 
 /// A host's membership in a job. It lasts as long as this value: when it is dropped before the job is over, the
-/// controller finds the host gone. A connection that breaks is no end: this joins again, for as long as it takes.
+/// controller finds the host gone. A broken connection does not end it: it joins again, however long that takes.
 #[derive(Debug)]
 pub struct Membership {
     speaker: Speaker,
@@ -103,34 +103,33 @@ impl Membership {
         &self.speaker.member.job
     }
 
-    /// Waits for the next event, also across connections that break. After the last one, which is one of
-    /// [`JobEvent::Removed`], [`JobEvent::Relieved`], [`JobEvent::Failed`] and [`JobEvent::Ended`], none comes.
+    /// Waits for the next event, also across broken connections. No event follows the last one, which is
+    /// [`JobEvent::Removed`], [`JobEvent::Relieved`], [`JobEvent::Failed`] or [`JobEvent::Ended`].
     ///
     /// # Errors
-    /// [`JoinError::BadConfig`] for a configuration that makes no sense, [`JoinError::UnknownEvent`];
-    /// [`JoinError::Refused`]: the controller does not let this host join again; [`JoinError::Over`] from then on, and
-    /// after the last event.
+    /// [`JoinError::BadConfig`] for an invalid configuration; [`JoinError::UnknownEvent`]; [`JoinError::Refused`] when
+    /// the controller does not let this host join again; [`JoinError::Over`] after an error or the last event.
     pub async fn next_event(&mut self) -> Result<JobEvent, JoinError> {
         self.events.recv().await.unwrap_or(Err(JoinError::Over))
     }
 
-    /// This host's agent is in this generation: what the controller is told if the connection breaks.
+    /// Notes that this host's agent is in this generation; the controller is told when the membership joins again.
     pub fn holds(&self, generation: u32) {
         self.held.store(generation, Ordering::Release);
     }
 
-    /// Since when the controller has not answered; `None` while it does.
+    /// Since when the controller has not answered; `None` while it answers.
     pub fn away(&self) -> watch::Receiver<Option<Instant>> {
         self.away.clone()
     }
 
-    /// Whom to speak through while someone else waits for events.
+    /// A speaker, to report and answer while someone else waits for events.
     pub fn speaker(&self) -> Speaker {
         self.speaker.clone()
     }
 
-    /// Leaves the job: the others go on without this host, unless the job is rigid; then it fails. A controller that does
-    /// not answer within two seconds is not waited for: it will find this host gone.
+    /// Leaves the job: the others go on without this host, unless the job is rigid; then it fails. If the controller
+    /// does not answer within two seconds, this returns: the controller will find the host gone.
     ///
     /// # Errors
     /// [`JoinError::Refused`].
@@ -138,7 +137,7 @@ impl Membership {
         self.part(&reason.to_owned().into()).await
     }
 
-    /// As [`leave`](Self::leave), perhaps at the end of its training.
+    /// As [`leave`](Self::leave), or with another parting.
     pub(crate) async fn part(self, parting: &Parting) -> Result<(), JoinError> {
         self.speaker.clone().leave(parting).await
     }
@@ -147,14 +146,14 @@ impl Membership {
 /// How a host leaves a job.
 #[derive(Debug, Clone)]
 pub(crate) struct Parting {
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub(crate) reason: String,
-    /// Its training is at its end.
+    /// Whether its training is at its end.
     at_end: bool,
 }
 
 impl Parting {
-    /// At the end of its training.
+    /// A parting at the end of the training.
     #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes know when that is"))]
     pub(crate) fn at_end() -> Self {
         Self { reason: "its training is at its end".to_owned(), at_end: true }

@@ -1,4 +1,4 @@
-//! What a member says and asks for its training process.
+//! What a member reports and asks on behalf of its training process.
 
 use tonic::{Response, Status};
 use tributary_api::{schedule, v1};
@@ -8,8 +8,8 @@ use super::{JobMember, Speaker};
 use crate::error::JoinError;
 
 impl Speaker {
-    /// Tells the controller that the sum of an all-reduce, to which this member gave that, must not be believed; the job
-    /// fails for that. Its verdict says which members gave what.
+    /// Reports to the controller that the sum of an all-reduce is wrong, with this member's contribution; the job
+    /// fails. Returns the verdict, which says which members contributed what.
     ///
     /// # Errors
     /// [`JoinError::Refused`].
@@ -26,8 +26,8 @@ impl Speaker {
         verdict.map_err(JoinError::refused("take a report"))
     }
 
-    /// The other workers whose processes do not wait for a result, as far as the controller knows, and why the job has not
-    /// changed over; nothing if it does not answer.
+    /// The other workers whose processes do not wait for a result, as far as the controller knows, and why the job has
+    /// not changed over; both empty if it does not answer.
     pub(crate) async fn in_the_way(&self) -> (Vec<String>, String) {
         let v1::Job { members, setback, .. } = self.job().await.unwrap_or_default();
         let workers = members.into_iter().filter(|member| member.role() == v1::MemberRole::Worker);
@@ -35,15 +35,15 @@ impl Speaker {
             member.host != self.member.host
                 && member.progress.as_ref().is_some_and(|progress| progress.stalled_milliseconds == 0)
         };
-        // They are listed by rank, all of them.
+        // All of them are listed, by rank.
         let idle = workers.enumerate().filter(|(_, member)| idle(member));
         (idle.map(|(rank, member)| format!("rank {rank} ({})", member.host)).collect(), setback)
     }
 
-    /// Hands in a profile of the process here; the controller waits for the others' for a moment.
+    /// Hands in a profile of the process on this host; the controller waits for the others' profiles for a moment.
     ///
     /// # Errors
-    /// As the controller has it.
+    /// The controller's refusal.
     pub(crate) async fn hand_in_profile(
         &self,
         number: schedule::ProfileNumber,
@@ -56,12 +56,12 @@ impl Speaker {
         handed_in.map(Response::into_inner)
     }
 
-    /// What the controller says about the job; nothing if it does not answer.
+    /// The controller's view of the job; `None` if it does not answer.
     pub(crate) async fn job(&self) -> Option<v1::Job> {
         let mut client = self.client.clone();
         let listed = in_time(client.list_jobs(v1::ListJobsRequest {})).await;
         let jobs = listed.map(|listed| listed.into_inner().jobs).unwrap_or_default();
-        // Names are given again: the last of that name is the one that can be alive.
+        // Names are reused: only the last job of a name can be alive.
         jobs.into_iter().rfind(|job| job.name == self.member.job)
     }
 }

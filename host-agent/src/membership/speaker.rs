@@ -1,4 +1,4 @@
-//! What a member says.
+//! What a member tells the controller.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::{JobMember, Parting};
 use crate::backoff::Backoff;
 use crate::error::JoinError;
 
-/// How long a controller may take to hear that this host leaves, or who it waits for.
+/// How long the controller may take to answer a farewell, a report or a question.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A member's voice at the controller.
+/// A member's way to address the controller.
 #[derive(Debug, Clone)]
 pub struct Speaker {
     pub(super) client: ControllerClient<Channel>,
@@ -28,7 +28,7 @@ impl Speaker {
         Self { client, member }
     }
 
-    /// Tells the controller that something must not be believed; the job fails for that.
+    /// Reports to the controller that something is wrong; the job fails because of it.
     ///
     /// # Errors
     /// [`JoinError::Refused`].
@@ -40,8 +40,8 @@ impl Speaker {
         reported.map(drop).map_err(JoinError::refused("take a report"))
     }
 
-    /// Answers what was asked about `generation`, as often as it takes until the controller has the answer. That it does
-    /// not want it any more is as good.
+    /// Sends the answer to a question about `generation`, again and again until the controller has it, or does not want
+    /// it any more.
     pub(crate) async fn answer(&self, generation: u32, answer: Answer) {
         let JobMember { job, token, host, role, .. } = self.member.clone();
         let role = v1::MemberRole::from(role).into();
@@ -85,7 +85,7 @@ impl Speaker {
     }
 }
 
-/// Whether asking again does not help: the change of generation is off, or the job is over.
+/// Whether trying again does not help: the change of generation is off, or the job is over.
 fn is_final(code: Code) -> bool {
     matches!(code, Code::Aborted) || super::stream::is_final(code)
 }

@@ -1,4 +1,4 @@
-//! The stream of a job's events, across connections that break.
+//! The stream of a job's events, across broken connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,11 +16,11 @@ use crate::error::JoinError;
 
 type Events = mpsc::Sender<Result<JobEvent, JoinError>>;
 
-/// One member's events.
+/// One member's stream of events.
 pub(super) struct EventStream {
     client: ControllerClient<Channel>,
     member: JobMember,
-    /// The generation that the host's agent is in; 0: it has not started.
+    /// The generation of the host's agent; 0: it has not started.
     held: Arc<AtomicU32>,
     stream: Option<Streaming<v1::JobEvent>>,
 }
@@ -30,7 +30,7 @@ impl EventStream {
         Self { client, member, held, stream: None }
     }
 
-    /// Joins, or joins again and says what the agent holds.
+    /// Joins, or joins again and reports the agent's generation.
     pub(super) async fn join(&mut self) -> Result<(), Status> {
         let JobMember { job, token, host, role, elastic } = self.member.clone();
         let role = v1::MemberRole::from(role).into();
@@ -40,8 +40,8 @@ impl EventStream {
         Ok(())
     }
 
-    /// Hands on events until the last one, or until nobody wants them. `away` says since when the controller does not
-    /// answer.
+    /// Forwards events until the last one, or until nobody listens. `away` says since when the controller has not
+    /// answered.
     pub(super) async fn forward(mut self, events: Events, away: watch::Sender<Option<Instant>>) {
         loop {
             match self.next().await {
@@ -55,7 +55,7 @@ impl EventStream {
                     away.send_replace(Some(Instant::now()));
                     if let Err(refused) = self.join_again(&status).await {
                         let refused = JoinError::refused("let this host join again")(refused);
-                        // Nobody may want it.
+                        // There may be nobody who listens.
                         let _ = events.send(Err(refused)).await;
                         return;
                     }
@@ -65,7 +65,7 @@ impl EventStream {
         }
     }
 
-    /// The next event, sound or not.
+    /// The next event, valid or not.
     ///
     /// # Errors
     /// The connection is broken.
@@ -84,7 +84,7 @@ impl EventStream {
     /// Joins again, as often as it takes.
     ///
     /// # Errors
-    /// The controller is there, and does not have this host any more.
+    /// The controller is there, but does not accept this host any more.
     async fn join_again(&mut self, broken: &Status) -> Result<(), Status> {
         let JobMember { job, .. } = &self.member;
         let (job, generation) = (job.clone(), self.held.load(Ordering::Acquire));
@@ -102,7 +102,7 @@ impl EventStream {
                 Err(status) if is_final(status.code()) => return Err(status),
                 Err(status) => {
                     let reason = words(&status);
-                    // Once for each reason, and not once a second.
+                    // Each reason is logged once, not once a second.
                     if reason != said {
                         tracing::info!(job, reason, "the controller is still away");
                         said = reason;
@@ -113,12 +113,13 @@ impl EventStream {
     }
 }
 
-/// Whether the controller is there and has decided: the host is not, or not any more, a member of a job that is alive.
+/// Whether the controller is there and has decided that the host is not, or not any more, a member of a job that is
+/// alive.
 pub(super) fn is_final(code: Code) -> bool {
     matches!(code, Code::NotFound | Code::PermissionDenied | Code::FailedPrecondition)
 }
 
-/// The innermost reason: tonic's own words are only "transport error".
+/// The innermost reason: tonic's own text is only "transport error".
 fn words(status: &Status) -> String {
     match std::error::Error::source(status) {
         Some(cause) => tributary_transport::innermost(cause),

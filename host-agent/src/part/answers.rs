@@ -1,4 +1,4 @@
-//! What a member answers when its job is about to change over.
+//! A member's answers when its job is about to change over.
 
 use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
@@ -10,7 +10,7 @@ use crate::error::AgentError;
 use crate::membership::Speaker;
 use crate::worker::WorkerAgent;
 
-/// What is asked about a generation that is to come.
+/// A question about a coming generation.
 pub(super) struct Ask {
     pub(super) generation: u32,
     pub(super) what: What,
@@ -22,7 +22,7 @@ pub(super) enum What {
     Provide { seqs: Vec<Seq> },
 }
 
-/// Does what is asked, and tells the controller what came of it.
+/// Does what is asked, and sends the controller the outcome.
 pub(super) async fn answer(speaker: Speaker, agent: &JobAgent, Ask { generation, what }: Ask) {
     let JobAgent::Worker(worker) = agent else {
         tracing::warn!(generation, "the controller asks a server what only workers know");
@@ -30,7 +30,7 @@ pub(super) async fn answer(speaker: Speaker, agent: &JobAgent, Ask { generation,
     };
     match find_out(worker, what).await {
         Ok(answer) => speaker.answer(generation, answer).await,
-        // Whoever follows the agent finds the same.
+        // The follower of the agent sees the same error.
         Err(error) => tracing::debug!(generation, %error, "no answer"),
     }
 }

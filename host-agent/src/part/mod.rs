@@ -19,10 +19,10 @@ use answers::answer;
 pub use serve::serve_job;
 pub use servers::{Reserved, Served, Servers};
 
-/// Opens the port that leads to this host's switch, anew for each job.
+/// Opens the port that leads to this host's switch, once for each job.
 pub type OpenPort = Arc<dyn Fn() -> Result<Box<dyn FramePort>, AgentError> + Send + Sync>;
 
-/// The agent of a part, in either role.
+/// The agent of a host's part, in either role.
 #[derive(Clone)]
 pub enum JobAgent {
     /// A worker's.
@@ -61,7 +61,7 @@ pub(crate) async fn wait_for_start(
     job: &str,
 ) -> Result<Box<JobConfig>, JobError> {
     match membership.next_event().await? {
-        // A change is a start to whoever has asked for one without having heard of it, since the connection broke.
+        // When the connection broke before the start arrived, a change takes the place of the start.
         JobEvent::Start(config) | JobEvent::Change(config) => Ok(config),
         JobEvent::Failed { reason, wrong_sum } => {
             Err(JobError::Failed { job: job.into(), reason, wrong_sum })
@@ -77,7 +77,7 @@ pub(crate) async fn wait_for_start(
     }
 }
 
-/// The agent cannot start, or go on: the others are told that they have to do without this host.
+/// Leaves since the agent cannot start or go on, so that the others go on without this host.
 pub(crate) async fn give_up(membership: Membership, error: AgentError) -> JobError {
     if let Err(error) = membership.leave(&error.to_string()).await {
         tracing::warn!(%error, "cannot leave: the controller will find this host gone");
@@ -88,7 +88,7 @@ pub(crate) async fn give_up(membership: Membership, error: AgentError) -> JobErr
 /// Stays a member until the job is over, the agent has ended, or `leave` gives a reason to go.
 ///
 /// # Errors
-/// [`JobError`] when the job is over before its end; [`JobError::Left`], when this host has left it.
+/// [`JobError`] when the job is over before its end; [`JobError::Left`] when this host has left it.
 pub(crate) async fn see_through(
     mut membership: Membership,
     agent: &JobAgent,
@@ -113,15 +113,15 @@ pub(crate) async fn see_through(
     }
 }
 
-/// Does what the controller asks of an agent that was started in `generation`, until its part in the job is over: at the
-/// job's end, or when another host serves it.
+/// Carries out the controller's orders on an agent that was started in `generation`, until its part in the job is over:
+/// at the job's end, or when another host serves it.
 ///
 /// # Errors
 /// [`JobError::Failed`], [`JobError::Removed`], [`JobError::Join`]; [`JobError::Agent`]: the agent cannot go on.
 pub async fn follow(membership: &mut Membership, agent: &JobAgent, generation: u32) -> Result<(), JobError> {
     membership.holds(generation);
     let mut follower = Follower { job: membership.job().to_owned(), agent, generation };
-    // One answer at a time: the next thing that is asked for makes it pointless.
+    // One answer at a time: the next question makes it obsolete.
     let mut answering: Answering<'_> = Box::pin(future::pending());
     loop {
         tokio::select! {
@@ -144,11 +144,11 @@ type Answering<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// What follows from an event.
 enum Next {
-    /// The part is over, and well.
+    /// The part has ended well.
     Over,
-    /// The agent is in this generation: to be answered.
+    /// The agent is in this generation, which is to be confirmed.
     Changed(u32),
-    /// Something is to be answered.
+    /// A question is to be answered.
     Asked(answers::Ask),
     Nothing,
 }
@@ -198,7 +198,7 @@ impl Follower<'_> {
         Ok(Next::Nothing)
     }
 
-    /// A change that is done, or older, is of a controller that has not heard so.
+    /// Changes over. A controller that orders a change that is done, or an older one, has not heard that it is done.
     async fn change(&mut self, config: &JobConfig) -> Result<Next, AgentError> {
         if config.generation < self.generation {
             tracing::info!(job = self.job, config.generation, self.generation, "an old generation is over");
@@ -222,7 +222,7 @@ impl Follower<'_> {
     }
 }
 
-/// Why an agent is ended when its job is over.
+/// The reason with which an agent is ended when its job is over.
 pub(crate) fn reason(end: &Result<(), JobError>) -> String {
     match end {
         Ok(()) => "the job has ended".into(),

@@ -12,9 +12,9 @@ use crate::error::{AgentError, JobError};
 use crate::membership::{JobMember, Membership};
 use crate::server::ServerAgent;
 
-/// Serves one job until it is over, until another host serves it, or until `leave` says why this host goes before.
-/// `start` is [`ServerAgent::start`] or [`ServerAgent::start_reading`], and its caller's chance to keep the
-/// agent; to keep it alive is to keep its port.
+/// Serves one job until it is over, until another host serves it, or until `leave` gives a reason to leave earlier.
+/// `start` is [`ServerAgent::start`] or [`ServerAgent::start_reading`]; it also lets the caller keep the agent, which
+/// keeps the port open.
 ///
 /// # Errors
 /// [`JobError`]: the job could not be joined, or it failed.
@@ -35,7 +35,7 @@ pub async fn serve_job(
     };
     let (membership, config) = tokio::select! {
         joined = joining => joined?,
-        // Its connection breaks by this, and so it is left.
+        // Returning breaks the connection, and so leaves the job.
         _ = &mut leave => return Ok(()),
     };
     let server = match open_port().and_then(|port| start(&config, port)) {

@@ -1,4 +1,4 @@
-//! The jobs that a host serves, by an aggregation server each.
+//! The jobs that a host serves, each with an aggregation server of its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,7 +15,7 @@ use crate::error::JobError;
 use crate::membership::JobMember;
 use crate::server::ServerAgent;
 
-/// The jobs that this host serves. Clones are the same.
+/// The jobs that this host serves. Clones share them.
 #[derive(Clone)]
 pub struct Servers(Arc<Shared>);
 
@@ -24,19 +24,19 @@ struct Shared {
     controller: Remote,
     open_port: OpenPort,
     state: Mutex<State>,
-    /// Why all jobs are to be left, if they are.
+    /// The reason to leave all jobs, if they are to be left.
     leaving: watch::Sender<Option<String>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// By the job's name; `None`: somebody else on this host serves it.
+    /// By the job's name; `None`: another part of this process serves it.
     served: BTreeMap<String, Option<Served>>,
     agents: Vec<(String, Weak<ServerAgent>)>,
     work: JoinSet<()>,
 }
 
-/// A job that is served.
+/// A served job.
 #[derive(Debug, Clone)]
 pub struct Served {
     token: Vec<u8>,
@@ -44,10 +44,10 @@ pub struct Served {
 }
 
 impl Served {
-    /// Waits until it is over, or another host serves it.
+    /// Waits until the job is over or another host serves it.
     ///
     /// # Errors
-    /// It was over before its end, for this reason.
+    /// The reason why the job was over before its end.
     pub async fn over(mut self) -> Result<(), String> {
         match self.end.wait_for(Option::is_some).await {
             Ok(end) => end.clone().unwrap_or(Ok(())),
@@ -56,7 +56,7 @@ impl Served {
     }
 }
 
-/// A job that somebody else on this host serves, as long as this value lives.
+/// A job that another part of this process serves, as long as this value lives.
 pub struct Reserved {
     servers: Servers,
     job: String,
@@ -69,22 +69,22 @@ impl Drop for Reserved {
 }
 
 impl Servers {
-    /// Of the host with this name; each job has a port of its own.
+    /// Servers of the host with this name; each job opens a port of its own.
     pub fn new(host: String, controller: Remote, open_port: OpenPort) -> Self {
         let (state, leaving) = (Mutex::default(), watch::Sender::new(None));
         Self(Arc::new(Shared { host, controller, open_port, state, leaving }))
     }
 
-    /// Serves a job from now on, until it is over, unless it is served already; `None`: somebody else serves it. Must be
-    /// called in a tokio runtime.
+    /// Serves a job from now on until it is over, unless it is served already; `None`: it is [reserved](Self::reserve).
+    /// Must be called in a tokio runtime.
     pub fn serve(&self, job: &str, token: &[u8]) -> Option<Served> {
         let mut state = self.state();
-        // Those that are over have nothing to do any more.
+        // Removes finished tasks.
         while state.work.try_join_next().is_some() {}
         match state.served.get(job) {
             Some(None) => return None,
             Some(Some(served)) if served.token == token => return Some(served.clone()),
-            // Another token is another job's of the same name: the first one is about to be over.
+            // Another token belongs to another job of the same name: the first one is about to be over.
             _ => {}
         }
         let (tell, end) = watch::channel(None);
@@ -104,7 +104,7 @@ impl Servers {
         Some(served)
     }
 
-    /// A job is not served any more.
+    /// Forgets a job that is not served any more.
     fn forget(&self, job: &str, token: &[u8]) {
         let mut state = self.state();
         if state
@@ -116,24 +116,25 @@ impl Servers {
         }
     }
 
-    /// The job of that name is somebody else's to serve: [`serve`](Self::serve) leaves it alone.
+    /// Reserves the job of that name for another server: [`serve`](Self::serve) leaves it alone.
     pub fn reserve(&self, job: &str) -> Reserved {
         self.state().served.insert(job.to_owned(), None);
         Reserved { servers: self.clone(), job: job.to_owned() }
     }
 
-    /// The server of a job that somebody else serves counts among the [`stats`](Self::stats), too.
+    /// Includes the server of a reserved job in the [`stats`](Self::stats).
     pub fn add(&self, job: &str, agent: &Arc<ServerAgent>) {
         self.state().agents.push((job.to_owned(), Arc::downgrade(agent)));
     }
 
-    /// What the servers that are at work have counted, by their job's name. Waits for their threads: not for async code.
+    /// The counters of the servers at work, by their job's name. It blocks on their threads: do not call it from async
+    /// code.
     pub fn stats(&self) -> Vec<(String, AgentStats<ServerStats>)> {
-        // One that ends meanwhile is not at work any more.
+        // A server that ends meanwhile is left out.
         self.at_work().filter_map(|(job, agent)| Some((job, agent.stats().ok()?))).collect()
     }
 
-    /// What the servers that are at work know of their jobs' members.
+    /// What the servers at work know of their jobs' members.
     pub(crate) async fn report(&self) -> Vec<v1::ServedJob> {
         let mut report = Vec::new();
         for (job, agent) in self.at_work() {
@@ -154,13 +155,13 @@ impl Servers {
         agents.into_iter().filter_map(|(job, agent)| Some((job, agent.upgrade()?)))
     }
 
-    /// Leaves all jobs, and serves none any more.
+    /// Leaves all jobs, and serves no more.
     pub async fn leave_all(&self, reason: &str) {
         self.0.leaving.send_replace(Some(reason.to_owned()));
         self.finished().await;
     }
 
-    /// Waits until none of the jobs is served any more that were served when this was called.
+    /// Waits until all jobs are over that were served when this was called.
     pub async fn finished(&self) {
         let work = std::mem::take(&mut self.state().work);
         work.join_all().await;
@@ -183,7 +184,7 @@ impl Servers {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,10 @@
 /// The job goes on without this worker for now, since its process is much slower than the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detached {
-    /// The generation in which it is not in any more.
+    /// The generation from which on it is not a member.
     pub generation: u32,
-    /// The others process its process's data, too; else nobody does.
+    /// Whether the others process its data, too; otherwise nobody does.
     pub data_adopted: bool,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }

@@ -29,8 +29,8 @@ use role::{Asked, Command, Reply, WorkerRole};
 /// One member of a job. Training threads share it by reference; dropping it stops its thread.
 pub struct WorkerAgent(Handle<WorkerRole>);
 
-/// Something that is kept as long as an all-reduce's data is there: it comes with the result. One that was given up, or
-/// that has failed, goes on in the background after its caller has its answer, and keeps it until it is done.
+/// A value that is kept as long as an all-reduce's data, and returned with its result. An all-reduce that was given up
+/// or has failed goes on in the background after its caller has the answer, and keeps the value until it is done.
 pub(crate) struct Held(#[allow(dead_code, reason = "to be dropped")] Box<dyn Send>);
 
 impl Held {
@@ -45,24 +45,24 @@ impl fmt::Debug for Held {
     }
 }
 
-/// How an all-reduce is to be done.
+/// The terms of an all-reduce.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Terms {
-    /// How long it may take once those before it have ended.
+    /// How long it may take once the all-reduces before it have ended; `None`: any time.
     pub(crate) deadline: Option<Duration>,
-    /// The generation whose joiners it synchronises for; 0: none.
+    /// The generation for whose joiners it synchronises; 0: none.
     pub(crate) regroup: u32,
-    /// Its place: it is refused if one before it is.
+    /// Its place in a line: it is refused if an earlier one was.
     pub(crate) line: Line,
 }
 
-/// An all-reduce's place among those that are started one behind the other without waiting for what comes of them. If one
-/// of them is not started, none behind it is: they would take its place in the order of the job's operations, and be summed
-/// with others' of another name. Those before it are, also if the worker gets to them later.
+/// An all-reduce's place among all-reduces that are started one after another without waiting for the results. If one
+/// of them is not started, none behind it is: they would take its place in the order of the job's operations, and be
+/// summed with others' of another name. Those before it are started, even if the worker gets to them later.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     place: u64,
-    /// The first place whose all-reduce was not started; the last number: none.
+    /// The first place whose all-reduce was not started; the highest number: there is none.
     broken: Arc<AtomicU64>,
 }
 
@@ -73,13 +73,13 @@ impl Default for Line {
 }
 
 impl Line {
-    /// The same line's place of this number.
+    /// The place with this number in the same line.
     #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes start several at once"))]
     pub(crate) fn at(&self, place: u64) -> Self {
         Self { place, broken: Arc::clone(&self.broken) }
     }
 
-    /// The all-reduce of this place is not started.
+    /// Notes that the all-reduce of this place is not started.
     pub(crate) fn break_off(&self) {
         self.broken.fetch_min(self.place, Ordering::AcqRel);
     }
@@ -90,64 +90,63 @@ impl Line {
     }
 }
 
-/// How an all-reduce went.
+/// The end of an all-reduce.
 #[derive(Debug)]
 pub(crate) struct Reduction {
     pub(crate) outcome: Outcome,
-    /// Who is in the job by now.
+    /// The members of the job by now.
     #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes that come and go ask"))]
     pub(crate) members: Arc<Members>,
-    /// What was to be kept as long as its data, which is in the outcome now; `None`: the worker has the data.
+    /// The value kept with the data, which is now in the outcome; `None`: the worker still has the data.
     #[allow(dead_code, reason = "to be dropped")]
     pub(crate) held: Option<Held>,
 }
 
-/// What came of an all-reduce.
+/// The outcome of an all-reduce.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
     /// Its sums.
     Reduced(Reduced),
-    /// Nothing: the members have to synchronise first.
+    /// No sums: the members have to synchronise first.
     Regroup(Regroup),
-    /// Nothing: the job goes on without this worker for now.
+    /// No sums: the job goes on without this worker for now.
     Detached(Detached),
 }
 
 /// The members of one generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Members {
-    /// Which one.
+    /// The generation's number.
     pub generation: u32,
-    /// Ascending.
+    /// Ranks of the members, ascending.
     pub ranks: Vec<Rank>,
-    /// Ranks whose data they process, ascending: their own, and those that they have adopted.
+    /// Ranks whose data the members process, ascending: their own, and those that they have adopted.
     pub shards: Vec<Rank>,
-    /// Ranks that were in while this worker was, and are not any more, and why.
+    /// Ranks that have left the job while this worker was in it, with the reasons.
     pub lost: BTreeMap<Rank, String>,
 }
 
-/// Where a worker is, for whoever waits for it.
+/// The present situation of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Situation {
-    /// Who is in the job.
+    /// The members of the job.
     pub members: Arc<Members>,
-    /// What the process has to synchronise for.
+    /// The joiners for whom the process has to synchronise, if there are any.
     pub regroup: Option<Regroup>,
-    /// What the all-reduces that are under way wait for, if there are any.
+    /// What the all-reduces under way wait for, if there are any.
     pub wait: Option<Wait>,
-    /// Whether there is an all-reduce that was given up and is not done. Others may still finish it with what was given
-    /// here.
+    /// Whether an all-reduce was given up and is not done. Others may still finish it with this worker's contribution.
     pub has_given_up: bool,
 }
 
 /// What all-reduces wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    /// How long no result has come.
+    /// Time since the last result.
     pub silent: Duration,
-    /// How long nothing else has come, either, that lets them go on: a change of generation.
+    /// Time since anything else that lets them go on, too: a change of generation.
     pub unmoved: Duration,
-    /// The oldest slice without a result, if they have begun.
+    /// The oldest slice without a result; `None` if they have not begun.
     pub slice: Option<Seq>,
     /// How long the worker has been frozen for a change of generation, if it is.
     pub frozen: Option<Duration>,
@@ -167,12 +166,12 @@ impl fmt::Display for Wait {
 }
 
 impl WorkerAgent {
-    /// Starts a worker as the controller has configured it, on the port that leads to its first switch.
+    /// Starts a worker with the controller's configuration, on the port that leads to its first switch.
     ///
     /// # Errors
-    /// [`AgentError::OtherRole`] for a server's configuration, [`AgentError::Config`] and
-    /// [`AgentError::Frame`] for one that makes no sense, [`AgentError::System`] when the port cannot be
-    /// registered or no thread be started, [`AgentError::Mtu`] when it does not carry the job's frames.
+    /// [`AgentError::OtherRole`] for a server's configuration, [`AgentError::Config`] and [`AgentError::Frame`] for an
+    /// invalid one, [`AgentError::System`] when the port cannot be registered or the thread cannot be started,
+    /// [`AgentError::Mtu`] when the port does not carry the job's frames.
     pub fn start(config: &JobConfig, timers: Timers, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
         let role = WorkerRole::new(config, timers)?;
         Handle::start(&format!("worker {}", role.rank()), (&config.name, config.width), role, port).map(Self)
@@ -187,7 +186,7 @@ impl WorkerAgent {
     /// without this worker, [`AgentError::Ended`] when the agent has ended, or ends meanwhile.
     pub fn all_reduce(&self, operation: AllReduce) -> Result<Reduced, AgentError> {
         let (sender, result) = bounded(1);
-        // Nobody waits for the answer any more: then nobody misses it.
+        // If nobody waits for the answer any more, it is dropped.
         let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));
         let (terms, held) = (Terms::default(), Held::new(()));
         self.0.submit(Command::Reduce(Asked { operation, terms, held, reply }))?;
@@ -198,8 +197,8 @@ impl WorkerAgent {
         }
     }
 
-    /// Freezes: from now on the worker takes no result, sends nothing and begins no operation, until it
-    /// [proceeds](Self::proceed) or [changes](Self::change). Says where it stands.
+    /// Freezes the worker: it takes no result, sends nothing and begins no operation until it [proceeds](Self::proceed)
+    /// or [changes](Self::change). Returns its standing.
     ///
     /// # Errors
     /// [`AgentError::Ended`].
@@ -207,8 +206,8 @@ impl WorkerAgent {
         self.ask(|reply| Command::Freeze { reply }).await
     }
 
-    /// Goes on in the present generation until so many operations, counted from the job's start, are begun and finished.
-    /// Then, or when something else is asked of the worker before, says where it stands.
+    /// Goes on in the present generation until so many operations, counted from the job's start, are begun and
+    /// finished. Returns the worker's standing then, or earlier if another request interrupts it.
     ///
     /// # Errors
     /// [`AgentError::Ended`].
@@ -216,7 +215,7 @@ impl WorkerAgent {
         self.ask(|reply| Command::Proceed { until, reply }).await
     }
 
-    /// Those of the slices that the worker still has the result of.
+    /// The results of those of the slices that the worker still has.
     ///
     /// # Errors
     /// [`AgentError::Ended`].
@@ -224,19 +223,20 @@ impl WorkerAgent {
         self.ask(|reply| Command::Provide { slices, reply }).await
     }
 
-    /// Changes over to another generation of the job, and goes on if it was frozen. In one that it has, that is all.
+    /// Changes over to another generation of the job, and goes on if it was frozen. In a generation that it is in
+    /// already, it only goes on.
     ///
     /// # Errors
-    /// [`AgentError::Change`], [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for a
-    /// configuration that makes no sense: the old generation then stays. [`AgentError::Ended`].
+    /// [`AgentError::Change`], [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for an
+    /// invalid configuration: the worker then stays in the old generation. [`AgentError::Ended`].
     pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
         let config = Box::new(config.clone());
         self.ask(|reply| Command::Change { config, reply }).await?
     }
 
-    /// The job goes on without it: from now on the worker sends nothing and takes nothing, and all its operations, those
-    /// that are under way among them, end with that word. Until it [changes](Self::change) to a generation that it is in
-    /// again.
+    /// Detaches the worker, without which the job goes on: it sends and takes nothing, and all its operations,
+    /// including those under way, end with `detached`. This lasts until it [changes](Self::change) to a generation that
+    /// it is in again.
     ///
     /// # Errors
     /// [`AgentError::Ended`].
@@ -244,7 +244,7 @@ impl WorkerAgent {
         self.ask(|reply| Command::Detach { detached, reply }).await
     }
 
-    /// Where it is.
+    /// The worker's present situation.
     ///
     /// # Errors
     /// [`AgentError::Ended`].
@@ -258,7 +258,7 @@ impl WorkerAgent {
         answer.await.map_err(|_| self.0.ended())
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     ///
     /// # Errors
     /// [`AgentError::Ended`] when the agent has ended.
@@ -266,13 +266,12 @@ impl WorkerAgent {
         self.0.stats()
     }
 
-    /// Ends the agent from any thread; whoever waits for a result gets [`AgentError::Ended`] with this
-    /// reason.
+    /// Ends the agent from any thread; callers that wait for a result get [`AgentError::Ended`] with this reason.
     pub fn end(&self, reason: &str) {
         self.0.end(reason);
     }
 
-    /// Waits until the agent has ended, whether it was told to or could not go on, and says why: an
+    /// Waits until the agent has ended, whether it was told to or could not go on, and returns the reason: an
     /// [`AgentError::Ended`].
     pub async fn ended(&self) -> AgentError {
         self.0.wait_for_end().await

@@ -1,9 +1,9 @@
-//! Members who join while a job is running.
+//! Members that join a running job.
 //!
-//! All members are told of them between the same two operations, so that each of them finds the same: the next all-reduce
-//! of a process is answered with a [`Regroup`] unless it synchronises for these. From where that all-reduce begins, all
-//! go on as usual. If it turns out that nobody led it, because the leader was lost meanwhile, it was for nothing, which
-//! again all members see alike: in the weight of its result.
+//! All members learn of them between the same two operations, so that all see the same: a process's next all-reduce is
+//! answered with a [`Regroup`] unless it synchronises for the joiners. From that all-reduce on, everything goes on as
+//! usual. If it turns out that nobody led it, because the leader was lost meanwhile, it was in vain; all members see
+//! that alike, too, by the weight of its result.
 
 use std::sync::Arc;
 
@@ -13,29 +13,29 @@ use tributary_wire::Rank;
 
 use super::Members;
 
-/// Members have joined since the last all-reduce, or whose data they process has changed: before the next one all of them
-/// take over the leader's parameters.
+/// Members have joined since the last all-reduce, or the members' share of the data has changed: before the next
+/// all-reduce all members take over the leader's parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regroup {
-    /// The generation in which they came.
+    /// The generation of the change.
     pub generation: u32,
-    /// Ranks of all members in that generation, ascending: some may be lost since.
+    /// Ranks of all members in that generation, ascending; some may be lost since.
     pub ranks: Vec<Rank>,
-    /// Those of them that are new.
+    /// The ranks that are new.
     pub joined: Vec<Rank>,
-    /// The lowest rank that was in before; if none is left, the lowest one of all.
+    /// The lowest rank that was a member before; if none is left, the lowest of all.
     pub leader: Rank,
     /// Ranks whose data the members process from now on, ascending.
     pub shards: Vec<Rank>,
 }
 
-/// Those who have joined in one generation, maybe nobody, until everyone has synchronised for it.
+/// The joiners of one generation, perhaps none, until everyone has synchronised for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Joined {
     pub(super) generation: u32,
     ranks: Vec<Rank>,
-    /// All members of that generation: not of the present one, since that one can be another for each member when it
-    /// asks, and all have to be told the same.
+    /// All members of that generation. Not of the present one: members may ask in different generations, and all have
+    /// to get the same answer.
     members: Arc<Members>,
 }
 
@@ -47,7 +47,7 @@ impl Joined {
         (*regroup || !joined.is_empty()).then_some(Self { generation, ranks, members })
     }
 
-    /// What the process is told, given who is in now: one of those leads.
+    /// The answer to the process; the leader is one of the `present` members.
     pub(super) fn regroup(&self, present: &Members) -> Regroup {
         let is_new = |rank: &&Rank| self.ranks.contains(rank);
         let leader = present.ranks.iter().find(|rank| !is_new(rank)).or(present.ranks.first());
@@ -55,14 +55,14 @@ impl Joined {
             generation: self.generation,
             ranks: self.members.ranks.clone(),
             joined: self.ranks.clone(),
-            // A job has members.
+            // There is always a member.
             leader: leader.copied().unwrap_or(Rank::ALL),
             shards: self.members.shards.clone(),
         }
     }
 }
 
-/// Whether all of the elements have come from a leader.
+/// Whether all elements have come from a leader.
 pub(super) fn is_led(synchronised: &Reduced) -> bool {
     synchronised.weight > 0 && synchronised.runs.iter().all(|run| run.weight > 0)
 }
@@ -96,7 +96,7 @@ mod tests {
             leader: Rank::new(2),
             shards: ranks(&[0, 1, 2, 3, 4]),
         };
-        // Rank 1 has joined, too, and is lost again: all are told alike, whenever they ask.
+        // Rank 1 has joined, too, and is lost again: all get the same answer, whenever they ask.
         assert_eq!(regroup(&[0, 1], &[0, 2, 3]), expected);
         assert_eq!(regroup(&[0, 2], &[0, 2]).leader, Rank::new(0));
         assert_eq!(regroup(&[], &[2, 3]).leader, Rank::new(2), "nobody has joined");

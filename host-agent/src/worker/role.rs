@@ -1,4 +1,4 @@
-//! What a worker's thread does.
+//! The work of a worker's thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::driver::Role;
 use crate::error::AgentError;
 use crate::link::{FrameLink, Route, Verdict};
 
-/// Takes the answer to whoever waits for it.
+/// Delivers the answer to the caller.
 pub(super) type Reply = Box<dyn FnOnce(Result<Reduction, AgentError>) + Send>;
 
-/// An operation that is to be started, and whom to tell how it ends.
+/// An operation to start, and the reply for its end.
 pub(crate) struct Asked {
     pub(super) operation: AllReduce,
     pub(super) terms: Terms,
@@ -29,39 +29,39 @@ pub(crate) struct Asked {
     pub(super) reply: Reply,
 }
 
-/// What a worker is asked for.
+/// A command to a worker.
 pub(crate) enum Command {
-    /// Start an operation, and tell how it ends.
+    /// Start an operation, and report how it ends.
     Reduce(Asked),
-    /// Freeze, and tell where it stands.
+    /// Freeze, and report the standing.
     Freeze { reply: oneshot::Sender<Standing> },
-    /// Go on as far as this, and tell when it is there.
+    /// Go on until so many operations are done, and report then.
     Proceed { until: u64, reply: oneshot::Sender<Standing> },
     /// Hand out results.
     Provide { slices: Vec<Seq>, reply: oneshot::Sender<Vec<FinishedSlice>> },
-    /// Have no part in the job until a change to another generation.
+    /// Take no part in the job until a change to another generation.
     Detach { detached: Detached, reply: oneshot::Sender<()> },
     /// Change over to another generation.
     Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
-    /// Tell where it is.
+    /// Report the situation.
     Look { reply: oneshot::Sender<Situation> },
 }
 
 /// An operation that has not ended.
 struct Pending {
     reply: Reply,
-    /// How long it may take once those before it have ended.
+    /// How long it may take once the operations before it have ended.
     deadline: Option<Duration>,
     /// When it was started.
     started: Time,
-    /// Those for whom it synchronises.
+    /// The joiners for whom it synchronises.
     synchronises: Option<Joined>,
 }
 
 pub(crate) struct WorkerRole {
     worker: Worker,
     timers: Timers,
-    /// The job goes on without it.
+    /// Set while the job goes on without this worker.
     detached: Option<Detached>,
     job: JobId,
     rank: Rank,
@@ -71,25 +71,25 @@ pub(crate) struct WorkerRole {
     /// A result has one of these destinations: the worker's own address, or the job's multicast one.
     addresses: [MacAddr; 2],
     members: Arc<Members>,
-    /// For whom the process has to synchronise.
+    /// The joiners for whom the process has to synchronise.
     joined: Option<Joined>,
     pending: BTreeMap<OperationId, Pending>,
-    /// The oldest of them, and since when it is.
+    /// The oldest pending operation, and since when it has been the oldest.
     oldest: Option<(OperationId, Time)>,
-    /// Since when the one before it was the oldest, if that was given up: the time was the next one's, too.
+    /// If the operation before it was given up: since when that one had been the oldest. The deadlines run together.
     given_up: Option<Time>,
-    /// Operations that wait until it shows whether the one that synchronises has done so: else nothing that follows it
-    /// may be reduced.
+    /// Operations that wait until the outcome of a synchronising one is known: unless it has succeeded, nothing behind
+    /// it may be reduced.
     behind: VecDeque<Asked>,
-    /// What goes with the data of each operation that the worker is not done with, whether or not it is pending.
+    /// The value that is kept with the data of each operation that the worker is not done with, pending or not.
     held: BTreeMap<OperationId, Held>,
-    /// Who wants to know when the worker is where it proceeds to.
+    /// Where to report once the worker has proceeded as far as it was told.
     proceeding: Option<oneshot::Sender<Standing>>,
     /// When it was frozen, if it is.
     frozen: Option<Time>,
-    /// When a result came last, and how many had come by then.
+    /// When the last result came, and how many had come by then.
     heard: (Time, u64),
-    /// When something came last that let operations go on: a result, or a change of generation.
+    /// When something last let operations go on: a result, or a change of generation.
     moved: Time,
 }
 
@@ -136,12 +136,12 @@ impl WorkerRole {
         })
     }
 
-    /// Which member it is.
+    /// The worker's rank.
     pub(super) fn rank(&self) -> Rank {
         self.rank
     }
 
-    /// Starts an operation, or lets it wait for one that synchronises, unless there is another answer to it.
+    /// Starts an operation, or lets it wait for a synchronising one, unless it can be answered at once.
     fn reduce(&mut self, now: Time, asked: Asked) {
         if let Some(detached) = &self.detached {
             let outcome = Outcome::Detached(detached.clone());
@@ -180,7 +180,7 @@ impl WorkerRole {
         self.pending.values().any(|pending| pending.synchronises.is_some())
     }
 
-    /// What waited for one that synchronised goes on as if it came now.
+    /// Handles operations that waited for a synchronising one as if they came now.
     fn let_follow(&mut self, now: Time) {
         while !self.is_synchronising()
             && let Some(asked) = self.behind.pop_front()
@@ -191,9 +191,9 @@ impl WorkerRole {
         }
     }
 
-    /// The deadline of an operation counts from when it is the oldest one: from when those before it are done, that is.
-    /// Behind one that was given up it counts from when that one's did, or from what has come since. Else all that are
-    /// under way would wait for their times one after the other.
+    /// An operation's deadline counts from when it becomes the oldest one, that is, from when all before it are done.
+    /// Behind an operation that was given up it counts from when that one's did, or from the last progress since.
+    /// Otherwise the deadlines of all operations under way would run out one after the other.
     fn note_oldest(&mut self, now: Time) {
         let oldest = self.pending.first_key_value().map(|(id, pending)| (*id, pending.started));
         if self.oldest.map(|(id, _)| id) != oldest.map(|(id, _)| id) {
@@ -208,7 +208,7 @@ impl WorkerRole {
         reply(outcome.map(|outcome| Reduction { outcome, members, held }));
     }
 
-    /// Tells whoever asked the worker to proceed where it is now, whether or not it is there.
+    /// Reports the present standing to the caller that asked the worker to proceed, whether or not it got that far.
     fn stop_proceeding(&mut self) {
         if let Some(reply) = self.proceeding.take() {
             let _ = reply.send(self.worker.standing());
@@ -223,14 +223,14 @@ impl WorkerRole {
         self.detached = Some(detached);
     }
 
-    /// It is in again: it begins where it is told to.
+    /// The worker is a member again: it begins where the configuration says.
     fn come_back(&mut self, config: &JobConfig) -> Result<(), AgentError> {
         self.check(config)?;
         *self = Self::new(config, self.timers)?;
         Ok(())
     }
 
-    /// The way up in another generation of the same worker's.
+    /// Checks another generation's configuration for the same worker, and returns the path up.
     fn check<'a>(&self, config: &'a JobConfig) -> Result<&'a [Hop], AgentError> {
         let job = || config.name.clone();
         let JobRole::Worker { rank, up, .. } = &config.role else {
@@ -246,14 +246,14 @@ impl WorkerRole {
 
     fn change(&mut self, now: Time, config: &JobConfig) -> Result<(), AgentError> {
         if let Some(detached) = &self.detached {
-            // One that it was in is over.
+            // A generation in which it was a member is over.
             let is_news = config.generation > detached.generation;
             return if is_news { self.come_back(config) } else { Ok(()) };
         }
         let is_held = self.worker.is_frozen() || self.proceeding.is_some();
         self.stop_proceeding();
         if config.generation == self.members.generation {
-            // A change that is off, or one that the controller does not know to be done.
+            // A change that was called off, or one that the controller does not know to be done.
             if is_held {
                 self.worker.proceed(now, u64::MAX);
             }
@@ -262,7 +262,7 @@ impl WorkerRole {
         let up = Route::new(&config.own, &config.server, self.check(config)?.to_vec())?;
         let members = members(config, Some(&self.members));
         let joined = Joined::new(config, &members);
-        // What has not begun waits until the members have synchronised.
+        // Operations that have not begun wait until the members have synchronised.
         let withdrawn = if joined.is_some() { self.worker.withdraw_waiting() } else { Vec::new() };
         self.worker.change_generation(now, config.job, &config.ranks)?;
         self.job = config.job;
@@ -295,7 +295,7 @@ impl WorkerRole {
     fn failed(&mut self, now: Time, pending: Pending, error: CollectiveError) {
         let error = match (pending.deadline, &error) {
             (Some(limit), CollectiveError::Abandoned { .. }) => {
-                // Only the oldest one can have had its time.
+                // Only the oldest operation can have exceeded its deadline.
                 let since = self.oldest.map_or(now, |(_, since)| since);
                 self.given_up = Some(since);
                 let (wait, error) = (Box::new(self.wait(now, since)), Box::new(error));
@@ -306,13 +306,13 @@ impl WorkerRole {
         self.answer(pending.reply, Err(error), None);
     }
 
-    /// When the oldest operation has had its time; none behind it has before it.
+    /// The deadline of the oldest operation; no later one's is earlier.
     fn deadline(&self) -> Option<Time> {
         let (id, since) = self.oldest?;
         Some(since + self.pending.get(&id)?.deadline?)
     }
 
-    /// Gives up what has had its time.
+    /// Gives up the oldest operation if its deadline has passed.
     fn abandon_overdue(&mut self, now: Time) {
         if let Some((operation, _)) = self.oldest
             && self.deadline().is_some_and(|at| at <= now)
@@ -321,7 +321,7 @@ impl WorkerRole {
         }
     }
 
-    /// What operations wait for, the oldest of which has been that since then.
+    /// What operations wait for; `since` is when the oldest one became the oldest.
     fn wait(&self, now: Time, since: Time) -> Wait {
         let Standing { next, idle, dues, .. } = self.worker.standing();
         let awaited = dues.into_iter().filter(|due| next.is_newer_than(*due));
@@ -345,7 +345,7 @@ impl WorkerRole {
     }
 }
 
-/// Those of a generation; `before`: of the one before it.
+/// The members of a generation; `before` are the members of the one before it.
 fn members(config: &JobConfig, before: Option<&Members>) -> Arc<Members> {
     let mut shards = [config.ranks.as_slice(), &config.adopted].concat();
     shards.sort_unstable();
@@ -364,7 +364,7 @@ impl Role for WorkerRole {
     }
 
     fn handle_command(&mut self, now: Time, command: Command) {
-        // Nobody waits for an answer any more: then nobody misses it.
+        // If nobody waits for an answer any more, it is dropped.
         match command {
             Command::Reduce(asked) => self.reduce(now, asked),
             Command::Freeze { reply } => {
@@ -434,7 +434,7 @@ impl Role for WorkerRole {
         while let Some(event) = self.worker.poll_event() {
             let (OperationEvent::Completed { operation, .. } | OperationEvent::Failed { operation, .. }) =
                 &event;
-            // One that was given up has been answered.
+            // An operation that was given up has been answered already.
             let Some(pending) = self.pending.remove(operation) else { continue };
             match event {
                 OperationEvent::Completed { operation, reduced } => {
@@ -446,7 +446,7 @@ impl Role for WorkerRole {
         }
         self.note_oldest(now);
         self.let_follow(now);
-        // They are done in the order in which they were started.
+        // Operations are done in the order in which they were started.
         while self.held.len() > self.worker.unfinished() {
             self.held.pop_first();
         }

@@ -1,4 +1,4 @@
-//! All-reduces whose results nobody's thread waits for.
+//! All-reduces for whose results no thread waits.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::{Held, Reduction, Terms, WorkerAgent};
 use crate::error::AgentError;
 
 impl WorkerAgent {
-    /// Starts an all-reduce on these terms, behind all that were started before, and says how it ends: where this returns,
-    /// its place in their order is fixed. `held` is dropped with the operation's data.
+    /// Starts an all-reduce on these terms, behind all that were started before, and returns a future of its outcome.
+    /// When this returns, its place in the order is fixed. `held` is dropped with the operation's data.
     ///
     /// # Errors
-    /// [`AgentError::Ended`]. The future's are those of [`all_reduce`](Self::all_reduce), [`AgentError::Deadline`] and
-    /// [`AgentError::LineBroken`].
+    /// [`AgentError::Ended`]. The future's errors are those of [`all_reduce`](Self::all_reduce),
+    /// [`AgentError::Deadline`] and [`AgentError::LineBroken`].
     pub(crate) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,
@@ -24,7 +24,7 @@ impl WorkerAgent {
     ) -> Result<impl Future<Output = Result<Reduction, AgentError>> + Send + 'static + use<>, AgentError>
     {
         let (sender, result) = oneshot::channel();
-        // Nobody waits for the answer any more: then nobody misses it.
+        // If nobody waits for the answer any more, it is dropped.
         let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));
         self.0.submit(Command::Reduce(Asked { operation, terms, held, reply }))?;
         let agent = Arc::clone(self);

@@ -1,4 +1,4 @@
-//! A controller that knows one job: it starts the job when all workers have joined, and does else what its test wants.
+//! A controller of one job: it starts the job when all workers have joined, and otherwise does what its test orders.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,9 +14,9 @@ use tributary_api::v1::{self, host_order::Order, host_report::Report, job_event:
 use tributary_api::{JobConfig, MAX_MESSAGE_BYTES, Ticket};
 use tributary_transport::Remote;
 
-/// The job's.
+/// The token of the job.
 pub(crate) const TOKEN: &[u8] = b"token";
-/// The node that every host is told to be.
+/// The node id that every host gets.
 pub(crate) const NODE: u32 = 4711;
 
 type Events = mpsc::Sender<Result<v1::JobEvent, Status>>;
@@ -24,20 +24,20 @@ type Orders = mpsc::Sender<Result<v1::HostOrder, Status>>;
 
 pub(crate) struct Directory {
     address: String,
-    /// What members have said, as it comes.
+    /// What members have said, in the order of arrival.
     news: mpsc::UnboundedReceiver<String>,
     answers: mpsc::UnboundedReceiver<v1::AnswerRequest>,
     state: Arc<Mutex<State>>,
 }
 
-/// What the test and the service share.
+/// The state that the test and the service share.
 struct State {
-    /// Of the workers on w0, w1 and so on, until they have all joined.
+    /// Configurations of the workers on w0, w1 and so on, until they have all joined.
     configs: Vec<JobConfig>,
-    /// Whether the job fails with its first member.
+    /// Whether the job fails when its first member leaves.
     rigid: bool,
     over: bool,
-    /// Those who have joined, by host, a server's with its role.
+    /// The joined members by host; a server's key includes its role.
     members: BTreeMap<String, Events>,
     /// Daemons that attend.
     hosts: BTreeMap<String, Orders>,
@@ -46,14 +46,14 @@ struct State {
     setback: String,
     heard: mpsc::UnboundedSender<String>,
     answered: mpsc::UnboundedSender<v1::AnswerRequest>,
-    /// All that was said.
+    /// Everything that members have said.
     all: Vec<String>,
-    /// The last one of each host.
+    /// The last heartbeat of each host.
     heartbeats: BTreeMap<String, v1::Heartbeat>,
 }
 
 impl Directory {
-    /// Worker 0 is on host w0, and so on. The job fails with the first member that goes.
+    /// Starts a controller. Worker 0 is on host w0, and so on. The job fails with the first member that leaves.
     pub(crate) async fn start(configs: Vec<JobConfig>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -79,32 +79,32 @@ impl Directory {
         Self { address, news, answers, state }
     }
 
-    /// The others go on when a member leaves.
+    /// From now on the others go on when a member leaves.
     pub(crate) fn carry_on(&self) {
         self.state().rigid = false;
     }
 
-    /// Nobody may come back.
+    /// From now on nobody may come back.
     pub(crate) fn forget(&self) {
         self.state().over = true;
     }
 
-    /// What every host is told to do.
+    /// The probe interval that every host gets.
     pub(crate) fn probe_every(&self, milliseconds: u32) {
         self.state().probe_interval = milliseconds;
     }
 
-    /// What it says that the job waits for.
+    /// What the controller says the job waits for.
     pub(crate) fn waits_for(&self, what: &str) {
         self.state().waiting_for = vec![what.to_owned()];
     }
 
-    /// The job does not change over because of that.
+    /// Why the job does not change over.
     pub(crate) fn is_set_back(&self, why: &str) {
         why.clone_into(&mut self.state().setback);
     }
 
-    /// Ends the job, and waits until all members have let go of it.
+    /// Ends the job, and waits until all members have dropped their streams.
     pub(crate) async fn end(&self) {
         let members = std::mem::take(&mut self.state().members);
         tell(&members, &Event::Ended(v1::JobEnded {}));
@@ -113,19 +113,19 @@ impl Directory {
         }
     }
 
-    /// Tells one member something.
+    /// Sends an event to one member.
     pub(crate) async fn tell(&self, member: &str, event: Event) {
         let events = self.state().members.get(member).cloned().unwrap();
         events.send(Ok(v1::JobEvent { event: Some(event) })).await.unwrap();
     }
 
-    /// Tells one host's daemon something.
+    /// Sends an order to one host's daemon.
     pub(crate) async fn order(&self, host: &str, order: Order) {
         let orders = self.state().hosts.get(host).cloned().unwrap();
         orders.send(Ok(v1::HostOrder { order: Some(order) })).await.unwrap();
     }
 
-    /// Closes a member's stream of events, without a word.
+    /// Closes a member's stream of events without an event.
     pub(crate) fn hang_up(&self, member: &str) {
         self.state().members.remove(member);
     }
@@ -138,14 +138,14 @@ impl Directory {
         Remote::controller(&self.address, None).unwrap()
     }
 
-    /// All that was said, sorted: members speak at the same time.
+    /// Everything that was said, sorted: members speak at the same time.
     pub(crate) fn heard(&self) -> Vec<String> {
         let mut heard = self.state().all.clone();
         heard.sort();
         heard
     }
 
-    /// Waits until a member says something that begins like this.
+    /// Waits until a member says something that begins with `beginning`.
     pub(crate) async fn wait_for(&mut self, beginning: &str) -> String {
         loop {
             let heard = self.news.recv().await.unwrap();
@@ -155,18 +155,18 @@ impl Directory {
         }
     }
 
-    /// Forgets what was said so far, for [`wait_for`](Self::wait_for).
+    /// Forgets what was said so far, so that [`wait_for`](Self::wait_for) does not see it.
     pub(crate) fn listen_from_now_on(&mut self) {
         while self.news.try_recv().is_ok() {}
     }
 
-    /// The next answer that a member gives, and who it is.
+    /// Waits for the next answer of a member: its host, the generation, and the answer.
     pub(crate) async fn answer(&mut self) -> (String, u32, Answer) {
         let v1::AnswerRequest { host, generation, answer, .. } = self.answers.recv().await.unwrap();
         (host, generation, answer.unwrap())
     }
 
-    /// Where so many members say that they stand, by their host.
+    /// Waits for the standings of so many members; returns them by host.
     pub(crate) async fn standings(&mut self, members: usize) -> BTreeMap<String, v1::Standing> {
         let mut standings = BTreeMap::new();
         while standings.len() < members {
@@ -176,7 +176,7 @@ impl Directory {
         standings
     }
 
-    /// What a host's daemon has said last.
+    /// The last heartbeat of a host's daemon.
     pub(crate) fn heartbeat(&self, host: &str) -> Option<v1::Heartbeat> {
         self.state().heartbeats.get(host).cloned()
     }
@@ -188,7 +188,7 @@ impl Directory {
 
 fn tell(members: &BTreeMap<String, Events>, event: &Event) {
     for events in members.values() {
-        // One that has gone needs no telling.
+        // A member that has gone needs no event.
         let _ = events.try_send(Ok(v1::JobEvent { event: Some(event.clone()) }));
     }
 }
@@ -200,7 +200,7 @@ impl State {
         let _ = self.heard.send(what);
     }
 
-    /// A member is lost.
+    /// A member has left.
     fn lose(&mut self, member: &str, reason: String) {
         if self.rigid {
             let members = std::mem::take(&mut self.members);
@@ -235,7 +235,7 @@ fn check_token(token: &[u8]) -> Result<(), Status> {
     if token == TOKEN { Ok(()) } else { Err(Status::permission_denied("wrong token for this job")) }
 }
 
-/// A host may be in the job in both roles.
+/// The name of a member: a host may be in the job in both roles.
 fn member(host: &str, role: i32) -> String {
     match v1::MemberRole::try_from(role).unwrap() {
         v1::MemberRole::Server => format!("{host} as the server"),
@@ -390,7 +390,7 @@ impl Controller for Service {
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let waiting_for = self.state().waiting_for.clone();
         let setback = self.state().setback.clone();
-        // Of none anything is known but that it does not wait.
+        // All that is known of either is that it does not wait.
         let members = ["w0", "w1"].map(|host| v1::JobMember {
             host: host.into(),
             role: v1::MemberRole::Worker.into(),

@@ -1,4 +1,4 @@
-//! Hosts around a hub, with a job that its controller changes over.
+//! Hosts around a hub, with a job whose controller changes it over.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,16 +18,16 @@ use crate::job::Structure;
 use crate::line::Line;
 use crate::star::{Hub, Meddle};
 
-/// The agents of hosts, of which some are in a job, two servers, and a controller.
+/// The agents of hosts, some of which are in a job, two servers, and a controller.
 pub(crate) struct Fabric {
     pub(crate) directory: Directory,
-    /// What the members were told last, or what is to come.
+    /// The structure that the members were told last, or that is about to come.
     pub(crate) structure: Structure,
     pub(crate) agents: Vec<RunningAgent>,
-    /// From the agents to the controller.
+    /// The line from the agents to the controller.
     pub(crate) line: Line,
     folder: TempDir,
-    /// The ports of the second server.
+    /// Opens ports of the second server.
     second: OpenPort,
     serves: Served,
     _hub: Hub,
@@ -38,7 +38,7 @@ impl Fabric {
         Self::start_with(Structure::first(workers, Downlink::Multicast), meddle).await
     }
 
-    /// Each worker gets its own results.
+    /// Starts a fabric in which each worker gets its own results.
     pub(crate) async fn start_unicast(workers: u8, meddle: Meddle) -> Self {
         Self::start_with(Structure::first(workers, Downlink::Unicast), meddle).await
     }
@@ -64,7 +64,7 @@ impl Fabric {
         hosts::socket(&self.folder, rank)
     }
 
-    /// Processes of all hosts join.
+    /// Lets processes of all hosts join.
     pub(crate) async fn join_all<const N: usize>(&mut self, options: JoinOptions) -> [Job; N] {
         let joining: Vec<_> =
             (0..N).map(|rank| tokio::spawn(hosts::join(self.socket(rank), options.clone()))).collect();
@@ -76,7 +76,7 @@ impl Fabric {
         jobs.try_into().unwrap_or_else(|_| panic!("not {N} jobs"))
     }
 
-    /// Waits until all agents are there again, after the line to the controller was cut.
+    /// Waits until all agents have come back after the line to the controller was cut.
     pub(crate) async fn come_back(&mut self) {
         let mut missing = self.workers();
         while !missing.is_empty() {
@@ -99,13 +99,13 @@ impl Fabric {
         }
     }
 
-    /// Freezes all workers, and says where they stand.
+    /// Freezes all workers, and returns their standings.
     pub(crate) async fn prepare(&mut self) -> BTreeMap<String, v1::Standing> {
         self.tell_workers(Event::Prepare(v1::Prepare { generation: self.structure.generation + 1 })).await;
         self.directory.standings(self.structure.ranks.len()).await
     }
 
-    /// Changes all members over to the present structure: the server first.
+    /// Changes all members over to the present structure, the server first.
     pub(crate) async fn change(&mut self) {
         let server = self.server();
         self.directory.tell(&server, Event::Change((&self.structure.server()).into())).await;
@@ -113,7 +113,7 @@ impl Fabric {
         self.change_workers(&[]).await;
     }
 
-    /// Changes all workers over but these.
+    /// Changes all workers over except these.
     pub(crate) async fn change_workers(&mut self, joined: &[u8]) {
         let old: Vec<_> =
             self.structure.ranks.iter().copied().filter(|rank| !joined.contains(rank)).collect();
@@ -124,7 +124,7 @@ impl Fabric {
         self.changed(old.len()).await;
     }
 
-    /// Waits until so many members have said that they have changed over.
+    /// Waits until so many members have confirmed the change.
     async fn changed(&mut self, members: usize) {
         for _ in 0..members {
             let (host, generation, answer) = self.directory.answer().await;
@@ -133,7 +133,7 @@ impl Fabric {
         }
     }
 
-    /// Lets these of the ranks in, which have joined at the controller, when all others are idle.
+    /// Lets in these ranks, which have joined at the controller, once all others are idle.
     pub(crate) async fn let_join(&mut self, joined: &[u8]) {
         let all = std::mem::take(&mut self.structure.ranks);
         self.structure.ranks = all.iter().copied().filter(|rank| !joined.contains(rank)).collect();
@@ -157,19 +157,19 @@ impl Fabric {
         }
     }
 
-    /// The present server serves no more.
+    /// Relieves the present server.
     pub(crate) async fn relieve(&mut self) {
         let server = self.server();
         self.directory.tell(&server, Event::Relieved(v1::JobRelieved {})).await;
         self.serves.clone().over().await.unwrap();
     }
 
-    /// What this host serves by the port of the second server.
+    /// The servers of this host, with the port of the second server.
     pub(crate) fn second_server(&self, host: &str) -> Servers {
         Servers::new(host.into(), self.directory.remote(), Arc::clone(&self.second))
     }
 
-    /// The second server goes on where the first one stopped, in the present structure.
+    /// Lets the second server go on where the first one stopped, in the present structure.
     pub(crate) async fn take_over(&mut self, take_over: TakeOver) {
         self.structure.server = 1;
         self.serves = self.second_server("s1").serve("star", TOKEN).unwrap();
@@ -179,7 +179,7 @@ impl Fabric {
         self.change_workers(&[]).await;
     }
 
-    /// Waits until each host's worker has so many results.
+    /// Waits until the numbers of results of the hosts' workers satisfy `are`.
     pub(crate) async fn wait_until(&self, are: impl Fn(&[u64]) -> bool) {
         let observers: Vec<_> = self.agents.iter().map(RunningAgent::observer).collect();
         let results = move || {

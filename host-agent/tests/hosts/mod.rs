@@ -1,4 +1,4 @@
-//! Agents of hosts with processes, one after the other named w0, w1 and so on.
+//! Agents of hosts with processes; the hosts are named w0, w1 and so on.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(crate) fn start_agent(
     start_limited_agent(controller, folder, rank, open_port, Limits::of_this_machine())
 }
 
-/// One that may hold so much.
+/// Starts an agent with these limits.
 pub(crate) fn start_limited_agent(
     controller: Remote,
     folder: &TempDir,
@@ -46,7 +46,7 @@ pub(crate) fn socket(folder: &TempDir, rank: usize) -> PathBuf {
     folder.path().join(format!("w{rank}.sock"))
 }
 
-/// The port, for the first job that wants one.
+/// Opens this port for the first job that wants one.
 #[allow(dead_code, reason = "not where hosts join again")]
 pub(crate) fn once(port: impl FramePort + 'static) -> OpenPort {
     let port = Mutex::new(Some(Box::new(port) as Box<dyn FramePort>));
@@ -57,7 +57,7 @@ pub(crate) fn once(port: impl FramePort + 'static) -> OpenPort {
     })
 }
 
-/// A process joins by the agent with this socket.
+/// Joins a process through the agent with this socket.
 #[allow(dead_code, reason = "not every test has processes that join like this")]
 pub(crate) async fn join(socket: PathBuf, options: JoinOptions) -> Result<Job, ClientError> {
     Agent::connect(socket).await?.join_with("star", TOKEN.into(), options).await
@@ -72,11 +72,11 @@ pub(crate) async fn reduce(
     let mut segment = job.segment(size_of_val(values)).await?;
     segment.elements_mut::<f32>()?.copy_from_slice(values);
     let reduced = job.all_reduce(&mut segment, operation).await;
-    // Where the connection broke the agent may still be writing.
+    // After a broken connection the agent may still be writing.
     if !segment.is_in_use() {
         values.copy_from_slice(segment.elements::<f32>()?);
     }
-    // A job that is over takes nothing back.
+    // A job that is over does not take the segment back.
     let _ = job.release(segment).await;
     reduced
 }

@@ -1,4 +1,4 @@
-//! A job whose members know each other's addresses and have no switch between them, in each of its generations.
+//! A job in each of its generations; its members know each other's addresses and have no switch between them.
 
 use std::net::Ipv4Addr;
 
@@ -8,7 +8,7 @@ use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Rank, Seq, SliceWid
 
 pub(crate) const WINDOW: u32 = 64;
 const SERVER_NODE: u16 = 99;
-/// The last byte of the first server's addresses; another server's is the next one.
+/// The last byte of the first server's addresses; the second server's is the next number.
 pub(crate) const SERVER_NUMBER: u8 = 200;
 
 /// The addresses of a host; workers' numbers are their ranks.
@@ -16,15 +16,15 @@ pub(crate) fn host(number: u8) -> Endpoint {
     Endpoint { mac: MacAddr::new(2, 0, 0, 0, 1, number), ip: Ipv4Addr::new(10, 0, 1, number) }
 }
 
-/// One version of the job's structure.
+/// The structure of the job in one generation.
 #[derive(Clone)]
 pub(crate) struct Structure {
     pub(crate) generation: u32,
     pub(crate) ranks: Vec<u8>,
     pub(crate) joined: Vec<u8>,
-    /// Why it is the one, for people.
+    /// The reason for the generation, for people.
     pub(crate) reason: &'static str,
-    /// Which server serves it, counted from 0.
+    /// The server of the generation, counted from 0.
     pub(crate) server: u8,
     pub(crate) downlink: Downlink,
     pub(crate) start_seq: Seq,
@@ -32,7 +32,7 @@ pub(crate) struct Structure {
 }
 
 impl Structure {
-    /// The first one.
+    /// The structure of the first generation.
     pub(crate) fn first(workers: u8, downlink: Downlink) -> Self {
         Self {
             generation: 1,
@@ -46,7 +46,7 @@ impl Structure {
         }
     }
 
-    /// The next one, which is the same but for its number.
+    /// The structure of the next generation, equal except for its number.
     #[allow(dead_code, reason = "each test uses its part")]
     pub(crate) fn next(&self) -> Self {
         Self { generation: self.generation + 1, joined: Vec::new(), reason: "", ..self.clone() }
@@ -54,7 +54,7 @@ impl Structure {
 
     fn member(&self, number: u8, role: Role) -> JobConfig {
         let ranks = |numbers: &[u8]| numbers.iter().map(|rank| Rank::new((*rank).into())).collect();
-        // A multicast address for each generation, as the controller has it.
+        // A multicast address for each generation, as the controller does it.
         let group = u8::try_from(self.generation).unwrap() + 6;
         JobConfig {
             name: "star".into(),
@@ -88,7 +88,7 @@ impl Structure {
         NodeId::new(SERVER_NODE + u16::from(self.server)).unwrap()
     }
 
-    /// What a worker is told.
+    /// The configuration of a worker.
     pub(crate) fn worker(&self, rank: u8) -> JobConfig {
         let child = u8::try_from(self.ranks.iter().position(|other| *other == rank).unwrap()).unwrap();
         let hop = Hop { node: self.node(), egress_port: 0, aggregate: true, child, fan_in: self.fan_in() };
@@ -103,12 +103,12 @@ impl Structure {
         )
     }
 
-    /// What the server is told.
+    /// The configuration of the server.
     pub(crate) fn server(&self) -> JobConfig {
         self.server_after(None)
     }
 
-    /// What a server is told that goes on where another one stopped.
+    /// The configuration of a server that goes on where another one stopped.
     pub(crate) fn server_after(&self, take_over: Option<TakeOver>) -> JobConfig {
         let path =
             |rank: &u8| DownPath { rank: Rank::new((*rank).into()), worker: host(*rank), hops: Vec::new() };
@@ -130,7 +130,7 @@ fn secret() -> JobSecret {
     JobSecret::new([1; JobSecret::BYTES])
 }
 
-/// What each member of the job is told at first: the workers, then the server.
+/// The first configurations of all members: the workers', then the server's.
 pub(crate) fn configs(workers: u8, downlink: Downlink) -> (Vec<JobConfig>, JobConfig) {
     let first = Structure::first(workers, downlink);
     ((0..workers).map(|rank| first.worker(rank)).collect(), first.server())

@@ -9,29 +9,29 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tributary_transport::Remote;
 
-/// What a line does.
+/// The state of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// It carries bytes.
     Whole,
-    /// Connections are accepted, and nothing comes through: as with a controller that hangs.
+    /// Connections are accepted, but nothing comes through, as with a controller that hangs.
     Stopped,
-    /// All connections break, and new ones at once.
+    /// All connections break, new ones at once.
     Cut,
 }
 
-/// The way to a controller.
+/// The line to a controller.
 pub(crate) struct Line {
     address: String,
     state: watch::Sender<State>,
-    /// How many connections there have been.
+    /// The number of connections so far.
     connections: watch::Receiver<usize>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct State {
     condition: Condition,
-    /// How often it was cut. Who looks later than it is whole again has missed nothing.
+    /// How often it was cut, so that someone who looks after it is whole again still notices.
     cuts: usize,
 }
 
@@ -60,7 +60,7 @@ impl Line {
         });
     }
 
-    /// Does so, and waits until somebody whose connection is of no use any more has tried another one.
+    /// Sets the condition, and waits until a new connection is tried because an old one has become useless.
     pub(crate) async fn set_and_wait(&mut self, condition: Condition) {
         let before = *self.connections.borrow_and_update();
         self.set(condition);
@@ -89,7 +89,7 @@ async fn carry(client: TcpStream, server: Arc<str>, state: watch::Receiver<State
     }
 }
 
-/// Carries bytes one way until there are no more.
+/// Copies bytes in one direction until there are no more.
 async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut state: watch::Receiver<State>) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
@@ -100,6 +100,6 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut state: watch:
             return;
         }
     }
-    // Whoever waits at the other end hears of it.
+    // Tells the other end of the end.
     let _ = tokio::time::timeout(Duration::from_secs(1), to.shutdown()).await;
 }

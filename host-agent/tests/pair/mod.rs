@@ -28,12 +28,12 @@ impl Hosts {
         Self::limited(&Limits::of_this_machine()).await
     }
 
-    /// With agents that may hold so much.
+    /// Starts agents with these limits.
     pub(crate) async fn limited(limits: &Limits) -> Self {
         Self::start_with(limits, Downlink::Multicast, Box::new(|_, _| {})).await
     }
 
-    /// With a network that does this to frames.
+    /// Starts agents with these limits on a network that does this to frames.
     pub(crate) async fn start_with(limits: &Limits, downlink: Downlink, meddle: Meddle) -> Self {
         let (mut ports, hub) = Hub::with_ports(WORKERS, 0.0, meddle);
         let (worker_configs, server_config) = configs(WORKERS, downlink);
@@ -70,7 +70,7 @@ impl Hosts {
     }
 }
 
-/// Sums `values` and as many of the other rank.
+/// Sums `values` with the other rank's.
 pub(crate) async fn sum(job: &mut Job, values: &[f32]) -> Result<Vec<f32>, ClientError> {
     let mut sums = values.to_vec();
     let runs = reduce(job, &mut sums, Operation::whole::<f32>()).await?;

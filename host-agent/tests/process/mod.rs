@@ -2,10 +2,10 @@
 
 use tributary_client::{ClientError, Segment, Step, Training};
 
-/// Of the model.
+/// The number of the model's parameters.
 pub(crate) const PARAMETERS: usize = 5;
 
-/// What a training process has.
+/// A training process with its session and memory.
 pub(crate) struct Process {
     pub(crate) training: Training,
     pub(crate) gradient: Segment,
@@ -23,7 +23,7 @@ impl Process {
         Ok(Self { training, gradient, parameters, step })
     }
 
-    /// Hands in a gradient that has this value everywhere.
+    /// Pushes a gradient that has this value everywhere.
     pub(crate) async fn push(&mut self, value: f32) -> Result<(), ClientError> {
         self.gradient.elements_mut::<f32>()?.fill(value);
         self.step = self.training.push(&mut self.gradient, &mut self.parameters).await?;

@@ -1,4 +1,4 @@
-//! A process that talks to its agent without the client's manners.
+//! A process that talks to its agent without the client's checks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,21 +13,21 @@ use tributary_api::agent::{SegmentName, v1};
 use v1::agent_client::AgentClient;
 use v1::job_event::Event;
 
-/// A file in shared memory, which goes with the value.
+/// A file in shared memory, removed when this is dropped.
 pub(crate) struct File {
     name: SegmentName,
     file: fs::File,
 }
 
 impl File {
-    /// With memory for all of its bytes.
+    /// A file with memory for all of its bytes.
     pub(crate) fn of(bytes: u64) -> Self {
         let made = Self::sparse(0);
         fs::write(made.name.path(), vec![0; usize::try_from(bytes).unwrap()]).unwrap();
         made
     }
 
-    /// That has no memory at all.
+    /// A file without any memory.
     pub(crate) fn sparse(bytes: u64) -> Self {
         let name = SegmentName::new(rand::random());
         let file = fs::File::create_new(name.path()).unwrap();
@@ -50,17 +50,17 @@ impl Drop for File {
     }
 }
 
-/// One session, and the connection that it came by.
+/// One session, and its connection.
 pub(crate) struct Process {
     client: AgentClient<Channel>,
     session: Vec<u8>,
-    /// Where a training's server should be, and what has connected there.
+    /// The address of a training's server, and the connections that were made to it.
     server: TcpListener,
     connected: Vec<TcpStream>,
     _events: Events,
 }
 
-/// Its sign of life.
+/// The stream that keeps the session alive.
 #[allow(dead_code, reason = "to be held")]
 enum Events {
     Job(Streaming<v1::JobEvent>),
@@ -89,7 +89,7 @@ impl Process {
         Ok(Self::new(client, started.session, server().await, Events::Job(events)))
     }
 
-    /// A training with a server that takes connections and says nothing.
+    /// Opens a training with a server that takes connections and says nothing.
     pub(crate) async fn train(socket: &Path) -> Result<Self, Status> {
         Self::train_on(connect(socket).await?, server().await, v1::OpenTrainingRequest::default()).await
     }
@@ -98,12 +98,12 @@ impl Process {
         Self::train_on(connect(socket).await?, server().await, request).await
     }
 
-    /// Another training over the same connection.
+    /// Opens another training over the same connection.
     pub(crate) async fn another(&self) -> Result<Self, Status> {
         Self::train_on(self.client.clone(), server().await, v1::OpenTrainingRequest::default()).await
     }
 
-    /// The servers are the silent one, unless others are given.
+    /// Opens a training with these servers; the silent one unless any are given.
     async fn train_on(
         mut client: AgentClient<Channel>,
         server: TcpListener,
@@ -132,7 +132,7 @@ impl Process {
         self.client.close_segment(request).await.map(drop)
     }
 
-    /// Reduces so many f32 from the segment's beginning on.
+    /// Reduces the first `count` f32 of the segment.
     pub(crate) async fn reduce(&mut self, segment: u32, count: u64) -> Result<v1::AllReduceResponse, Status> {
         self.reduce_as(segment, count, "unnamed").await
     }
@@ -147,7 +147,8 @@ impl Process {
         one(self.client.clone(), request).await
     }
 
-    /// All-reduces of these first elements, offsets and numbers, of a segment in one stream: the answers by their requests.
+    /// Reduces several ranges of a segment, each an offset and a count, in one stream; returns the answers by request
+    /// number.
     pub(crate) async fn reduce_all(
         &mut self,
         segment: u32,
@@ -161,7 +162,7 @@ impl Process {
         all(self.client.clone(), requests).await.unwrap()
     }
 
-    /// The same while this process does something else.
+    /// Reduces in the background.
     pub(crate) fn spawn_reduce(
         &self,
         segment: u32,
@@ -191,7 +192,7 @@ impl Process {
         Ok(self.client.begin_training(request).await?.into_inner())
     }
 
-    /// The same while this process does something else.
+    /// Begins the training in the background.
     pub(crate) fn spawn_begin(&self, segment: u32, count: u64) -> JoinHandle<Result<v1::Step, Status>> {
         let parameters = Some(v1::Values { segment, offset: 0, count });
         let request = v1::BeginTrainingRequest { session: self.session.clone(), parameters };
@@ -199,7 +200,7 @@ impl Process {
         tokio::spawn(async move { Ok(client.begin_training(request).await?.into_inner()) })
     }
 
-    /// The same until the agent waits for the silent server; or why it does not.
+    /// Begins the training, and returns once the agent waits for the silent server (`None`), or with the refusal.
     pub(crate) async fn begin_and_wait(&mut self, segment: u32, count: u64) -> Option<Status> {
         let parameters = Some(v1::Values { segment, offset: 0, count });
         let request = v1::BeginTrainingRequest { session: self.session.clone(), parameters };
@@ -213,7 +214,7 @@ impl Process {
     }
 }
 
-/// An all-reduce, in a stream of its own.
+/// Makes an all-reduce in a stream of its own.
 async fn one(
     client: AgentClient<Channel>,
     request: v1::AllReduceRequest,
@@ -221,7 +222,7 @@ async fn one(
     all(client, vec![request]).await?.remove(&0).unwrap()
 }
 
-/// What is said of each request of one stream.
+/// The answers to the requests of one stream.
 async fn all(
     mut client: AgentClient<Channel>,
     requests: Vec<v1::AllReduceRequest>,
@@ -241,7 +242,7 @@ async fn server() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.unwrap()
 }
 
-/// It was refused for this.
+/// Checks that the outcome is a refusal with this code and word.
 pub(crate) fn refused<T>(outcome: Result<T, Status>, code: Code, word: &str) {
     let Err(status) = outcome else { panic!("it was not refused for {word}") };
     assert_eq!(status.code(), code, "{status}");

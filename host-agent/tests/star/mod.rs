@@ -1,5 +1,5 @@
 //! A job around one wire hub: every worker and the server have a link to it, and it forwards frames by their
-//! destination address. No switch adds anything up, so the server waits for every worker itself.
+//! destination address. No switch aggregates, so the server waits for every worker itself.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,8 @@ use crate::job::{SERVER_NUMBER, configs};
 const FRAMES: Token = Token(0);
 const WAKE: Token = Token(1);
 
-/// What the hub does to a frame: `from` is the number of the link that it came from, the servers' last.
+/// Changes a frame in the hub. The first argument is the number of the link that it came from; the servers' are the
+/// last.
 pub(crate) type Meddle = Box<dyn FnMut(usize, &mut Vec<u8>) + Send>;
 
 /// A job with all of its agents. Dropping it stops them and the hub.
@@ -33,7 +34,7 @@ impl Star {
         Self::start_with(workers, downlink, loss, meddle, ServerAgent::start)
     }
 
-    /// The same with a server that is started in this way.
+    /// Starts a star whose server is started by this function.
     pub(crate) fn start_with(
         workers: u8,
         downlink: Downlink,
@@ -73,9 +74,9 @@ pub(crate) struct Hub {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where links are plugged in.
+/// The links of the hub.
 struct Plugs {
-    /// Each with the number of its host: the workers' ranks, then the servers'.
+    /// Each link with the number of its host: the workers' ranks, then the servers'.
     links: Mutex<Vec<(usize, InProcessPort)>>,
     workers: u8,
     loss: f64,
@@ -107,8 +108,8 @@ impl Hub {
         Self { plugs, thread: Some(thread) }
     }
 
-    /// Opens links of this host, for one job after the other. As with an interface's sockets, all of them get what is
-    /// sent to the host.
+    /// Opens links of this host, for one job after another. As with an interface's sockets, all of them get the frames
+    /// that are sent to the host.
     #[allow(dead_code, reason = "only of use where hosts join again")]
     pub(crate) fn opener(&self, number: u8) -> OpenPort {
         let plugs = Arc::clone(&self.plugs);
@@ -131,7 +132,7 @@ impl Plugs {
         let (host, mut hub, _) = link(&config).unwrap();
         hub.register(&self.registry, FRAMES).unwrap();
         self.links.lock().unwrap().push((number, hub));
-        // From the first look on the hub is told of frames.
+        // Once the hub has looked at the new link, its frames wake it.
         self.waker.wake().unwrap();
         host
     }
@@ -157,7 +158,7 @@ impl Plugs {
         }
     }
 
-    /// A host that is not there gets nothing.
+    /// Frames for a host that does not exist are lost.
     fn deliver(&self, links: &mut [(usize, InProcessPort)], from: usize, frame: &[u8]) {
         let goes_to: Box<dyn Fn(usize) -> bool> = match frame[..6] {
             [2, 0, 0, 0, 1, number] => {
