@@ -1,26 +1,26 @@
-//! Indexes of 0 to 8 bits, one after the other.
+//! Packing of indexes of 0 to 8 bits.
 
 use rayon::prelude::*;
 
 use crate::error::DecodeError;
 use crate::pieces::{BLOCK, PIECE};
 
-/// The bits that tell `count` things apart.
+/// The number of bits that distinguish `count` things.
 pub(crate) fn width(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-/// Bytes that `values` indexes of `width` bits fill.
+/// The number of bytes that `values` indexes of `width` bits fill.
 pub(crate) fn packed_len(values: usize, width: u32) -> usize {
-    // In this order, so that nothing overflows on a machine of 32 bits.
+    // In this order nothing overflows on a 32-bit machine.
     let width = width as usize;
     values / 8 * width + (values % 8 * width).div_ceil(8)
 }
 
 /// Appends the indexes of `values` values to `out`, using all cores.
 ///
-/// `fill` is given a position and as many indexes as it shall write from there on, all below 2^`width`. It may
-/// count things in a `T`; `merge` adds up what it has counted.
+/// `fill` gets a position and a slice; it writes the indexes from that position on, all below 2^`width`. It may also
+/// count things in a `T`; `merge` adds two counts.
 pub(crate) fn pack<T: Default + Send>(
     out: &mut Vec<u8>,
     values: usize,
@@ -30,7 +30,7 @@ pub(crate) fn pack<T: Default + Send>(
 ) -> T {
     let start = out.len();
     if width == 0 {
-        // Nothing is written, but counted all the same; a piece is as long as one of 8 bits.
+        // Nothing is written, but `fill` still counts; pieces are as long as with 8 bits.
         let mut nothing = vec![0; values];
         return pack_pieces(&mut nothing, values, 8, fill, merge);
     }
@@ -60,11 +60,11 @@ fn pack_pieces<T: Default + Send>(
     packed.par_chunks_mut(bytes(PIECE)).enumerate().map(piece).reduce(T::default, merge)
 }
 
-/// Calls `read` for all `out`, block by block on all cores: with a position, the indexes from there on, and
-/// where what they mean belongs.
+/// Calls `read` for all of `out`, block by block on all cores: with a position, the indexes from there on, and the
+/// slice of `out` for their values.
 ///
 /// # Errors
-/// What `read` returns, or bits behind the last index that are not 0.
+/// An error of `read`, or bits behind the last index that are not 0.
 pub(crate) fn unpack(
     packed: &[u8],
     width: u32,
@@ -84,7 +84,7 @@ pub(crate) fn unpack(
     })
 }
 
-/// That the bits which belong to no index are 0.
+/// Checks that the bits behind the last index are 0.
 pub(crate) fn check_padding(packed: &[u8], width: u32, values: usize) -> Result<(), DecodeError> {
     let used = (values % 8 * width as usize) % 8;
     match packed.last() {
@@ -97,9 +97,9 @@ pub(crate) fn check_padding(packed: &[u8], width: u32, values: usize) -> Result<
     }
 }
 
-/// The first position whose index is not below `defined`, as an error.
+/// Checks that all indexes are below `defined`; the error has the first position where one is not.
 pub(crate) fn check_indexes(start: usize, indexes: &[u8], defined: usize) -> Result<(), DecodeError> {
-    // The largest first: it needs no early exit and compiles to vector instructions.
+    // The largest index is looked at first: this needs no early exit and compiles to vector instructions.
     let largest = indexes.iter().copied().fold(0, u8::max);
     if usize::from(largest) < defined {
         return Ok(());
@@ -121,7 +121,7 @@ fn pack_block(indexes: &[u8], width: u32, packed: &mut [u8]) {
     }
 }
 
-/// Eight indexes of `W` bits fill `W` bytes.
+/// Packs groups of eight indexes of `W` bits into `W` bytes each.
 fn pack_groups<const W: usize>(indexes: &[u8], packed: &mut [u8]) {
     let group = |indexes: &[u8; 8]| {
         let bits = indexes.iter().rev().fold(0_u64, |bits, index| (bits << W) | u64::from(*index));

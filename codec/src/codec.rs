@@ -1,4 +1,4 @@
-//! What a codec is.
+//! The trait of codecs.
 
 use crate::error::EncodeError;
 use crate::feedback::Residual;
@@ -7,31 +7,30 @@ use crate::shared::Sketch;
 
 /// One worker's encoder.
 ///
-/// It may keep state from one gradient to the next (random numbers, what error feedback still owes), so
-/// every worker has its own. Decoding needs none: see [`decode`](crate::decode).
+/// It may keep state from one gradient to the next (random numbers, the residual of error feedback), so every worker
+/// has its own. Decoding needs no state: see [`decode`](crate::decode).
 pub trait Codec: Send {
-    /// Which codec this is.
+    /// The codec's name.
     fn kind(&self) -> Kind;
 
-    /// The code of a gradient.
+    /// Encodes a gradient.
     ///
     /// # Errors
-    /// [`EncodeError::NotFinite`] with the position of the first NaN or infinity; nothing has changed then.
-    /// [`EncodeError::TooLong`], and [`EncodeError::NoCodebook`] of a codec that needs
-    /// [`agree`](Self::agree) first.
+    /// [`EncodeError::NotFinite`] with the position of the first NaN or infinity; the codec's state is then unchanged.
+    /// [`EncodeError::TooLong`]; [`EncodeError::NoCodebook`] if the codec needs [`agree`](Self::agree) first.
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError>;
 
-    /// What the workers have to add up before they can encode this round's gradients, if this codec makes
-    /// them agree on something. Each worker then gives the sum to [`agree`](Self::agree).
+    /// The sketch that the workers have to sum before they can encode this round's gradients; `None` if this codec
+    /// needs no agreement. Each worker then passes the sum to [`agree`](Self::agree).
     ///
     /// # Errors
-    /// Those of [`encode`](Self::encode).
+    /// The errors of [`encode`](Self::encode).
     fn propose(&mut self, _gradient: &[f32]) -> Result<Option<Sketch>, EncodeError> {
         Ok(None)
     }
 
-    /// Takes the sum of all workers' sketches. What follows from it depends on nothing else, so workers that
-    /// are given the same sum agree.
+    /// Takes the sum of all workers' sketches. The agreement depends on nothing else, so workers with the same sum
+    /// agree.
     ///
     /// # Errors
     /// [`EncodeError::EmptySketch`].
@@ -39,7 +38,7 @@ pub trait Codec: Send {
         Ok(())
     }
 
-    /// What error feedback owes to the model, which belongs into a worker's checkpoint; `None`: this codec has none.
+    /// The residual of error feedback, which belongs in a worker's checkpoint; `None`: this codec has none.
     fn residual(&mut self) -> Option<&mut Residual> {
         None
     }

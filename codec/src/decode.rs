@@ -1,16 +1,16 @@
-//! From any code back to values.
+//! Decoding of any codec's codes.
 
 use crate::error::DecodeError;
 use crate::wire::Reader;
 use crate::{casq, f16, none, one_bit, quantile, shared, terngrad, top, uniform};
 
-/// The `expected` values of a code.
+/// Decodes a code of `expected` values.
 ///
-/// Nothing is believed: memory for the values is taken once the code has `expected` of them, sane fields, and all
-/// the bytes that these announce.
+/// The code is not trusted: memory for the values is taken only once the code has `expected` of them, valid fields, and
+/// all the bytes that the fields announce.
 ///
 /// # Errors
-/// Says what is wrong with the code.
+/// The error says what is wrong with the code.
 pub fn decode(code: &[u8], expected: usize) -> Result<Vec<f32>, DecodeError> {
     let write = open(code, expected)?;
     let mut out = vec![0.0; expected];
@@ -18,19 +18,19 @@ pub fn decode(code: &[u8], expected: usize) -> Result<Vec<f32>, DecodeError> {
     Ok(out)
 }
 
-/// Writes the values of a code to `out`, which must have as many.
+/// Writes the values of a code to `out`, whose length must be their number.
 ///
 /// # Errors
-/// Says what is wrong with the code; `out` holds nothing of use then.
+/// The error says what is wrong with the code; the contents of `out` are then unspecified.
 pub fn decode_into(code: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
     open(code, out.len())?(out)
 }
 
-/// Writes the values of a code whose fields and length have been checked, to as many places. What is left to be
-/// wrong are the values themselves.
+/// Writes the values of a code whose fields and length have been checked. The slice must have as many places. Only the
+/// values themselves can still be wrong.
 pub(crate) type Write<'a> = Box<dyn FnOnce(&mut [f32]) -> Result<(), DecodeError> + 'a>;
 
-/// Checks what can be checked without looking at each value; takes no more memory than the code has.
+/// Checks everything but the single values; takes no more memory than the code has.
 fn open(code: &[u8], expected: usize) -> Result<Write<'_>, DecodeError> {
     let (header, body) = Reader::open(code)?;
     if usize::try_from(header.values) != Ok(expected) {

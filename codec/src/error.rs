@@ -1,31 +1,31 @@
-//! What can be wrong with gradients, codes and names.
+//! Errors of gradients, codes and names.
 
 use thiserror::Error;
 
 /// Why a gradient was not encoded.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum EncodeError {
-    /// A gradient with a NaN or an infinity has no meaning to anyone who gets it.
+    /// A gradient with a NaN or an infinity is useless to every receiver.
     #[error(
         "value {position} of the gradient is {value}: only finite values can be encoded. \
          Lower the learning rate, or clip gradients, and skip this step"
     )]
     NotFinite {
-        /// Where the first one is, from 0.
+        /// The position of the first such value, from 0.
         position: usize,
-        /// What it is.
+        /// The value.
         value: f32,
     },
     /// More values than a code's header can count.
     #[error("a gradient of {0} values is too long for one code, which holds 4294967295 at most: cut it")]
     TooLong(usize),
-    /// The codec needs what all workers have agreed on, and they have not.
+    /// The codec needs an agreement of all workers first.
     #[error("casq-4-shared encodes with a codebook of all workers: add up their sketches and agree first")]
     NoCodebook,
     /// No worker has put a value into the sketch.
     #[error("the sketch to agree on is empty, or not a sum of sketches: each worker has to add its own")]
     EmptySketch,
-    /// Some worker had no sketch to add, and let all others know.
+    /// Some worker had no sketch to contribute, and has told all others so.
     #[error(
         "some worker's gradient holds a NaN or an infinity: that worker's own error names the value. \
          Skip this step on all of them"
@@ -34,42 +34,42 @@ pub enum EncodeError {
     /// Error feedback reads back what was encoded, and could not.
     #[error("what was just encoded cannot be read: {0}; this is a defect, please report it")]
     Unreadable(DecodeError),
-    /// A gradient of another length than was agreed.
+    /// The gradient's length differs from the agreed one.
     #[error("a gradient of {got} values where {expected} are expected")]
     Values {
-        /// How many were agreed.
+        /// The agreed number of values.
         expected: usize,
-        /// How many there are.
+        /// The gradient's number of values.
         got: usize,
     },
 }
 
-/// Why a code was not decoded. Whoever made it is at fault, or the way it came.
+/// Why a code was not decoded. Its sender or the network is at fault.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum DecodeError {
-    /// The code ends before what its own fields announce.
+    /// The code ends before the end that its own fields announce.
     #[error("the code has {got} bytes where {needed} are needed: it was cut short")]
     TooShort {
-        /// Bytes that the fields read so far announce at least.
+        /// The number of bytes that the fields read so far announce at least.
         needed: usize,
-        /// Bytes that there are.
+        /// The number of bytes in the code.
         got: usize,
     },
     /// Bytes are left over.
     #[error("the code has {0} bytes too many")]
     TooLong(usize),
-    /// Made by another version of the format.
+    /// Another version of the format made the code.
     #[error("a code of format version {0}: this program reads version {current}", current = crate::wire::VERSION)]
     Version(u8),
     /// No codec has this number.
     #[error("no codec has the number {0}: the sender is newer than this program, or the code is damaged")]
     Codec(u8),
-    /// The code is of another gradient.
+    /// The code belongs to a gradient of another length.
     #[error("the code holds {got} values where {expected} are expected")]
     Values {
-        /// As many as the receiver's parameters.
+        /// The number of the receiver's parameters.
         expected: usize,
-        /// As many as the code says.
+        /// The number of values that the code announces.
         got: u32,
     },
     /// A field has a value that no encoder writes.
@@ -77,32 +77,32 @@ pub enum DecodeError {
     Field {
         /// The field's name in the format.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         value: String,
         /// What it may be.
         rule: &'static str,
     },
-    /// A value stands for nothing.
+    /// An index that stands for no value.
     #[error("value {position} has the index {index}, and the code defines {defined} only")]
     Index {
         /// The value's position, from 0.
         position: usize,
         /// Its index.
         index: u8,
-        /// How many indexes mean something.
+        /// The number of defined indexes.
         defined: usize,
     },
-    /// A NaN or an infinity where only finite values can be.
+    /// A NaN or an infinity where values must be finite.
     #[error("value {position} of the code is {value}: only finite values are accepted")]
     NotFinite {
         /// Its position, from 0.
         position: usize,
-        /// What it is.
+        /// The value.
         value: f32,
     },
 }
 
-/// A name that no codec has.
+/// The text is not the name of a codec.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "there is no codec {0:?}: choose {names}; or casq-4-shared, where workers can agree on a codebook",

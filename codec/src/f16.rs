@@ -1,4 +1,4 @@
-//! `f16`: half-precision floats, and one power of two for all of them.
+//! `f16`: half-precision floats with a common power of two.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -15,8 +15,8 @@ use crate::wire::{Header, Reader, no_parameter};
 pub(crate) const ID: u8 = 1;
 const VALUE_LEN: usize = 2;
 
-/// The largest magnitude is brought just below 2^15, half of what f16 can hold: rounding cannot overflow, and
-/// as few small values as possible fall out at the other end.
+/// The largest magnitude is scaled to just below 2^15, half of what f16 can hold: rounding cannot overflow, and as few
+/// small values as possible underflow.
 const TOP: i32 = 15;
 /// The largest f16 below 2^[`TOP`].
 const LARGEST: f32 = 32_752.0;
@@ -41,7 +41,7 @@ impl Codec for F16 {
         let start = code.len();
         code.resize(start + len, 0);
         let factor = power_of_two(-power);
-        // What f16 rounds up to 2^TOP would come back as 2^128, which f32 has not.
+        // A value that f16 rounds up to 2^TOP would be decoded as 2^128, which f32 cannot hold.
         let most = if power + TOP > f32::MAX_EXP - 1 { LARGEST } else { f32::MAX };
         let brought = |value: f32| (value * factor).clamp(-most, most);
         let bytes = code[start..].par_chunks_mut(PIECE * VALUE_LEN);
@@ -89,16 +89,16 @@ pub(crate) fn open(parameter: u16, mut body: Reader<'_>, values: usize) -> Resul
     }))
 }
 
-/// The power of two that brings the largest magnitude below 2^[`TOP`].
+/// The power of two that scales the largest magnitude to below 2^[`TOP`].
 fn power(gradient: &[f32]) -> i32 {
-    // Magnitudes order as their bits do.
+    // Magnitudes are ordered as their bits are.
     let magnitude = |values: &[f32]| values.iter().fold(0, |most, value| most.max(value.abs().to_bits()));
     let largest = gradient.par_chunks(PIECE).map(magnitude).max().unwrap_or(0);
     let exponent = (largest >> 23).cast_signed() - 127;
     if largest == 0 { 0 } else { (exponent + 1 - TOP).clamp(*POWERS.start(), *POWERS.end()) }
 }
 
-/// 2^`power`, for a power of [`POWERS`].
+/// 2^`power`, for a power in [`POWERS`].
 fn power_of_two(power: i32) -> f32 {
     f32::from_bits((power + 127).cast_unsigned() << 23)
 }

@@ -1,4 +1,4 @@
-//! Error feedback: what a code leaves out of one gradient is added to the next.
+//! Error feedback: the part of a gradient that its code leaves out is added to the next gradient.
 
 use crate::codec::Codec;
 use crate::decode::decode_into;
@@ -6,35 +6,35 @@ use crate::error::EncodeError;
 use crate::kind::Kind;
 use crate::shared::Sketch;
 
-/// Any codec, with what it has not sent yet remembered (Seide et al., "1-Bit Stochastic Gradient Descent",
-/// 2014; why it converges: Karimireddy et al., "Error Feedback Fixes SignSGD", 2019).
+/// Any codec with error feedback (Seide et al., "1-Bit Stochastic Gradient Descent", 2014; for why it converges see
+/// Karimireddy et al., "Error Feedback Fixes SignSGD", 2019).
 ///
-/// Each value then reaches the model sooner or later, so that a codec which is wrong the same way each time
-/// does not lead astray. It costs a decoding for each encoding and as much memory as the gradient.
+/// Each value then reaches the model sooner or later, so that even a codec with a constant bias does not lead astray.
+/// It costs one decoding for each encoding and as much memory as the gradient.
 #[derive(Debug, Clone)]
 pub struct ErrorFeedback<C> {
     codec: C,
     residual: Residual,
 }
 
-/// What has been left out of gradients so far, and is owed to the model.
+/// The residual: what codes have left out of gradients so far.
 #[derive(Debug, Clone, Default)]
 pub struct Residual {
     owed: Vec<f32>,
 }
 
 impl Residual {
-    /// One that owes this.
+    /// A residual with these values.
     pub fn new(owed: Vec<f32>) -> Self {
         Self { owed }
     }
 
-    /// What is owed, a value for each of the gradient's; none before the first one.
+    /// The residual of each value of the gradient; empty before the first gradient.
     pub fn owed(&self) -> &[f32] {
         &self.owed
     }
 
-    /// What to send: the gradient, and what is owed. Nothing is, to the first gradient or one of another model.
+    /// The gradient plus the residual, to be sent. The first gradient, or one of another length, is returned unchanged.
     pub fn added_to(&self, gradient: &[f32]) -> Vec<f32> {
         if self.owed.len() != gradient.len() {
             return gradient.to_vec();
@@ -42,7 +42,7 @@ impl Residual {
         gradient.iter().zip(&self.owed).map(|(value, owed)| value + owed).collect()
     }
 
-    /// From now on, what is owed is what was to be sent less what has been `sent`, of the same length.
+    /// Sets the residual to the `wanted` values minus those that were `sent`; both have the same length.
     pub fn set(&mut self, mut wanted: Vec<f32>, sent: &[f32]) {
         wanted.iter_mut().zip(sent).for_each(|(wanted, sent)| *wanted -= sent);
         self.owed = wanted;
@@ -50,14 +50,14 @@ impl Residual {
 }
 
 impl<C: Codec> ErrorFeedback<C> {
-    /// Feedback around `codec`, which owes nothing yet.
+    /// Adds feedback to `codec`, with an empty residual.
     pub fn new(codec: C) -> Self {
         Self { codec, residual: Residual::default() }
     }
 }
 
 impl<C: Codec> Codec for ErrorFeedback<C> {
-    /// That of the codec, with feedback; `none` and `casq-4-shared` have no other name then.
+    /// The codec's name with feedback; `none` and `casq-4-shared` keep theirs.
     fn kind(&self) -> Kind {
         self.codec.kind().with_feedback()
     }

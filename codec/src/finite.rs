@@ -1,11 +1,11 @@
-//! Gradients must be finite, and short enough to be counted.
+//! Checks that gradients are finite, and short enough for a code.
 
 use rayon::prelude::*;
 
 use crate::error::{DecodeError, EncodeError};
 use crate::pieces::PIECE;
 
-/// That a gradient can be encoded.
+/// Checks that a gradient can be encoded.
 pub(crate) fn check(gradient: &[f32]) -> Result<(), EncodeError> {
     if u32::try_from(gradient.len()).is_err() {
         return Err(EncodeError::TooLong(gradient.len()));
@@ -16,7 +16,7 @@ pub(crate) fn check(gradient: &[f32]) -> Result<(), EncodeError> {
     }
 }
 
-/// That a code stood for finite values.
+/// Checks that decoded values are finite.
 pub(crate) fn check_decoded(values: &[f32]) -> Result<(), DecodeError> {
     match first_other(values) {
         None => Ok(()),
@@ -24,14 +24,14 @@ pub(crate) fn check_decoded(values: &[f32]) -> Result<(), DecodeError> {
     }
 }
 
-/// Where the first value is that is not finite.
+/// The position of the first value that is not finite.
 fn first_other(values: &[f32]) -> Option<usize> {
     let piece = values.par_chunks(PIECE).position_first(has_other)?;
     let start = piece * PIECE;
     values[start..].iter().position(|value| !value.is_finite()).map(|at| start + at)
 }
 
-/// Without an early exit, so that it compiles to vector instructions.
+/// Whether any value is not finite; without an early exit, so that it compiles to vector instructions.
 fn has_other(values: &[f32]) -> bool {
     values.iter().fold(false, |other, value| other | !value.is_finite())
 }

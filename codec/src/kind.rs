@@ -19,20 +19,20 @@ use crate::uniform::{MOST_BITS, Uniform};
 /// A codec's name, as users write it: the codec, and whether it has error feedback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// `none`, which leaves nothing out that could be fed back.
+    /// `none`, which leaves nothing out.
     None,
     /// Any codec that leaves something out of each gradient.
     Lossy {
-        /// Which one.
+        /// The codec.
         codec: Lossy,
-        /// Whether what a code leaves out is added to the next gradient: `-ef` behind the codec's name.
+        /// Whether the part that a code leaves out is added to the next gradient: `-ef` behind the codec's name.
         feedback: bool,
     },
-    /// `casq-4-shared`. Who adds its codes up knows what they leave out, and adds that to the next gradient.
+    /// `casq-4-shared`. Whoever sums its codes knows what they leave out, and adds that to the next gradient.
     Shared,
 }
 
-/// The codecs that leave something out, and need no agreement of workers.
+/// The codecs that leave something out and need no agreement of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lossy {
     /// `f16`
@@ -48,7 +48,7 @@ pub enum Lossy {
     OneBit,
     /// `top-K`
     TopK {
-        /// K, 2 to 65535: one in so many values is sent.
+        /// K, 2 to 65535: one in K values is sent.
         one_in: u16,
     },
     /// `quantile-B`
@@ -63,18 +63,18 @@ pub enum Lossy {
     },
 }
 
-/// What follows a codec's name where it has error feedback.
+/// The suffix of a codec's name with error feedback.
 const FEEDBACK: &str = "-ef";
 const NONE: &str = "none";
 const SHARED: &str = "casq-4-shared";
 
 impl Kind {
-    /// The names of all codecs that encode each worker's gradient by itself, for people.
+    /// The names of all codecs that encode each worker's gradient separately, for people.
     pub const NAMES: &str = "none, f16, uniform-1 to uniform-8, terngrad, one-bit, top-2 to top-65535, quantile-2 to \
                              quantile-256 by powers of two, casq-4, casq-8, or any of these but none with error \
                              feedback, as casq-4-ef";
 
-    /// An encoder. Its random choices follow from `seed`, which should be another one on each worker.
+    /// Makes an encoder. Its random choices follow from `seed`, which should differ on each worker.
     pub fn codec(self, seed: u64) -> Box<dyn Codec> {
         match self {
             Self::None => Box::new(Uncompressed),
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// The same codec with error feedback, where this has a name of its own.
+    /// The same codec with error feedback; unchanged if there is no such name.
     #[must_use]
     pub fn with_feedback(self) -> Self {
         match self {
@@ -102,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// Whether workers have to add up sketches and agree before each encoding.
+    /// Whether workers have to sum sketches and agree before each encoding.
     pub fn needs_agreement(self) -> bool {
         self == Self::Shared
     }
@@ -128,7 +128,7 @@ impl Lossy {
         }
     }
 
-    /// The codec that has this name, which may spell its number in some other way.
+    /// The codec with this name, whose number may be spelt differently.
     fn named(name: &str) -> Option<Self> {
         match name {
             "f16" => return Some(Self::F16),
@@ -189,7 +189,7 @@ impl FromStr for Kind {
                 codec.map(|codec| Self::Lossy { codec, feedback: plain.is_some() })
             }
         };
-        // A number can be spelt in several ways (+8, 08); a codec has one name.
+        // A number can be spelt in several ways (+8, 08), but a codec has only one name.
         kind.filter(|kind| kind.to_string() == name).ok_or_else(|| UnknownCodec(name.to_owned()))
     }
 }

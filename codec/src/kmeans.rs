@@ -1,13 +1,13 @@
 //! K-means on a line, solved exactly.
 //!
-//! In one dimension clusters are intervals, so dynamic programming finds the best ones (Wang and Song,
-//! "Ckmeans.1d.dp", The R Journal 3/2, 2011), where Lloyd's iteration may stop at others, and needs a start to
-//! be chosen. The best cut moves to the right with the end of what is cut, which divide and conquer makes use
-//! of: K · n · log n steps for n points.
+//! In one dimension clusters are intervals, so dynamic programming finds the optimal ones (Wang and Song,
+//! "Ckmeans.1d.dp", The R Journal 3/2, 2011), whereas Lloyd's iteration may stop at others, and needs starting points.
+//! As the end of the interval to cut moves to the right, so does the best cut; divide and conquer makes use of that: K
+//! · n · log n steps for n points.
 
 use std::ops::Range;
 
-/// A place on the line and how many values are there.
+/// A place on the line, and the number of values there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Point {
     pub(crate) value: f64,
@@ -17,24 +17,23 @@ pub(crate) struct Point {
 /// A cluster: points that follow each other.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cluster {
-    /// Which of the points.
+    /// The indexes of its points.
     pub(crate) points: Range<usize>,
     /// Their weighted mean.
     pub(crate) centre: f64,
-    /// Their weights' sum.
+    /// The sum of their weights.
     pub(crate) weight: f64,
 }
 
-/// Splits `points`, which are in ascending order and each of a weight above 0, into at most `k` clusters with
-/// the least weighted sum of squared distances from their centres. As many clusters as points, if these are
-/// fewer than `k`.
+/// Splits `points`, which are in ascending order and have positive weights, into at most `k` clusters with the least
+/// weighted sum of squared distances from their centres. If there are fewer points than `k`, each becomes a cluster.
 pub(crate) fn kmeans(points: &[Point], k: usize) -> Vec<Cluster> {
     let sums = Sums::new(points);
     let k = k.min(points.len());
     if k == 0 {
         return Vec::new();
     }
-    // The cost of the best clusters for the first i points, and for each further cluster where it starts.
+    // The cost of the best clusters of the first i points, and for each further cluster its best start.
     let mut costs: Vec<f64> = (0..=points.len()).map(|end| sums.cost(0..end)).collect();
     let mut starts = Vec::with_capacity(k - 1);
     for clusters in 2..=k {
@@ -44,7 +43,7 @@ pub(crate) fn kmeans(points: &[Point], k: usize) -> Vec<Cluster> {
             costs: vec![0.0; costs.len()],
             starts: vec![0; costs.len()],
         };
-        // No cluster is empty, and of all clusters together only the end of all points is of interest.
+        // No cluster is empty, and of all `k` clusters only those of all points matter.
         let first = if clusters == k { points.len() } else { clusters };
         layer.solve(first..points.len() + 1, clusters - 1..points.len());
         let Layer { costs: next, starts: start, .. } = layer;
@@ -64,11 +63,11 @@ pub(crate) fn kmeans(points: &[Point], k: usize) -> Vec<Cluster> {
     clusters
 }
 
-/// Sums over the first points, so that those over any interval are differences.
+/// Sums over the first points; the sum over an interval is the difference of two of these.
 struct Sums {
-    /// Weights, weighted values, weighted squares: of the first i points.
+    /// Sums of the weights, weighted values and weighted squares of the first i points.
     first: Vec<[f64; 3]>,
-    /// Values are taken relative to this one, their mean, so that little is lost in the differences.
+    /// The mean of all values. Values are taken relative to it, so that the differences lose little precision.
     origin: f64,
 }
 
@@ -95,7 +94,7 @@ impl Sums {
         [end[0] - start[0], end[1] - start[1], end[2] - start[2]]
     }
 
-    /// The squared distances from the centre, weighted and summed.
+    /// The weighted sum of squared distances from the centre.
     fn cost(&self, points: Range<usize>) -> f64 {
         let [weight, sum, squares] = self.over(points);
         if weight > 0.0 { (squares - sum * sum / weight).max(0.0) } else { 0.0 }
@@ -107,7 +106,7 @@ impl Sums {
     }
 }
 
-/// One more cluster than before.
+/// The step from a number of clusters to one more.
 struct Layer<'a> {
     sums: &'a Sums,
     /// The best costs with one cluster less.
@@ -117,7 +116,7 @@ struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    /// Finds for each of `ends` where the last cluster starts best, knowing that it is one of `starts`.
+    /// Finds the best start of the last cluster for each of `ends`, knowing that it is one of `starts`.
     fn solve(&mut self, ends: Range<usize>, starts: Range<usize>) {
         if ends.is_empty() {
             return;
@@ -156,7 +155,7 @@ mod tests {
         Sums::new(points).cost(0..points.len())
     }
 
-    /// The least cost over all ways to cut.
+    /// The least cost over all possible cuts.
     fn brute_force(points: &[Point], k: usize) -> f64 {
         if k == 1 {
             return cost(points);

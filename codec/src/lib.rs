@@ -1,21 +1,21 @@
-//! Gradients in fewer bytes: codecs that a worker encodes with and a parameter server decodes.
+//! Codecs that represent gradients in fewer bytes: workers encode, and a parameter server decodes.
 //!
-//! A code says itself what made it and how many values it holds ([`wire`] has the format), so one function
-//! decodes them all, and checks every byte: codes come from a network.
+//! A code says what made it and how many values it holds ([`wire`] has the format), so one function decodes all codes.
+//! It checks every byte: codes come from a network.
 //!
 //! | codec | bits a value | what it keeps |
 //! |---|---|---|
 //! | `none` | 32 | every bit |
 //! | `f16` | 16 | 11 significant bits |
-//! | `uniform-K` | K | one of 2^K levels at even distances |
-//! | `terngrad` | 2 | a sign or nothing, by chance, right on average |
-//! | `one-bit` | 1 | a sign, and the mean of the values that have it |
+//! | `uniform-K` | K | one of 2^K evenly spaced levels |
+//! | `terngrad` | 2 | a sign or nothing, at random, unbiased |
+//! | `one-bit` | 1 | a sign, and the mean of the values with that sign |
 //! | `top-K` | (34.5 + log2 K) / K, about | one in K values: those of the largest magnitude |
 //! | `quantile-B` | log2 B | one of B buckets with about as many values each, and the bucket's mean |
 //! | `casq-4`, `casq-8` | 2, 3 | one of K clusters, and the mean of a hash bucket in it |
-//! | `casq-4-shared` | 2 | one of 4 clusters that all workers agree on, as integers that a fabric can add up |
+//! | `casq-4-shared` | 2 | one of 4 clusters that all workers agree on, as integers that a fabric can sum |
 //!
-//! All but `none` and the last have error feedback as well, as `casq-4-ef`: see [`ErrorFeedback`].
+//! All but `none` and the last also exist with error feedback, as `casq-4-ef`: see [`ErrorFeedback`].
 //!
 //! ```
 //! use tributary_codec::{Codec, Kind, decode};

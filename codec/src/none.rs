@@ -13,7 +13,7 @@ use crate::wire::{Header, Reader, no_parameter};
 pub(crate) const ID: u8 = 0;
 const VALUE_LEN: usize = 4;
 
-/// Sends f32 values unchanged: what the other codecs are measured against.
+/// Sends f32 values unchanged, as the baseline for other codecs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uncompressed;
 

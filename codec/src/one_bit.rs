@@ -19,9 +19,9 @@ const WIDTH: u32 = 1;
 
 /// Sends the sign of each value, which stands for the mean of all values with that sign; 0 counts as positive.
 ///
-/// The paper has means for each column of a weight matrix; here they are those of the whole gradient. Whoever
-/// wants them by column or layer encodes these apart. One bit is too little without error feedback (`one-bit-ef`),
-/// which the paper has from the first gradient on.
+/// The paper has means for each column of a weight matrix; here they are over the whole gradient. To have them by
+/// column or layer, encode these separately. One bit is too little without error feedback (`one-bit-ef`), which the
+/// paper has from the first gradient on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OneBit;
 
@@ -44,7 +44,7 @@ impl Codec for OneBit {
     }
 }
 
-/// The mean of the values that are not negative, and of those that are; 0 if there are none.
+/// The mean of the non-negative values, and of the negative ones; 0 where there are none.
 fn means(gradient: &[f32]) -> [f32; 2] {
     // Pieces in order, so that the sums are the same on any number of cores.
     let pieces: Vec<Signs> = gradient.par_chunks(PIECE).map(Signs::of).collect();
@@ -58,25 +58,25 @@ fn means(gradient: &[f32]) -> [f32; 2] {
     [mean(total.positive, positives), mean(total.negative, total.negatives)]
 }
 
-/// What there is of each sign.
+/// Sums by sign.
 #[derive(Debug, Clone, Copy, Default)]
 struct Signs {
-    /// The sum of all values that are not negative.
+    /// The sum of all non-negative values.
     positive: f64,
-    /// The sum of all others.
+    /// The sum of all negative values.
     negative: f64,
-    /// The number of these.
+    /// The number of negative values.
     negatives: usize,
 }
 
-/// Sums side by side: as many as vector instructions have room for, and none has to wait for another.
+/// The number of parallel sums: as many as vector instructions have room for, so that none has to wait for another.
 const LANES: usize = 16;
 
 impl Signs {
     fn of(values: &[f32]) -> Self {
         let (mut positive, mut negative, mut negatives) = ([0.0; LANES], [0.0; LANES], [0; LANES]);
         let (whole, rest) = values.as_chunks();
-        // Zeros add nothing, and are not counted.
+        // Zeros do not change the sums, and are not counted.
         let mut last = [0.0; LANES];
         last[..rest.len()].copy_from_slice(rest);
         add(whole, &mut positive, &mut negative, &mut negatives);

@@ -1,26 +1,26 @@
-//! Where a few of many values are: positions in ascending order, in few bits.
+//! Positions of a few among many values, in ascending order, in few bits.
 //!
-//! This is the code of Elias and Fano (Elias, "Efficient Storage and Retrieval by Content and Address of Static
-//! Files", Journal of the ACM 21/2, 1974). Each position is cut in two. The low bits stand one after the other; of
-//! the high ones, which ascend, only how often each occurs: for the i-th position, whose high bits are the number h,
-//! bit h + i is 1. One in K values at random have an entropy of about log2 K + 1.44 bits each; this takes
-//! floor(log2 K) + 2 to 3, wherever they are, so that the length follows from the header.
+//! This is the code of Elias and Fano (Elias, "Efficient Storage and Retrieval by Content and Address of Static Files",
+//! Journal of the ACM 21/2, 1974). Each position is split in two. The low bits are stored one after the other; of the
+//! high parts, which ascend, only how often each occurs: for the i-th position, with high part h, bit h + i is 1. One
+//! in K random positions has an entropy of about log2 K + 1.44 bits; this code takes floor(log2 K) + 2 to 3 for any
+//! positions, so that the length follows from the header.
 
 use crate::bits::{check_padding, packed_len};
 use crate::error::DecodeError;
 use crate::wire::Reader;
 
-/// How many positions there are, below which number, and where they are cut.
+/// The number of positions, their upper bound, and where each is split.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     count: usize,
     values: usize,
-    /// 15 at most.
+    /// The number of low bits; at most 15.
     low_bits: u32,
 }
 
 impl Layout {
-    /// For `count` positions below `values`; `one_in` is about the distance from one to the next.
+    /// A layout for `count` positions below `values`; `one_in` is about the distance between two positions.
     pub(crate) fn new(count: usize, values: usize, one_in: u16) -> Self {
         Self { count, values, low_bits: one_in.max(1).ilog2() }
     }
@@ -33,7 +33,7 @@ impl Layout {
         (self.count + (self.values.saturating_sub(1) >> self.low_bits)).div_ceil(8)
     }
 
-    /// Bytes of all positions.
+    /// The number of bytes of all positions.
     pub(crate) fn len(self) -> usize {
         self.lows_len() + self.highs_len()
     }
@@ -46,7 +46,7 @@ impl Layout {
         for (at, place) in places.iter().enumerate() {
             let low = place & ((1 << self.low_bits) - 1);
             let bit = at * self.low_bits as usize;
-            // 15 bits that begin anywhere in a byte end in the third.
+            // 15 bits that begin anywhere in a byte end in the third byte at the latest.
             let bytes = (low << (bit % 8)).to_le_bytes();
             lows[bit / 8..].iter_mut().zip(bytes).for_each(|(byte, bits)| *byte |= bits);
             let bit = (place >> self.low_bits) as usize + at;
@@ -54,7 +54,7 @@ impl Layout {
         }
     }
 
-    /// The positions that are all that is left of a code.
+    /// Reads the positions, which must be the rest of a code.
     pub(crate) fn read<'a>(self, body: &mut Reader<'a>) -> Result<Places<'a>, DecodeError> {
         let (lows, highs) = body.take_rest(self.len())?.split_at(self.lows_len());
         check_padding(lows, self.low_bits, self.count)?;
@@ -82,7 +82,7 @@ impl Layout {
     }
 }
 
-/// Positions as a code has them, checked: they ascend, and are below the number of values.
+/// The positions of a code, checked: they ascend, and are below the number of values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Places<'a> {
     lows: &'a [u8],
@@ -91,14 +91,14 @@ pub(crate) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// In ascending order.
+    /// The positions in ascending order.
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> + 'a {
         let bits_of = |(at, byte): (usize, &u8)| {
             let byte = *byte;
             (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| at * 8 + bit)
         };
         let highs = self.highs.iter().enumerate().flat_map(bits_of);
-        // The i-th 1 is i places further than the high bits say, at least.
+        // The i-th 1 is i bits further than its high part says.
         highs.enumerate().map(move |(at, bit)| (bit - at) << self.low_bits | self.low(at))
     }
 

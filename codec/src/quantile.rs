@@ -18,24 +18,24 @@ use crate::pieces::{BLOCK, PIECE};
 use crate::wire::{Header, Reader};
 
 pub(crate) const ID: u8 = 8;
-/// As many as an index of 8 bits tells apart.
+/// The most buckets: what an index of 8 bits can distinguish.
 pub(crate) const MOST_BUCKETS: u16 = 256;
-/// Values of a sample for each bucket, at least: what a bucket has of all values is then a quarter off, or so.
+/// The fewest sampled values for each bucket: a bucket's part of all values is then about a quarter off.
 const SAMPLE_OF_BUCKET: usize = 16;
-/// Above all negative values, and below all others.
+/// A cut above all negative values, and below all others.
 const LARGEST_NEGATIVE: f32 = -f32::from_bits(1);
 
-/// Cuts the values into B buckets at quantiles, negative and positive ones apart, and sends each value's bucket,
+/// Cuts the values into B buckets at quantiles, negative and positive values separately, and sends each value's bucket,
 /// which stands for the mean of its values.
 ///
-/// This is SketchML as far as it concerns dense gradients: its quantification by quantile buckets, with buckets for
-/// each sign in proportion to its number of values. Left out is what SketchML compresses sparse gradients
-/// with: delta-binary encoding of the keys, of which a dense gradient has none, and the MinMaxSketch, which does
-/// without some of the indexes' bits where the keys find them again; here an index of log2 B bits stands for each value.
-/// Quantiles come from a sample instead of a quantile sketch, which is as close to them and quicker. A bucket's mean is
-/// that of its values; the paper's is the middle between its ends, which is further off.
+/// This is SketchML as far as it concerns dense gradients: its quantisation by quantile buckets, with buckets for each
+/// sign in proportion to its number of values. It leaves out how SketchML compresses sparse gradients: delta-binary
+/// encoding of the keys, which a dense gradient does not have, and the MinMaxSketch, which saves some of the indexes'
+/// bits where keys identify them; here each value has an index of log2 B bits. Quantiles come from a sample instead of
+/// a quantile sketch: this is as accurate and faster. A bucket stands for the mean of its values; in the paper for the
+/// middle between its ends, which is less accurate.
 ///
-/// Zeros, of which a sparse gradient has none, have no say in where the cuts are, and go to the bucket around 0.
+/// Zeros, which a sparse gradient does not have, do not influence the cuts, and go to the bucket around 0.
 #[derive(Debug, Clone)]
 pub struct Quantile {
     buckets: u16,
@@ -43,8 +43,8 @@ pub struct Quantile {
 }
 
 impl Quantile {
-    /// `buckets` buckets at most, a power of two from 2 to 256 (what is none is brought to the next one above, if
-    /// there is one); the sample follows from `seed`.
+    /// An encoder with at most `buckets` buckets, 2 to 256; other numbers are clamped, and rounded up to a power of
+    /// two. Its samples follow from `seed`.
     pub fn new(buckets: u16, seed: u64) -> Self {
         let buckets = buckets.clamp(2, MOST_BUCKETS).next_power_of_two();
         Self { buckets, random: ChaCha8Rng::seed_from_u64(seed) }
@@ -78,8 +78,8 @@ impl Codec for Quantile {
     }
 }
 
-/// The largest value of each bucket but the last, ascending. Each bucket has values of the sample in it, unless there
-/// are none but zeros.
+/// The largest value of each bucket but the last, ascending. Each bucket contains values of the sample, unless all of
+/// these are zeros.
 fn cuts(mut sample: Vec<f32>, buckets: usize) -> Vec<f32> {
     sample.retain(|value| *value != 0.0);
     sample.sort_unstable_by(f32::total_cmp);
@@ -97,20 +97,20 @@ fn cuts(mut sample: Vec<f32>, buckets: usize) -> Vec<f32> {
     cuts
 }
 
-/// Where values in ascending order are cut into parts of about the same length, none of them empty.
+/// Cuts values in ascending order into parts of about the same length, none of them empty.
 fn quantiles(sorted: &[f32], parts: usize) -> Vec<f32> {
     let Some(last) = sorted.last() else { return Vec::new() };
     let end = |part: usize| sorted[(part * sorted.len()).div_ceil(parts) - 1];
     let mut ends: Vec<f32> = (1..parts).map(end).filter(|end| end < last).collect();
-    // A value that there is much of would end several parts.
+    // A very frequent value would end several parts.
     ends.dedup();
     ends
 }
 
-/// Cuts, such that a value's bucket is quickly found.
+/// Cuts in a form in which a value's bucket is quickly found.
 #[derive(Debug)]
 struct Cuts {
-    /// Ascending; no value is above those that only fill it up.
+    /// The cuts, ascending, filled up with infinities.
     table: Table,
     count: usize,
 }
@@ -128,12 +128,12 @@ impl Cuts {
         self.count + 1
     }
 
-    /// Writes the buckets of as many values: how many cuts each is above.
+    /// Writes the bucket of each value: the number of cuts below it.
     fn find(&self, values: &[f32], buckets: &mut [u8]) {
         find(values, &self.table, width(self.buckets()), buckets);
     }
 
-    /// The least and the largest value that a bucket can have.
+    /// The least and the largest value that a bucket can hold.
     fn range(&self, bucket: usize) -> (f32, f32) {
         let least = bucket.checked_sub(1).map_or(f32::MIN, |before| self.table[before].next_up());
         (least, self.table[bucket].min(f32::MAX))
@@ -155,8 +155,8 @@ fn find(values: &[f32], table: &Table, steps: u32, buckets: &mut [u8]) {
     }
 }
 
-/// A binary search that always takes as many steps, which the compiler knows: it has no branches, and compiles to
-/// vector instructions.
+/// A binary search with a number of steps that the compiler knows: it has no branches, and compiles to vector
+/// instructions.
 #[inline(always)]
 fn find_in<const STEPS: u32>(values: &[f32], table: &Table, buckets: &mut [u8]) {
     for (bucket, value) in buckets.iter_mut().zip(values) {
@@ -172,15 +172,15 @@ fn find_in<const STEPS: u32>(values: &[f32], table: &Table, buckets: &mut [u8]) 
 /// A sum of values and their number.
 type Sum = [f64; 2];
 
-/// Parts of a gradient that are added up on their own, at most: few, as each has a table of sums.
+/// The most parts of a gradient that are summed separately: few, as each has a table of sums.
 const MOST_PARTS: usize = 32;
-/// Sums of a bucket, to which values are added in turn: an addition has to wait for the one before.
+/// The number of sums of a bucket, to which values are added in turn, as an addition has to wait for the one before.
 const ROWS: usize = 4;
 
 /// Writes the bucket of each value, and returns the buckets' means, ascending.
 fn means(gradient: &[f32], cuts: &Cuts, buckets: &mut [u8]) -> Vec<f32> {
-    // The parts don't depend on the number of cores, nor does the order in which they are added up: the same gradient
-    // always gives the same code.
+    // Neither the parts nor the order in which they are added depend on the number of cores: the same gradient always
+    // gives the same code.
     let part = gradient.len().div_ceil(MOST_PARTS).next_multiple_of(PIECE);
     let parts = gradient.par_chunks(part).zip(buckets.par_chunks_mut(part));
     let parts: Vec<Vec<Sum>> = parts.map(|(values, buckets)| add_up(values, cuts, buckets)).collect();
@@ -188,7 +188,7 @@ fn means(gradient: &[f32], cuts: &Cuts, buckets: &mut [u8]) -> Vec<f32> {
         let sums = parts.iter().flat_map(|sums| sums.iter().skip(bucket).step_by(cuts.buckets()));
         let [sum, count] = sums.fold(Sum::default(), |total, sum| [total[0] + sum[0], total[1] + sum[1]]);
         let (least, largest) = cuts.range(bucket);
-        // The sum was rounded: it must not bring the mean into the next bucket, which might have the same one.
+        // The sum was rounded: that must not move the mean into the next bucket, which might have the same mean.
         ((sum / count.max(1.0)) as f32).clamp(least, largest)
     };
     (0..cuts.buckets()).map(mean).collect()

@@ -1,5 +1,5 @@
-//! `terngrad`: a sign or nothing (Wen et al., "TernGrad: Ternary Gradients to Reduce Communication in
-//! Distributed Deep Learning", NeurIPS 2017).
+//! `terngrad`: a sign or nothing (Wen et al., "TernGrad: Ternary Gradients to Reduce Communication in Distributed Deep
+//! Learning", NeurIPS 2017).
 
 use rayon::prelude::*;
 
@@ -16,24 +16,24 @@ use crate::wire::{Header, Reader, no_parameter};
 
 pub(crate) const ID: u8 = 3;
 const WIDTH: u32 = 2;
-/// Standard deviations at which values are clipped, as the paper has it: without, one large value makes
-/// nearly all others 0.
+/// Standard deviations at which values are clipped, as in the paper: otherwise one large value makes nearly all others
+/// 0.
 const CLIP: f64 = 2.5;
-/// Random bits that a choice is made with: as many as f32 holds exactly.
+/// The number of random bits for a choice: as many as f32 holds exactly.
 const RANDOM_BITS: u32 = 24;
-/// The probability 1, as a number that all of these are below.
+/// Probability 1: all random numbers are below this.
 const CERTAIN: f32 = (1 << RANDOM_BITS) as f32;
 
-/// Clips a gradient at 2.5 standard deviations and sends each value as ±s, with the probability |value| / s,
-/// or else as 0; s is the largest magnitude. The decoded value is right on average (but for the clipped
-/// ones), so the errors of many workers and rounds cancel out.
+/// Clips a gradient at 2.5 standard deviations, and sends each value as ±s with probability |value| / s, otherwise as
+/// 0; s is the largest magnitude. The decoded values are unbiased (except the clipped ones), so the errors of many
+/// workers and rounds cancel out.
 #[derive(Debug, Clone)]
 pub struct TernGrad {
     seed: u32,
 }
 
 impl TernGrad {
-    /// An encoder whose choices follow from `seed`. Workers need different ones, or their errors are the same
+    /// An encoder whose choices follow from `seed`. Seeds of workers must differ: otherwise their errors are the same
     /// and don't cancel out.
     pub fn new(seed: u64) -> Self {
         Self { seed: hash::random(seed as u32, (seed >> 32) as u32) }
@@ -55,7 +55,7 @@ impl Codec for TernGrad {
         let fill = |start: usize, indexes: &mut [u8], _: &mut ()| {
             let values = gradient[start..].iter().zip(start as u32..);
             for (index, (&value, position)) in indexes.iter_mut().zip(values) {
-                // What is clipped has the probability 1; without a scale all values are 0.
+                // Clipped values have probability 1; with a scale of 0 all values are 0.
                 let below = value.abs() / scale.max(f32::MIN_POSITIVE) * CERTAIN;
                 let sent = ((hash::random(seed, position) >> (u32::BITS - RANDOM_BITS)) as f32) < below;
                 *index = u8::from(sent) << u8::from(value < 0.0);
@@ -66,7 +66,7 @@ impl Codec for TernGrad {
     }
 }
 
-/// What an index stands for: the largest magnitude after clipping.
+/// The magnitude that an index stands for: the largest one after clipping.
 fn scale(gradient: &[f32]) -> f32 {
     let of_piece = |values: &[f32]| {
         values.iter().fold((0.0_f64, 0.0_f64, 0.0_f32), |(sum, squares, largest), &value| {
@@ -82,7 +82,7 @@ fn scale(gradient: &[f32]) -> f32 {
     let n = gradient.len().max(1) as f64;
     let mean = total.0 / n;
     let deviation = (total.1 / n - mean * mean).max(0.0).sqrt();
-    // Where all values are (nearly) the same there is no deviation to clip at.
+    // Where all values are (nearly) the same, there is no deviation to clip at.
     let clip = (CLIP * deviation).min(f64::from(f32::MAX)) as f32;
     if clip > 0.0 { total.2.min(clip) } else { total.2 }
 }

@@ -13,24 +13,23 @@ use crate::places::Layout;
 use crate::wire::{Header, Reader};
 
 pub(crate) const ID: u8 = 7;
-/// All values are what `none` is for.
+/// The least K: with K = 1 all values would be sent, as `none` does.
 pub(crate) const LEAST_ONE_IN: u16 = 2;
 const VALUE_LEN: usize = 4;
 
 /// Sends one in K values, those of the largest magnitude, unchanged and with their positions; all others become 0.
 ///
-/// With error feedback (`top-K-ef`) this is the paper's sparsification with accumulation of local gradients; what is
-/// not sent is useless without. Left out is what the paper adds for accuracy, all of which is up to a training and
-/// not to a codec: momentum correction, momentum factor masking, clipping, and the warm-up that begins with a small
-/// K. The paper chooses by layer, from a threshold that it takes from a sample; here the choice is exact, among all
-/// values of the code.
+/// With error feedback (`top-K-ef`) this is the paper's sparsification with accumulation of local gradients; it is
+/// useless without. It leaves out what the paper adds for accuracy, which is up to the training and not to a codec:
+/// momentum correction, momentum factor masking, clipping, and the warm-up that begins with a small K. The paper
+/// chooses by layer, with a threshold from a sample; here the choice is exact, among all values of the code.
 #[derive(Debug, Clone, Copy)]
 pub struct TopK {
     one_in: u16,
 }
 
 impl TopK {
-    /// One in `one_in` values, rounded up; 2 at least (what is below is brought to that).
+    /// An encoder that sends one in `one_in` values, rounded up; `one_in` is at least 2.
     pub fn new(one_in: u16) -> Self {
         Self { one_in: one_in.max(LEAST_ONE_IN) }
     }
@@ -53,13 +52,13 @@ impl Codec for TopK {
     }
 }
 
-/// How many of so many values are sent.
+/// The number of values that are sent.
 fn sent(values: usize, one_in: u16) -> usize {
     values.div_ceil(one_in.into())
 }
 
-/// The positions of the `count` values of the largest magnitude, in ascending order. Of values of the same magnitude
-/// the first ones are chosen.
+/// The positions of the `count` values of the largest magnitude, in ascending order. Among equal magnitudes the first
+/// ones are chosen.
 fn largest(gradient: &[f32], count: usize) -> Vec<u32> {
     let Some(last) = count.checked_sub(1) else { return Vec::new() };
     let mut places = not_below(gradient, range_of_threshold(gradient, count));
@@ -76,24 +75,24 @@ fn largest(gradient: &[f32], count: usize) -> Vec<u32> {
     places
 }
 
-/// Magnitudes are in the order of these numbers.
+/// A number that orders values by magnitude.
 fn magnitude(value: f32) -> u32 {
     value.abs().to_bits()
 }
 
-/// Bits of a magnitude that say in which range it is: the exponent's, and the two highest of the mantissa, so that a
-/// range's magnitudes differ by a quarter at most.
+/// The bits of a magnitude that tell its range: the exponent, and the two highest bits of the mantissa, so that
+/// magnitudes in a range differ by a quarter at most.
 const RANGE_BITS: u32 = 10;
 const RANGE_SHIFT: u32 = u32::BITS - 1 - RANGE_BITS;
 const RANGES: usize = 1 << RANGE_BITS;
 
 fn range(value: f32) -> usize {
-    // The mask tells the compiler that no table of all ranges needs a check.
+    // The mask shows the compiler that a table of all ranges needs no bounds check.
     (magnitude(value) >> RANGE_SHIFT) as usize % RANGES
 }
 
-/// In which range the least of the `count` largest magnitudes is. To know it leaves few values to choose from, and
-/// takes a look at each that is quick and can be had on all cores, which choosing cannot.
+/// The range of the least of the `count` largest magnitudes. It leaves few values to choose from, and takes one quick
+/// pass that runs on all cores; choosing among all values could not.
 fn range_of_threshold(gradient: &[f32], count: usize) -> usize {
     let none = || vec![0_usize; RANGES];
     let fill = |mut counts: Vec<usize>, values: &[f32]| {

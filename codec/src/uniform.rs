@@ -1,4 +1,4 @@
-//! `uniform-K`: levels at even distances between the least and the largest value.
+//! `uniform-K`: evenly spaced levels between the least and the largest value.
 
 use rayon::prelude::*;
 
@@ -16,17 +16,17 @@ pub(crate) const ID: u8 = 2;
 /// The most bits of an index.
 pub(crate) const MOST_BITS: u8 = 8;
 
-/// Cuts the range of the values into 2^K cells of the same width; a value becomes the middle of its cell.
+/// Divides the range of the values into 2^K cells of the same width; a value becomes the middle of its cell.
 ///
-/// With the middles, no value is off by more than half a cell; with levels at the ends of the range, as some
-/// define it, the error would be larger by 2^K / (2^K − 1).
+/// With the middles, no value is off by more than half a cell; with levels at the ends of the range, as in other
+/// definitions, the error would be larger by 2^K / (2^K − 1).
 #[derive(Debug, Clone, Copy)]
 pub struct Uniform {
     bits: u8,
 }
 
 impl Uniform {
-    /// Indexes of `bits` bits, 1 to 8; what lies outside is brought to the next of these.
+    /// An encoder with indexes of `bits` bits, clamped to 1 to 8.
     pub fn new(bits: u8) -> Self {
         Self { bits: bits.clamp(1, MOST_BITS) }
     }
@@ -44,7 +44,7 @@ impl Codec for Uniform {
         let mut code = Header::start(ID, self.bits.into(), gradient, 8 + packed_len(gradient.len(), width))?;
         code.extend(low.to_le_bytes());
         code.extend(high.to_le_bytes());
-        // In f64, where the width of no range of f32 overflows, nor the inverse of the smallest.
+        // In f64 the width of a range of f32 cannot overflow, nor the inverse of the smallest width.
         let cells = f64::from(1_u32 << width);
         let per_unit = if high > low { cells / (f64::from(high) - f64::from(low)) } else { 0.0 };
         let last = ((1_u32 << width) - 1) as u8;
@@ -59,7 +59,7 @@ impl Codec for Uniform {
     }
 }
 
-/// The least and the largest value; 0 and 0 if there is none.
+/// The least and the largest value; both 0 if there are no values.
 fn range(gradient: &[f32]) -> (f32, f32) {
     let start = (f32::INFINITY, f32::NEG_INFINITY);
     let wider = |(low, high): (f32, f32), (l, h): (f32, f32)| (low.min(l), high.max(h));

@@ -1,4 +1,4 @@
-//! The format of codes. All integers and floats are little-endian, as the CPUs that read them.
+//! The format of codes. All integers and floats are little-endian, as on the CPUs that read them.
 //!
 //! | bytes | header |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | 2 | parameter: bits a value (`uniform`), clusters or buckets that are used (`casq`, `casq-4-shared`, `quantile`), K (`top`), else 0 |
 //! | 4 | n, the number of values |
 //!
-//! What follows, by codec. *Indexes* are packed at b bits each, the first value's in the lowest bits of the
+//! The body depends on the codec. *Indexes* are packed at b bits each, the first value's in the lowest bits of the
 //! first byte, and fill ceil(n · b / 8) bytes; unused bits of the last byte are 0.
 //!
 //! | codec | body |
@@ -22,15 +22,15 @@
 //! | `top` | f32 of each of the ceil(n / K) values that are sent, by position; their positions |
 //! | `quantile` | f32 mean of each bucket, ascending; indexes at ceil(log2 buckets) bits |
 //!
-//! Value i of `casq`, whose index is cluster c, is the mean of bucket h(i) · buckets(c) / 2^32, rounded down,
-//! of that cluster, with h(i) = i · 0x9E3779B1 mod 2^32. Changing h is a new version.
+//! Value i of `casq`, whose index is cluster c, is the mean of bucket h(i) · buckets(c) / 2^32, rounded down, of that
+//! cluster, with h(i) = i · 0x9E3779B1 mod 2^32. A change of h needs a new version.
 //!
 //! The c = ceil(n / K) positions of `top` ascend; all other values are 0. With b = floor(log2 K), first come the
 //! lowest b bits of each position, packed as indexes are. Then come ceil((c + floor((n − 1) / 2^b)) / 8) bytes, in which
 //! bit floor(p / 2^b) + i is 1 for each i, with p the position of that number, counted from 0, and all others are 0.
 //!
-//! A code has exactly the bytes that its fields announce, all floats in it are finite, and it says nothing
-//! in two ways: what is reserved is 0.
+//! A code has exactly the bytes that its fields announce, and all floats in it are finite. Every content has only one
+//! form: reserved bits are 0.
 
 use crate::error::{DecodeError, EncodeError};
 
@@ -40,7 +40,7 @@ pub const VERSION: u8 = 1;
 /// Bytes of a code before its body.
 pub const HEADER_LEN: usize = 8;
 
-/// A code's header, as it stands in the bytes but for the version.
+/// A code's header, as in its bytes except for the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) codec: u8,
@@ -49,7 +49,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header of a code of `gradient`, with room for `body` bytes behind it.
+    /// Starts a code of `gradient` with its header, with room for `body` more bytes.
     pub(crate) fn start(
         codec: u8,
         parameter: u16,
@@ -82,7 +82,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The header of a code, and a reader of its body.
+    /// Reads the header of a code, and returns it with a reader of the body.
     pub(crate) fn open(code: &'a [u8]) -> Result<(Header, Self), DecodeError> {
         let mut reader = Self { code, at: 0 };
         Ok((Header::read(&mut reader)?, reader))
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// All that is left, which must be `len` bytes.
+    /// All remaining bytes, of which there must be `len`.
     pub(crate) fn take_rest(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let bytes = self.take(len)?;
         match self.code.len() - self.at {
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         finite(field, f32::from_le_bytes(self.array()?))
     }
 
-    /// As many floats as `count`, which must be finite.
+    /// `count` floats, which must be finite.
     pub(crate) fn f32s(&mut self, field: &'static str, count: usize) -> Result<Vec<f32>, DecodeError> {
         let (floats, _) = self.take(count.saturating_mul(4))?.as_chunks();
         floats.iter().map(|bytes| finite(field, f32::from_le_bytes(*bytes))).collect()
@@ -142,7 +142,7 @@ fn finite(field: &'static str, value: f32) -> Result<f32, DecodeError> {
     Err(DecodeError::Field { field, value: value.to_string(), rule: "it has to be finite" })
 }
 
-/// The parameter of a codec that has none.
+/// Checks that the parameter of a codec without one is 0.
 pub(crate) fn no_parameter(parameter: u16) -> Result<(), DecodeError> {
     match parameter {
         0 => Ok(()),

@@ -1,4 +1,4 @@
-//! The format's bytes: codes that are stored, or sent by another version of this program, stay readable.
+//! The bytes of the format: codes that are stored, or sent by another version of this program, stay readable.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -24,7 +24,7 @@ fn codes_are_these_bytes() {
         ("casq-4-shared", "010504000a000000 0000663f 05000000 0004060f e41b0a"),
         // The means of six positive values and of four negative ones.
         ("one-bit", "010600000a000000 00004040 000020c0 c300"),
-        // The values at 0, 3, 4 and 7: with 1 bit of each cut off, bits 0, 2, 4 and 6.
+        // The values at 0, 3, 4 and 7: with 1 low bit of each split off, bits 0, 2, 4 and 6.
         ("top-3", "010703000a000000 000080c0 00000041 00000041 000080c0 0a 55"),
         ("quantile-4", "010804000a000000 000080c0 000080bf 0000003f 00000041 e41b0a"),
     ];
@@ -36,7 +36,7 @@ fn codes_are_these_bytes() {
 
 #[test]
 fn largest_values_find_their_places() {
-    // Of 40 values one in 10: 4, with 3 low bits each, 7, 0, 1 and 7; high bits 0, 1, 1 and 4.
+    // One in 10 of 40 values: 4, with 3 low bits each, 7, 0, 1 and 7; high parts 0, 1, 1 and 4.
     let lows: u16 = 0b111_001_000_111;
     let highs: u16 = 1 | 1 << (1 + 1) | 1 << (1 + 2) | 1 << (4 + 3);
     let mut code = hex::decode("01070a0028000000").unwrap();

@@ -1,4 +1,4 @@
-//! Codes come from a network: whatever arrives is decoded or refused, and never believed.
+//! Codes come from a network: whatever arrives is decoded or refused, and never trusted.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -9,12 +9,12 @@ use support::{ALL, encode, gradients, long_tailed};
 use tributary_codec::wire::{HEADER_LEN, VERSION};
 use tributary_codec::{DecodeError, decode};
 
-/// What the format calls the codecs whose indexes name clusters.
+/// The format's numbers of codecs.
 const CASQ: u8 = 4;
 const SHARED: u8 = 5;
 const TOP: u8 = 7;
 const QUANTILE: u8 = 8;
-/// Memory that reading a short code may take, whatever it claims: its own few fields, and an error's words.
+/// Bytes of memory that reading a short code may take, whatever it claims: for its few fields, and an error's text.
 const LITTLE: u64 = 1 << 14;
 
 proptest! {
@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-/// Clusters that leave some of their indexes' bits without a meaning, with the codecs that can have as many.
+/// Codecs with clusters, and numbers of clusters that leave some indexes undefined.
 fn clusters() -> impl Strategy<Value = (u8, u8)> {
     let casq = [3, 5, 6, 7].map(|clusters| (CASQ, clusters));
     let quantile = [3, 5, 9, 100, 129].map(|buckets| (QUANTILE, buckets));
@@ -79,14 +79,14 @@ fn header(codec: u8, parameter: u16, values: u32) -> Vec<u8> {
     [&[VERSION, codec][..], &parameter.to_le_bytes(), &values.to_le_bytes()].concat()
 }
 
-/// A code, as the format is described: cluster c stands for the value c.
+/// A code in which cluster c stands for the value c, made from the description of the format.
 fn code_of_clusters(codec: u8, clusters: u8, indexes: &[u8]) -> Vec<u8> {
     let mut code = header(codec, clusters.into(), indexes.len() as u32);
     if codec == SHARED {
         code.extend([&1.0_f32.to_le_bytes()[..], &0_i32.to_le_bytes()].concat());
         code.extend(0..clusters);
     } else {
-        // CASQ has one bucket each.
+        // CASQ has one bucket for each.
         (0..clusters).filter(|_| codec == CASQ).for_each(|_| code.extend(1_u32.to_le_bytes()));
         (0..clusters).for_each(|mean| code.extend(f32::from(mean).to_le_bytes()));
     }
@@ -127,13 +127,13 @@ proptest! {
         codec in 0u8..10, parameter in prop_oneof![0u16..10, any::<u16>()], values in 1_000_000u32..4_000_000,
         counts in vec(prop_oneof![0u32..3, any::<u32>()], 0..9), body in vec(any::<u8>(), 0..300),
     ) {
-        // Claims that fit what the server expects, too: it is the code that has to bear them out.
+        // The claims may fit what the server expects, too: the code itself has to have the bytes.
         let mut code = header(codec, parameter, values);
         counts.iter().for_each(|count| code.extend(count.to_le_bytes()));
         code.extend(body);
         let (mut refused, expected) = (false, values as usize);
         let taken = allocation_counter::measure(|| refused = decode(&code, expected).is_err());
-        // A single cluster needs no indexes: few bytes that really are so many values.
+        // A single cluster needs no indexes: a few bytes that really stand for so many values.
         prop_assert!(!refused || taken.bytes_max < LITTLE, "{} bytes were taken", taken.bytes_max);
         let taken = allocation_counter::measure(|| refused = decode(&code, 1000).is_err());
         prop_assert!(refused && taken.bytes_max < LITTLE, "{} bytes were taken", taken.bytes_max);
@@ -156,7 +156,7 @@ fn code_of_places(places: [u32; 3]) -> Vec<u8> {
 proptest! {
     #[test]
     fn positions_ascend_or_are_refused(places in prop::array::uniform3(0u32..24)) {
-        // As bits of the high part they are in order, whatever their low part is.
+        // As bits of the high part they are in order, whatever the low parts are.
         let mut places = places;
         places.sort_by_key(|place| place >> 2);
         let good = places[0] < places[1] && places[1] < places[2] && places[2] < 12;
@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-/// The text of the error that follows when bytes of a code of 8 values are changed.
+/// The error text for a code of 8 values in which some bytes are changed.
 fn refusal(name: &str, at: usize, bytes: &[u8]) -> String {
     let mut code = encode(name, &[-4.0, -1.0, 0.5, 7.0, 7.0, 0.5, -1.0, -4.0]);
     code[at..at + bytes.len()].copy_from_slice(bytes);
@@ -217,7 +217,7 @@ fn an_error_says_what_is_wrong() {
     }
 }
 
-/// Decodes, which must fail and take hardly any memory.
+/// Decodes, and checks that this fails and takes hardly any memory.
 fn refused_at_no_cost(code: &[u8], expected: usize) -> DecodeError {
     let mut decoded = Ok(Vec::new());
     let taken = allocation_counter::measure(|| decoded = decode(code, expected));
@@ -232,7 +232,7 @@ fn a_code_of_any_codec_that_claims_much_costs_nothing() {
         code[4..HEADER_LEN].fill(0xFF);
         let refused = refused_at_no_cost(&code, 1000);
         assert_eq!(refused, DecodeError::Values { expected: 1000, got: u32::MAX }, "{name}");
-        // A server of so large a model, and a code that was cut short.
+        // A server of such a large model, and a code that was cut short.
         let refused = refused_at_no_cost(&code, u32::MAX as usize);
         assert!(matches!(refused, DecodeError::TooShort { .. }), "{name}: {refused}");
     }

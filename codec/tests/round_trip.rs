@@ -1,4 +1,4 @@
-//! What comes back of what was encoded.
+//! Values that are decoded from encoded gradients.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -52,7 +52,7 @@ proptest! {
         let code = Uniform::new(bits).encode(&gradient).unwrap();
         for (value, decoded) in gradient.iter().zip(decode(&code, gradient.len()).unwrap()) {
             let off = (f64::from(*value) - f64::from(decoded)).abs();
-            // Besides, the decoded value was rounded to f32.
+            // In addition, the decoded value was rounded to f32.
             prop_assert!(off <= half * 1.001 + f64::from(decoded.abs()) * 1e-7 + 1e-44, "{value}: {decoded}");
         }
     }
@@ -126,7 +126,7 @@ proptest! {
         let fed_back = kind.with_feedback();
         prop_assert_eq!(fed_back.to_string().parse(), Ok(fed_back));
         prop_assert_eq!(ErrorFeedback::new(kind.codec(seed)).kind(), fed_back);
-        // Others keep nothing to feed back.
+        // Other kinds have no residual.
         let owes = matches!(kind, Kind::Lossy { feedback: true, .. });
         prop_assert_eq!(kind.codec(seed).residual().is_some(), owes);
     }
@@ -181,7 +181,7 @@ fn clusters_serve_long_tails_better_than_even_levels() {
     assert!(of("casq-4") < of("casq-4-shared"));
     assert!(of("casq-8") < of("casq-4"));
     assert!(of("uniform-8") < of("uniform-2"));
-    // Those with as many bits as `casq-4`, or less: none loses all of the gradient.
+    // Codecs with as many bits as `casq-4`, or fewer: none loses the whole gradient.
     for name in ["quantile-4", "one-bit", "top-100"] {
         assert!(of("casq-4") < of(name) && of(name) < 1.0, "{name}: {}", of(name));
     }
@@ -190,7 +190,7 @@ fn clusters_serve_long_tails_better_than_even_levels() {
 
 #[test]
 fn codes_are_as_long_as_is_said() {
-    // Rounded up, and a little for headers and tables.
+    // Rounded up, with a little for headers and tables.
     let bits = [("one-bit", 1.0), ("quantile-4", 2.0), ("quantile-16", 4.0), ("quantile-256", 8.0)];
     let sparse = [("top-100", 0.41), ("top-1000", 0.045), ("top-2", 18.0)];
     for len in [100_000, 1_000_000] {
@@ -319,14 +319,14 @@ fn an_unknown_name_is_answered_by_those_there_are() {
     let said = "zip".parse::<Kind>().unwrap_err().to_string();
     let (_, names) = said.split_once("choose ").unwrap();
     let words = names.split([' ', ',', ';']);
-    // Those with a number or a hyphen look like names, and have to be some.
+    // Words with a number or a hyphen look like names, and must be names.
     let looks_like_one = |word: &str| word.contains(|letter: char| letter == '-' || letter.is_ascii_digit());
     let is_name = |word: &&str| looks_like_one(word) || word.parse::<Kind>().is_ok();
     let named: Vec<&str> = words.filter(is_name).collect();
     for name in &named {
         assert!(name.parse::<Kind>().is_ok(), "{name:?} in {said:?}");
     }
-    // All of them, if not with every number.
+    // All families of names, if not every number.
     let family = |name: &str| name.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned();
     for name in ALL.into_iter().filter(|name| !name.ends_with("-ef")) {
         assert!(named.iter().any(|other| family(other) == family(name)), "{name} is not in {said:?}");

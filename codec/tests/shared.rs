@@ -1,4 +1,4 @@
-//! Codes that can be added up without being decoded.
+//! Codes that can be summed without being decoded.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -18,7 +18,7 @@ fn workers(count: usize, len: usize) -> Vec<Vec<f32>> {
     (0..count).map(rotated).collect()
 }
 
-/// Encoders that have agreed over the sum of their sketches, as a fabric adds them up.
+/// Encoders that have agreed on the sum of their sketches, as a fabric sums them.
 fn agreed(gradients: &[Vec<f32>]) -> Vec<Shared> {
     let mut codecs: Vec<Shared> = (0..gradients.len() as u64).map(Shared::new).collect();
     let mut sum = vec![0; Sketch::LANES];

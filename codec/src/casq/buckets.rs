@@ -1,4 +1,4 @@
-//! Hash buckets: how many a cluster gets, and what they stand for.
+//! Hash buckets: the number that each cluster gets, and the values that they stand for.
 
 use std::ops::Range;
 
@@ -9,23 +9,23 @@ use super::cells::{Cells, Sum, of_buckets};
 use super::nearest::Nearest;
 use crate::pieces::{BLOCK, PIECE};
 
-/// The most buckets of a code by default: the sums of a part of the gradient then fit into a core's caches with much
-/// room to spare, and are allocated without asking the system for memory each time.
+/// The most buckets of a code by default: with these, the sums of a part of the gradient easily fit into a core's
+/// caches, and are allocated without asking the system for memory each time.
 const MOST_BUCKETS: usize = 1 << 12;
-/// Values for each bucket by default: a bucket's mean of 32 bits then costs a quarter of a bit a value, and
-/// a code of four clusters is 14 times smaller than f32.
+/// Values for each bucket by default: a bucket's mean of 32 bits then costs a quarter of a bit for each value, and a
+/// code of four clusters is 14 times smaller than f32.
 const VALUES_PER_BUCKET: usize = 128;
-/// Parts of a gradient whose buckets are filled on their own, at most: more would give the tables that are added
-/// up in the end a part in the time that counts.
+/// The most parts of a gradient whose buckets are filled separately: with more, adding their tables at the end would
+/// take a noticeable part of the time.
 const MOST_PARTS: usize = 32;
 
-/// How many buckets a code has.
+/// The number of buckets of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buckets {
     /// One for each 128 values, 4,096 at most.
     #[default]
     InProportion,
-    /// One for each cluster: a value becomes its cluster's mean. This is clustering without buckets.
+    /// One for each cluster: a value becomes its cluster's mean. This is clustering without hash buckets.
     OnePerCluster,
 }
 
@@ -38,20 +38,20 @@ impl Buckets {
     }
 }
 
-/// The buckets of each cluster: `total` in proportion to `shares`, but at least one each and at most as many
-/// as it has members (which may leave buckets over).
+/// The number of buckets of each cluster: `total` in proportion to `shares`, but at least one each and at most as many
+/// as the cluster has members (which may leave buckets over).
 pub(super) fn allot(total: usize, shares: &[f64], members: &[u32]) -> Vec<u32> {
     let sum: f64 = shares.iter().sum();
     let spare = total.saturating_sub(shares.len()) as f64;
     let count = |(share, members): (&f64, &u32)| {
         let more = if sum > 0.0 { spare * share / sum } else { spare / shares.len() as f64 };
-        // Rounded down, so that all together are not more than the total.
+        // Rounded down, so that the sum does not exceed the total.
         (1 + more as u32).min((*members).max(1))
     };
     shares.iter().zip(members).map(count).collect()
 }
 
-/// Where each cluster's buckets start, and how many it has.
+/// The first bucket of each cluster, and its number of buckets.
 pub(super) fn starts(counts: &[u32]) -> [(u32, u32); MOST_CLUSTERS] {
     let mut table = [(0, 1); MOST_CLUSTERS];
     let mut start = 0;
@@ -62,11 +62,11 @@ pub(super) fn starts(counts: &[u32]) -> [(u32, u32); MOST_CLUSTERS] {
     table
 }
 
-/// The mean of each bucket, cluster by cluster; 0 of one that no value falls into.
+/// The mean of each bucket, cluster by cluster; 0 for a bucket without values.
 pub(super) fn means(gradient: &[f32], nearest: &Nearest, counts: &[u32]) -> Vec<f32> {
     let cells = Cells::new(nearest, counts);
-    // The parts don't depend on the number of cores, nor does the order in which they are added up: the
-    // same gradient always gives the same code.
+    // Neither the parts nor the order in which they are added depend on the number of cores: the same gradient always
+    // gives the same code.
     let part = gradient.len().max(1).div_ceil(MOST_PARTS).next_multiple_of(PIECE);
     let fill = |(part_number, values): (usize, &[f32])| cells.add_up(values, part_number * part);
     let parts: Vec<Vec<Sum>> = gradient.par_chunks(part).enumerate().map(fill).collect();

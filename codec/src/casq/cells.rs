@@ -1,7 +1,7 @@
-//! Where values are added up: each bucket is one cell, but in a cluster of few buckets it is several.
+//! Sums of buckets. Each bucket is one cell, but a bucket of a cluster with few buckets has several.
 //!
-//! An addition to a cell has to wait for the one before. Most of a gradient is in the cluster around 0, which has
-//! hardly a bucket: one sum for all of these values would take several times as long.
+//! An addition to a cell has to wait for the one before. Most of a gradient is in the cluster around 0, which has few
+//! buckets: one sum for all of these values would take several times as long.
 
 use std::ops::Range;
 
@@ -18,32 +18,32 @@ pub(super) type Sum = [f64; 2];
 /// The cells of all clusters, one after the other.
 #[derive(Debug)]
 pub(super) struct Cells {
-    /// Of the lowest cluster.
+    /// The cells of the lowest cluster.
     first: Place,
     steps: Steps,
     total: usize,
 }
 
-/// Where a cluster's cells start, and how many there are.
+/// A cluster's first cell, and its number of cells.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     start: u32,
     cells: u32,
 }
 
-/// From one cluster to the next.
+/// The step from one cluster to the next.
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    /// What a value of the next cluster is above of.
+    /// Values above this are in the next cluster, or a later one.
     midpoint: f32,
-    /// What is added to the place, mod 2^32.
+    /// The difference between the two clusters' places, mod 2^32.
     change: Place,
 }
 
 type Steps = [Step; MOST_CLUSTERS - 1];
 
 impl Step {
-    /// No value is above of it.
+    /// A step that no value takes.
     const UNUSED: Self = Self { midpoint: f32::INFINITY, change: Place { start: 0, cells: 0 } };
 
     fn is_unused(&self) -> bool {
@@ -51,11 +51,11 @@ impl Step {
     }
 }
 
-/// Cells of a cluster, at least: multiples of the golden ratio come back to one of 16 after eight values.
+/// The fewest cells of a cluster: multiples of the golden ratio come back to one of 16 after eight values.
 const LEAST_CELLS: u32 = 16;
 
 impl Cells {
-    /// For so many buckets of each cluster.
+    /// The cells for these numbers of buckets of the clusters.
     pub(super) fn new(nearest: &Nearest, counts: &[u32]) -> Self {
         let mut total = 0;
         let place = |count: &u32| {
@@ -75,7 +75,7 @@ impl Cells {
         Self { first, steps, total: total as usize }
     }
 
-    /// The sums in all cells over `values`, of which the first is at `start` in the gradient.
+    /// Adds `values` to sums in all cells; the first value is at `start` in the gradient.
     pub(super) fn add_up(&self, values: &[f32], start: usize) -> Vec<Sum> {
         let mut sums = vec![Sum::default(); self.total];
         let mut cells = [0; BLOCK];
@@ -108,7 +108,7 @@ fn cells_of_bucket(buckets: u32) -> u32 {
     LEAST_CELLS.div_ceil(buckets.max(1))
 }
 
-/// The cell of each value, of which the first is at `position`.
+/// Finds the cell of each value; the first value is at `position`.
 #[multiversion(targets("x86_64+avx2"))]
 fn find_cells(values: &[f32], position: u32, first: Place, steps: &Steps, cells: &mut [u32; BLOCK]) {
     match steps.split_first_chunk() {
@@ -119,10 +119,10 @@ fn find_cells(values: &[f32], position: u32, first: Place, steps: &Steps, cells:
     }
 }
 
-/// As many steps as four clusters have.
+/// The number of steps between four clusters.
 const FEW: usize = 3;
 
-/// With a number of steps that the compiler knows, this loop compiles to vector instructions.
+/// With a number of steps known to the compiler, this loop compiles to vector instructions.
 #[inline(always)]
 fn find_cells_by<const STEPS: usize>(
     values: &[f32],

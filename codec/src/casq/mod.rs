@@ -1,8 +1,8 @@
 //! `casq-K`: clustered hash-bucket quantisation (CASQ, IEEE CLUSTER 2021).
 //!
-//! K-means on a sample finds K clusters of values; each is given hash buckets in proportion to its density,
-//! its centre and its entropy. A value goes to its nearest cluster, and there into the bucket that its position
-//! hashes to, which stands for the mean of its values. What is sent: the means, and each value's cluster.
+//! K-means on a sample finds K clusters of values. Each gets hash buckets in proportion to its density, its centre and
+//! its entropy. A value goes to its nearest cluster, and there into the bucket to which its position hashes; it becomes
+//! the mean of that bucket's values. The code holds the means, and each value's cluster.
 
 mod buckets;
 mod cells;
@@ -39,8 +39,7 @@ pub struct Casq {
 }
 
 impl Casq {
-    /// At most `clusters` clusters, 1 to 8 (what lies outside is brought to the next of these); the sample
-    /// follows from `seed`.
+    /// An encoder with at most `clusters` clusters, clamped to 1 to 8. Its samples follow from `seed`.
     pub fn new(clusters: u8, buckets: Buckets, seed: u64) -> Self {
         let clusters = clusters.clamp(1, MOST_CLUSTERS as u8);
         Self { clusters, buckets, random: ChaCha8Rng::seed_from_u64(seed) }
@@ -53,7 +52,7 @@ impl Codec for Casq {
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
-        // Threads that wait for work are woken up once, not for each step.
+        // Waiting threads are woken up once, not for each step.
         rayon::scope(|_| self.encode_in_pool(gradient))
     }
 }
@@ -110,7 +109,7 @@ pub(crate) fn open(clusters: u16, mut body: Reader<'_>, values: usize) -> Result
     Ok(Box::new(move |out| unpack(packed, width(clusters), out, read)))
 }
 
-/// The number of clusters as a code's header has it: some, unless there are no values.
+/// Checks the number of clusters in a code's header: at least one, unless there are no values.
 pub(crate) fn check_clusters(clusters: u16, most: usize, values: usize) -> Result<usize, DecodeError> {
     let clusters = usize::from(clusters);
     if clusters <= most && (clusters == 0) == (values == 0) {

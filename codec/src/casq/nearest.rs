@@ -6,23 +6,23 @@ use crate::bits::pack;
 
 use super::MOST_CLUSTERS;
 
-/// On a line, a value's nearest centre is told by the midpoints that it is above of.
+/// Finds nearest centres. On a line, the midpoints below a value tell its nearest centre.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Nearest {
     midpoints: Vec<f32>,
 }
 
 impl Nearest {
-    /// For centres in ascending order, [`MOST_CLUSTERS`] at most.
+    /// For at most [`MOST_CLUSTERS`] centres in ascending order.
     pub(crate) fn new(centres: &[f64]) -> Self {
         let midpoints = centres.windows(2).map(|pair| f64::midpoint(pair[0], pair[1]) as f32);
         let mut midpoints: Vec<f32> = midpoints.take(MOST_CLUSTERS - 1).collect();
-        // Centres that differ by less than they were rounded by can be in the wrong order.
+        // Centres that differ by less than their rounding errors can be in the wrong order.
         midpoints.sort_unstable_by(f32::total_cmp);
         Self { midpoints }
     }
 
-    /// Between the clusters; in ascending order.
+    /// The midpoints between the clusters, in ascending order.
     pub(super) fn midpoints(&self) -> &[f32] {
         &self.midpoints
     }
@@ -32,10 +32,10 @@ impl Nearest {
         find(values, &self.midpoints, clusters);
     }
 
-    /// Appends the clusters of a whole gradient to `out`, packed at `width` bits, and returns how many members
-    /// each has.
+    /// Appends the clusters of a whole gradient to `out`, packed at `width` bits, and returns the number of members of
+    /// each cluster.
     pub(crate) fn pack(&self, gradient: &[f32], width: u32, out: &mut Vec<u8>) -> [u32; MOST_CLUSTERS] {
-        // How many values are above each midpoint.
+        // Counts the values above each midpoint.
         let fill = |start: usize, clusters: &mut [u8], above: &mut [u32; MOST_CLUSTERS]| {
             let values = &gradient[start..start + clusters.len()];
             self.find(values, clusters);
@@ -53,8 +53,7 @@ impl Nearest {
     }
 }
 
-/// One midpoint at a time: each of these loops compiles to vector instructions, the widest that the processor
-/// has.
+/// Handles one midpoint at a time: each of these loops compiles to the widest vector instructions of the processor.
 #[multiversion(targets("x86_64+avx2"))]
 fn find(values: &[f32], midpoints: &[f32], clusters: &mut [u8]) {
     clusters.fill(0);

@@ -1,26 +1,26 @@
-//! A sample of a gradient: what clusters are found in, and described by.
+//! A sample of a gradient, in which clusters are found and by which they are described.
 
 use rand::{Rng, RngExt};
 
 use crate::kmeans::{Cluster, Point};
 
-/// Values in a sample that clusters are found in, at most: as the paper's restatement has it, and quick to cluster.
+/// The most values of a sample for clusters: the number of the paper's restatement, and quick to cluster.
 pub(crate) const SAMPLE: usize = 1000;
-/// Bins of the histogram that a cluster's entropy is taken of.
+/// The number of bins of the histogram for a cluster's entropy.
 const BINS: usize = 32;
 
-/// Values of `gradient`, drawn at random, `most` at most: all of a short one.
+/// At most `most` values of `gradient`, drawn at random; all of them if there are no more.
 pub(crate) fn sample(gradient: &[f32], most: usize, random: &mut impl Rng) -> Vec<f32> {
     if gradient.len() <= most {
         return gradient.to_vec();
     }
-    // With replacement: of a gradient that is much longer, hardly any value is drawn twice.
+    // With replacement: hardly any value of a much longer gradient is drawn twice.
     (0..most).map(|_| gradient[random.random_range(0..gradient.len())]).collect()
 }
 
-/// A sample in order.
+/// A sorted sample.
 pub(crate) struct Sample {
-    /// Each value that occurs, and how often.
+    /// Each distinct value, and how often it occurs.
     pub(crate) points: Vec<Point>,
 }
 
@@ -30,7 +30,7 @@ impl Sample {
         let mut points: Vec<Point> = Vec::with_capacity(values.len());
         for value in values {
             match points.last_mut() {
-                // 0 and −0 are one.
+                // 0 and −0 count as the same value.
                 Some(last) if last.value == f64::from(value) => last.weight += 1.0,
                 _ => points.push(Point { value: value.into(), weight: 1.0 }),
             }
@@ -38,9 +38,9 @@ impl Sample {
         Self { points }
     }
 
-    /// Each cluster's share of the buckets: its density (the share of all values that are `members` of it), the
-    /// magnitude of its centre, and its entropy, each divided by its sum over the clusters so that all are
-    /// positive and comparable, multiplied. They sum to anything but 0, unless all are 0.
+    /// Each cluster's share of the buckets: the product of its density (the fraction of all values that are its
+    /// `members`), the magnitude of its centre, and its entropy. Each factor is divided by its sum over the clusters,
+    /// so that they are comparable. The shares need not sum to 1, and all may be 0.
     pub(crate) fn shares(&self, clusters: &[Cluster], members: &[u32], values: usize) -> Vec<f64> {
         let density = members.iter().map(|members| f64::from(*members) / values.max(1) as f64).collect();
         let centre = clusters.iter().map(|cluster| cluster.centre.abs()).collect();
@@ -50,7 +50,7 @@ impl Sample {
     }
 }
 
-/// Divided by their sum; where that is 0 no cluster differs from another, and each has the same.
+/// Divides features by their sum; if the sum is 0, all clusters get the same.
 fn standardised(features: Vec<f64>) -> Vec<f64> {
     let sum: f64 = features.iter().sum();
     let even = 1.0 / features.len().max(1) as f64;
@@ -63,7 +63,7 @@ fn entropy(points: &[Point]) -> f64 {
     let per_unit = BINS as f64 / (last.value - first.value);
     let mut bins = [0.0; BINS];
     for point in points {
-        // One value alone has no width to divide by, and then no entropy either.
+        // A single distinct value has no width to divide by, and no entropy either.
         let bin = if per_unit.is_finite() { (point.value - first.value) * per_unit } else { 0.0 };
         bins[(bin as usize).min(BINS - 1)] += point.weight;
     }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_share_is_density_times_centre_times_entropy() {
-        // Two clusters of 10 values each: the second has twice the centre's magnitude and the same entropy.
+        // Two clusters of 10 values each: the second has twice the magnitude of the centre, and the same entropy.
         let near = (0..10).map(|at| 95.0 + at as f32);
         let values: Vec<f32> =
             near.clone().map(|value| -value).chain(near.map(|value| value + 99.5)).collect();

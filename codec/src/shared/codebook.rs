@@ -1,4 +1,4 @@
-//! Four levels for all workers, on a grid of integers.
+//! Four levels shared by all workers, on a grid of integers.
 
 use half::bf16;
 
@@ -7,20 +7,21 @@ use crate::casq::Nearest;
 use crate::error::{DecodeError, EncodeError};
 use crate::kmeans::{Cluster, kmeans};
 
-/// Levels at most.
+/// The most levels.
 pub(super) const CLUSTERS: usize = 4;
-/// The highest level: 4 bits. Eight workers' levels then add up to 7 bits, four of them in an integer of 32.
+/// The highest level: 4 bits. The sum of eight workers' levels then takes 7 bits, and an integer of 32 bits holds four.
 const TOP: u8 = 15;
-/// How many steps the lowest level may be from 0. With 13 bits of steps and a step of 8 bits, a level is exact
-/// in f32, and so is the sum of several, in any order.
+/// The most steps between the lowest level and 0. With 13 bits of steps and a step of 8 bits, a level is exact in f32,
+/// and so is the sum of several, in any order.
 const MOST_ZERO: i32 = 1 << 12;
-/// Steps are tried in quarters of an interval; coarser ones than half of the finest are in one of these.
+/// The range of the levels is divided into 7.5 to 15 intervals, tried by quarters of one. A coarser grid is a part of
+/// one of these.
 const TRIED: std::ops::RangeInclusive<u32> = 2 * TOP as u32..=4 * TOP as u32;
 
-/// What the indexes of all workers' codes stand for: index i is (level i − zero) · step.
+/// The values of the indexes of all workers' codes: index i stands for (level i − zero) · step.
 ///
-/// The step is a number that bf16 holds, so that all of these are exact in f32, and so are sums of some thousand
-/// of them: adding up decoded gradients gives the same bits in any order, and the same as adding up levels.
+/// The step is exact in bf16, so that all values are exact in f32, and so are sums of some thousand of them: adding
+/// decoded gradients gives the same bits in any order, and the same as adding levels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Codebook {
     step: f32,
@@ -29,8 +30,8 @@ pub struct Codebook {
 }
 
 impl Codebook {
-    /// The codebook that follows from the sum of all workers' sketches. It takes only exactly rounded operations,
-    /// so that every machine finds the same.
+    /// Derives the codebook from the sum of all workers' sketches, by exactly rounded operations only, so that every
+    /// machine gets the same.
     ///
     /// # Errors
     /// [`EncodeError::EmptySketch`].
@@ -39,8 +40,8 @@ impl Codebook {
         Self::snapped(&clusters).ok_or(EncodeError::EmptySketch)
     }
 
-    /// The grid on which the clusters' centres lie best, which means: with the least squared error that comes on
-    /// top of that of the clusters.
+    /// The grid that suits the clusters' centres best: rounding to it adds the least squared error to that of the
+    /// clusters.
     fn snapped(clusters: &[Cluster]) -> Option<Self> {
         let (first, last) = (clusters.first()?.centre, clusters.last()?.centre);
         let largest = first.abs().max(last.abs());
@@ -64,7 +65,7 @@ impl Codebook {
         Some(Self { step: step as f32, zero: zero as i32, levels })
     }
 
-    /// A codebook that came over a network, checked.
+    /// Checks a codebook that came over a network.
     pub(super) fn from_parts(step: f32, zero: i32, levels: &[u8]) -> Result<Self, DecodeError> {
         let wrong = |field, value: String, rule| Err(DecodeError::Field { field, value, rule });
         if step < f32::MIN_POSITIVE || bf16::from_f32(step).to_f32() != step {
@@ -84,7 +85,7 @@ impl Codebook {
         Ok(codebook)
     }
 
-    /// The distance of neighbouring integers.
+    /// The distance of neighbouring integers of the grid.
     pub fn step(&self) -> f32 {
         self.step
     }
@@ -94,22 +95,22 @@ impl Codebook {
         self.zero
     }
 
-    /// The integers that are used, ascending from 0.
+    /// The integers in use, ascending from 0.
     pub fn levels(&self) -> &[u8] {
         &self.levels
     }
 
-    /// What each index stands for.
+    /// The value of each index.
     pub fn values(&self) -> Vec<f32> {
         self.levels.iter().map(|level| self.sum(i64::from(*level), 1)).collect()
     }
 
-    /// The largest sum of `workers` workers' levels.
+    /// The largest possible sum of `workers` workers' levels.
     pub(super) fn most(&self, workers: u32) -> u64 {
         u64::from(workers) * self.levels.last().copied().map_or(0, u64::from)
     }
 
-    /// What `levels`, the sum of `workers` workers' levels, stands for.
+    /// The value of `levels`, the sum of `workers` workers' levels.
     #[inline]
     pub(super) fn sum(&self, levels: i64, workers: u32) -> f32 {
         ((levels - i64::from(workers) * i64::from(self.zero)) as f64 * f64::from(self.step)) as f32
@@ -145,7 +146,7 @@ mod tests {
             let codebook = Codebook::snapped(&clusters).unwrap();
             let same = Codebook::from_parts(codebook.step, codebook.zero, &codebook.levels);
             prop_assert_eq!(same.as_ref(), Ok(&codebook));
-            // Half a step of the coarsest grid that is tried, or of the finest that may be.
+            // Half a step of the coarsest grid that is tried, or of the finest that is allowed.
             let spread = clusters[clusters.len() - 1].centre - clusters[0].centre;
             let most = (spread / 15.0).max((offset.abs() + 1.0) * scale / 4000.0);
             for centre in centres {

@@ -8,13 +8,13 @@ use crate::error::EncodeError;
 use crate::finite;
 use crate::pieces::{BLOCK, PIECE};
 
-/// Bits of a lane that can be used: the sign stays out of it.
+/// Usable bits of a lane: all but the sign.
 const USED_BITS: u32 = 31;
 
-/// How levels are packed into the integers that a fabric adds up.
+/// The packing of levels into the integers that a fabric sums.
 ///
-/// Each lane has as many fields as fit, each wide enough for the sum over all workers, so adding lanes adds all
-/// fields at once and none runs over into the next. Field f of lane l is that of value f · lanes + l.
+/// Each lane has as many fields as fit, each wide enough for the sum over all workers: so adding lanes adds all fields
+/// at once, and none overflows into the next. Field f of lane l belongs to value f · lanes + l.
 #[derive(Debug, Clone)]
 pub struct Lanes {
     codebook: Codebook,
@@ -25,32 +25,32 @@ pub struct Lanes {
     fields: usize,
 }
 
-/// Why there are no lanes, or their sum is not one.
+/// Why there are no lanes, or why their sum is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LanesError {
-    /// The sum of so many levels needs more than a lane.
+    /// The sum of so many workers' levels needs more than a lane.
     #[error("the levels of {0} workers don't add up in 31 bits: use fewer workers, or casq-4 and a server")]
     TooManyWorkers(u32),
-    /// Not the lanes of these values.
+    /// The number of lanes does not match the values.
     #[error("{got} lanes instead of {expected}: pack and add up with the same codebook, workers and values")]
     Length {
-        /// How many lanes the values take.
+        /// The number of lanes that the values take.
         expected: usize,
-        /// How many there are.
+        /// The number of lanes passed in.
         got: usize,
     },
-    /// A field is not the sum of levels.
+    /// A field is not a sum of levels.
     #[error("lane {lane} is {value}, which is no sum of levels: not all workers used the same codebook")]
     Sum {
-        /// Which lane.
+        /// The lane's index.
         lane: usize,
-        /// What it is.
+        /// Its value.
         value: i32,
     },
 }
 
 impl Lanes {
-    /// The lanes of `values` values of each of `workers` workers, who have all agreed on `codebook`.
+    /// Lanes for `values` values of each of `workers` workers, which have all agreed on `codebook`.
     ///
     /// # Errors
     /// [`LanesError::TooManyWorkers`].
@@ -62,17 +62,17 @@ impl Lanes {
         Ok(Self { codebook: codebook.clone(), workers, values, width, fields: (USED_BITS / width) as usize })
     }
 
-    /// How many integers the gradient becomes.
+    /// The number of integers that a gradient takes.
     pub fn count(&self) -> usize {
         self.values.div_ceil(self.fields)
     }
 
-    /// How many values an integer holds.
+    /// The number of values that an integer holds.
     pub fn values_per_lane(&self) -> usize {
         self.fields
     }
 
-    /// A worker's gradient, as the integers that it contributes.
+    /// Packs a worker's gradient into the integers that it contributes.
     ///
     /// # Errors
     /// [`EncodeError::NotFinite`]; [`EncodeError::Values`] for a gradient of another length.
@@ -107,17 +107,18 @@ impl Lanes {
     /// The sum of all workers' decoded gradients, from the sum of their lanes.
     ///
     /// # Errors
-    /// Those of [`sum_of`](Self::sum_of).
+    /// The errors of [`sum_of`](Self::sum_of).
     pub fn sum(&self, lanes: &[i32]) -> Result<Vec<f32>, LanesError> {
         self.sum_of(lanes, self.workers)
     }
 
-    /// The sum of so many workers' decoded gradients, from the sum of their lanes; of 1: what its lanes stand for.
+    /// The sum of `workers` workers' decoded gradients, from the sum of their lanes. For one worker it is its decoded
+    /// gradient.
     ///
-    /// It has the same bits as adding up decoded codes, where these are exact (see [`Codebook`]).
+    /// It has the same bits as the sum of decoded codes, where these are exact (see [`Codebook`]).
     ///
     /// # Errors
-    /// [`LanesError::Length`], or [`LanesError::Sum`] where a lane is no sum of so many workers' levels.
+    /// [`LanesError::Length`], or [`LanesError::Sum`] if a lane is not a sum of so many workers' levels.
     pub fn sum_of(&self, lanes: &[i32], workers: u32) -> Result<Vec<f32>, LanesError> {
         if lanes.len() != self.count() {
             return Err(LanesError::Length { expected: self.count(), got: lanes.len() });
@@ -143,7 +144,7 @@ impl Lanes {
         Ok(out)
     }
 
-    /// The first of `lanes`, which start at `start`, that is no sum of levels.
+    /// The error for the first of `lanes`, which start at `start`, that is not a sum of levels.
     fn no_sum(&self, lanes: &[i32], start: usize, most: i64) -> LanesError {
         let is_sum = |lane: &i32| {
             let fields = (0..self.fields as u32).map(|field| i64::from(*lane) >> (field * self.width));

@@ -1,14 +1,13 @@
-//! `casq-4-shared`: one codebook for all workers, on a grid of integers, so that switches can add up codes.
+//! `casq-4-shared`: one codebook for all workers, on a grid of integers, so that switches can sum codes.
 //!
-//! Codes of [`casq`](crate::casq) mean something else on each worker, so only a server that decodes them can add
-//! them up. Here the workers first add up a [`Sketch`] of their gradients, an ordinary all-reduce of integers,
-//! and each derives the same [`Codebook`] from the sum. Its four levels are multiples of one step, and what is
-//! added up, by a fabric or a server, is how many steps: [`Lanes`] puts several of these into each integer of
-//! an all-reduce.
+//! Codes of [`casq`](crate::casq) mean something different on each worker, so only a server that decodes them can sum
+//! them. Here the workers first sum a [`Sketch`] of their gradients, in an ordinary all-reduce of integers, and each
+//! derives the same [`Codebook`] from the sum. Its four levels are multiples of one step; a fabric or a server sums the
+//! multiples: [`Lanes`] packs several of them into each integer of an all-reduce.
 //!
 //! The codebook follows from this round's gradients and not from the last round's sum: a sum of gradients is
-//! distributed otherwise than the gradients (much of them cancels out), and the sketch costs 8 KiB. There are
-//! no hash buckets: their means are another worker's nonsense.
+//! distributed differently (much of them cancels out), and the sketch costs only 8 KiB. There are no hash buckets:
+//! their means are useless to other workers.
 
 mod codebook;
 mod lanes;
@@ -34,8 +33,8 @@ use codebook::CLUSTERS;
 
 pub(crate) const ID: u8 = 5;
 
-/// The encoder of one worker: each round [`propose`](Codec::propose), add up, [`agree`](Codec::agree),
-/// [`encode`](Codec::encode) or [`Lanes::pack`].
+/// The encoder of one worker. In each round [`propose`](Codec::propose), sum the sketches, [`agree`](Codec::agree),
+/// then [`encode`](Codec::encode) or [`Lanes::pack`].
 #[derive(Debug, Clone)]
 pub struct Shared {
     codebook: Option<Codebook>,
@@ -48,7 +47,7 @@ impl Shared {
         Self { codebook: None, random: ChaCha8Rng::seed_from_u64(seed) }
     }
 
-    /// What was agreed on last.
+    /// The codebook of the last agreement; `None` before the first.
     pub fn codebook(&self) -> Option<&Codebook> {
         self.codebook.as_ref()
     }

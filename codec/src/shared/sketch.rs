@@ -1,4 +1,4 @@
-//! How a worker's gradient is distributed, as integers that can be added up.
+//! The distribution of a worker's gradient, as integers that can be summed.
 
 use rand::Rng;
 
@@ -7,23 +7,23 @@ use crate::error::EncodeError;
 use crate::finite;
 use crate::kmeans::Point;
 
-/// Bits of an f32 that choose a lane: sign, exponent and the two highest of the mantissa. So a lane's values
-/// differ by a quarter at most, whatever the gradient's scale.
+/// The bits of an f32 that choose a lane: the sign, the exponent and the two highest bits of the mantissa. So values in
+/// a lane differ by a quarter at most, whatever the gradient's scale.
 const KEPT_BITS: u32 = 11;
 const DROPPED_BITS: u32 = 32 - KEPT_BITS;
-/// Lanes of one sign.
+/// The number of lanes for each sign.
 const MAGNITUDES: usize = 1 << (KEPT_BITS - 1);
 /// The lowest magnitude whose lane holds no finite value.
 const INFINITE: usize = 0xFF << 2;
 
-/// A histogram of a sample of a gradient; the sum of all workers' ones describes all gradients.
+/// A histogram of a sample of a gradient; the sum of all workers' histograms describes all gradients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sketch {
     counts: Vec<i32>,
 }
 
 impl Sketch {
-    /// Lanes of every sketch: 8 KiB, 8 slices of an all-reduce.
+    /// The number of lanes of every sketch: 8 KiB, 8 slices of an all-reduce.
     pub const LANES: usize = 1 << KEPT_BITS;
 
     /// The sketch of a gradient, from a sample of up to 1,000 values.
@@ -39,19 +39,19 @@ impl Sketch {
         Ok(Self { counts })
     }
 
-    /// What a worker adds whose gradient is not finite, and has no sketch: no sum with it in is one, so that every
-    /// worker learns of it, and none waits for the gradient.
+    /// The contribution of a worker whose gradient is not finite, so that it has no sketch. It makes every sum invalid,
+    /// so that all workers learn of it, and none waits for the gradient.
     pub fn refusal() -> Self {
         let mut counts = vec![0; Self::LANES];
         counts[INFINITE] = 1;
         Self { counts }
     }
 
-    /// A sketch, or a sum of them, that came over a network.
+    /// A sketch, or a sum of sketches, that came over a network.
     ///
     /// # Errors
-    /// [`EncodeError::EmptySketch`] if these are not [`LANES`](Self::LANES) counts,
-    /// [`EncodeError::NotFiniteSomewhere`] if a [`refusal`](Self::refusal) is among them.
+    /// [`EncodeError::EmptySketch`] unless these are [`LANES`](Self::LANES) counts; [`EncodeError::NotFiniteSomewhere`]
+    /// if a [`refusal`](Self::refusal) is among them.
     pub fn from_lanes(counts: Vec<i32>) -> Result<Self, EncodeError> {
         let finite = |lanes: &[i32]| lanes[INFINITE..].iter().all(|count| *count == 0);
         if counts.len() != Self::LANES || counts.iter().any(|count| *count < 0) {
@@ -63,7 +63,7 @@ impl Sketch {
         Ok(Self { counts })
     }
 
-    /// The counts, to be added up lane by lane.
+    /// The counts, to be summed lane by lane.
     pub fn lanes(&self) -> &[i32] {
         &self.counts
     }
@@ -82,7 +82,7 @@ impl Sketch {
             let middle = ((lane as u32) << DROPPED_BITS) | 1 << (DROPPED_BITS - 1);
             f64::from(f32::from_bits(middle))
         };
-        // What is in the lowest lane is 0, or nothing to speak of.
+        // Values in the lowest lane are 0, or nearly so.
         let below = negative.iter().enumerate().skip(1).rev().map(|(lane, count)| (-magnitude(lane), *count));
         let zero = [(0.0, positive[0].saturating_add(negative[0]))];
         let above = positive.iter().enumerate().skip(1).map(|(lane, count)| (magnitude(lane), *count));

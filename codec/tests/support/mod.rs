@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tributary_codec::{Codec, Kind};
 
-/// A codec of every kind, and of every width that a kind has; those that can have error feedback also with it.
+/// A codec of every kind and width; those that support error feedback also with it.
 pub(crate) const ALL: [&str; 38] = [
     "none",
     "f16",
@@ -55,11 +55,11 @@ pub(crate) fn gradients() -> impl Strategy<Value = Vec<f32>> {
         1 => prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO,
     ];
     let values = prop_oneof![vec(value, 0..600), vec(-1.0f32..1.0, 0..3000), vec(Just(-0.25f32), 0..20)];
-    // Several blocks and pieces as well.
+    // Several blocks and pieces, too.
     (values, prop_oneof![9 => Just(1usize), 1 => Just(40)]).prop_map(|(values, times)| values.repeat(times))
 }
 
-/// An encoder that has agreed with itself, where it has to.
+/// An encoder that has agreed with itself if it needs an agreement.
 pub(crate) fn codec(name: &str, gradient: &[f32]) -> Box<dyn Codec> {
     let mut codec = name.parse::<Kind>().unwrap().codec(7);
     if let Some(sketch) = codec.propose(gradient).unwrap()
@@ -70,17 +70,17 @@ pub(crate) fn codec(name: &str, gradient: &[f32]) -> Box<dyn Codec> {
     codec
 }
 
-/// Its code.
+/// The code of a gradient.
 pub(crate) fn encode(name: &str, gradient: &[f32]) -> Vec<u8> {
     codec(name, gradient).encode(gradient).unwrap()
 }
 
-/// A long-tailed gradient, the same each time.
+/// A long-tailed gradient, always the same.
 pub(crate) fn long_tailed(len: usize) -> Vec<f32> {
     (0..len).map(|at| ((at as f32 * 0.7).sin() * 1.2).powi(5)).collect()
 }
 
-/// The squared error, relative to the gradient's own square.
+/// The squared error, relative to the gradient's squared norm.
 pub(crate) fn error(gradient: &[f32], decoded: &[f32]) -> f64 {
     let square = |x: f32| f64::from(x) * f64::from(x);
     let off: f64 = gradient.iter().zip(decoded).map(|(a, b)| square(a - b)).sum();
