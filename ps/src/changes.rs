@@ -1,34 +1,35 @@
-//! Parameters on their way to a worker: whole at first, then what has changed, as a codec makes it.
+//! Parameters on their way to a worker: first whole, then as a codec's codes of their changes.
 //!
-//! Both ends keep what the worker knows. A change is what the parameters are now, less that: so what a code leaves out is in
-//! the next one, and no codec needs error feedback here. Both ends decode the same codes, so they know the same bits.
+//! Both ends keep the parameters that the worker knows. A change is the difference of the present parameters from
+//! these: so it includes what earlier codes left out, and no codec needs error feedback here. Both ends decode the same
+//! codes, so they know the same bits.
 
 use tributary_codec::{Codec, DecodeError, EncodeError, Kind, decode};
 
-/// The server's end, of one session.
+/// The server's end of one session.
 pub(crate) struct Sent {
     codec: Box<dyn Codec>,
-    /// Empty: the worker knows nothing yet.
+    /// The parameters that the worker knows; empty before the first ones.
     known: Vec<f32>,
 }
 
-/// How parameters travel.
+/// The form in which parameters are sent.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Change {
-    /// All of them, as they are.
+    /// All parameters, unencoded.
     Whole(Vec<f32>),
-    /// The code of what has changed.
+    /// The code of their change.
     Code(Vec<u8>),
 }
 
 impl Sent {
-    /// Nothing is sent yet. The codec's random choices follow from `seed`.
+    /// The state before anything is sent. The codec's random choices follow from `seed`.
     pub(crate) fn new(kind: Kind, seed: u64) -> Self {
         Self { codec: kind.without_feedback().codec(seed), known: Vec::new() }
     }
 
-    /// What to send, so that the worker knows these parameters, or nearly so. Whole ones go to a worker that knows nothing,
-    /// and where a change cannot be encoded: of parameters that are not finite.
+    /// The next message, after which the worker knows these parameters, or nearly so. They are sent whole to a worker
+    /// that knows none, and when their change cannot be encoded because some are not finite.
     pub(crate) fn next(&mut self, parameters: Vec<f32>) -> Change {
         let code = if self.known.len() == parameters.len() { self.code(&parameters).ok() } else { None };
         match code {
@@ -48,7 +49,7 @@ impl Sent {
     }
 }
 
-/// The worker's end: what it is sent becomes what it knows.
+/// The worker's end: the parameters that it knows.
 #[derive(Debug, Default)]
 pub(crate) struct Known(Vec<f32>);
 
@@ -59,10 +60,10 @@ impl Known {
         &self.0
     }
 
-    /// Takes the code of what has changed since.
+    /// Takes the code of a change.
     ///
     /// # Errors
-    /// A code that is damaged, or of another number of parameters than are known; nothing has changed then.
+    /// The code is damaged, or of another number of parameters than are known; the known parameters are then unchanged.
     pub(crate) fn change(&mut self, code: &[u8]) -> Result<&[f32], DecodeError> {
         add(&mut self.0, code)?;
         Ok(&self.0)
@@ -93,7 +94,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the codec loses comes later: once parameters stand still, the worker comes to know them.
+        /// Whatever the codec loses arrives later: once parameters stand still, the worker comes to know them.
         #[test]
         fn both_ends_know_the_same_and_come_close(
             name in prop::sample::select(vec!["f16", "uniform-8", "casq-4", "casq-8-ef", "top-10", "one-bit"]),

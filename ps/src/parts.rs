@@ -1,20 +1,20 @@
-//! What there is of a gradient that comes in parts. Both ends keep count, so that neither has to believe the other.
+//! The parts of a gradient that have come. Both ends keep count, so that neither has to trust the other.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use thiserror::Error;
 
-/// Parts of one gradient at most: each costs a message and an entry here, and one of a few values gains nothing.
+/// The most parts of one gradient: each costs a message and an entry here, and parts of a few values gain nothing.
 pub const MAX_PARTS: usize = 1 << 16;
 
-/// Why a part of a gradient cannot be used, or why parts are no gradient.
+/// Why a part cannot be used, or why parts do not make a gradient.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PartError {
     /// A part has no values.
     #[error("a part from value {first} on without values: leave it out")]
     Empty {
-        /// Where it begins.
+        /// The part's first value.
         first: u64,
     },
     /// A part goes beyond the gradient's end.
@@ -22,54 +22,54 @@ pub enum PartError {
         "a part of {count} values from value {first} on, of a gradient of {length}: it goes beyond the end"
     )]
     Beyond {
-        /// Where it begins.
+        /// The part's first value.
         first: u64,
-        /// How many values it has.
+        /// The number of its values.
         count: u64,
-        /// How many the gradient has.
+        /// The number of the gradient's values.
         length: usize,
     },
-    /// Some of its values have come before.
+    /// Some of the part's values have come before.
     #[error(
         "a part of {count} values from value {first} on, where values {other:?} have come already: each comes once"
     )]
     Overlap {
-        /// Where it begins.
+        /// The part's first value.
         first: u64,
-        /// How many values it has.
+        /// The number of its values.
         count: u64,
-        /// The part that has come before.
+        /// The earlier part.
         other: Range<usize>,
     },
     /// Too many parts.
     #[error("a gradient of more than {MAX_PARTS} parts: make them larger")]
     TooMany,
-    /// The gradient is not whole.
+    /// The gradient is not whole: these values are missing.
     #[error("the parts are no whole gradient: values {0:?} are missing")]
     Missing(Range<usize>),
-    /// Something else was to be pushed in mid gradient.
+    /// Another gradient was pushed while parts of this one were open.
     #[error("parts of another gradient are there: end that one first, or drop its parts")]
     Open,
 }
 
-/// Which values of a gradient are there.
+/// The values of a gradient that have come.
 #[derive(Debug)]
 pub(crate) struct Parts {
     length: usize,
-    /// Where each part begins, and ends.
+    /// The end of each part, by its start.
     ends: BTreeMap<usize, usize>,
 }
 
 impl Parts {
-    /// Nothing of a gradient of so many values.
+    /// No parts, of a gradient of so many values.
     pub(crate) fn new(length: usize) -> Self {
         Self { length, ends: BTreeMap::new() }
     }
 
-    /// One more part is there.
+    /// Adds a part.
     ///
     /// # Errors
-    /// It is not counted: [`PartError`].
+    /// [`PartError`]; the part is not counted.
     pub(crate) fn add(&mut self, first: u64, count: u64) -> Result<Range<usize>, PartError> {
         if count == 0 {
             return Err(PartError::Empty { first });
@@ -79,7 +79,7 @@ impl Parts {
         let (Ok(begin), Some(end)) = (usize::try_from(first), end.filter(|end| *end <= length)) else {
             return Err(PartError::Beyond { first, count, length });
         };
-        // Of those that begin before its end, the last one is the only one that can reach into it, or the first to.
+        // Of the parts that begin before its end, only the last one needs a look: if any overlaps it, that one does.
         if let Some((&start, &stop)) = self.ends.range(..end).next_back().filter(|(_, stop)| **stop > begin) {
             return Err(PartError::Overlap { first, count, other: start..stop });
         }
@@ -90,15 +90,15 @@ impl Parts {
         Ok(begin..end)
     }
 
-    /// Whether nothing is there.
+    /// Whether no part has come.
     pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Whether everything is there.
+    /// Checks that all values have come.
     ///
     /// # Errors
-    /// [`PartError::Missing`], of the first values that are not.
+    /// [`PartError::Missing`] with the first missing values.
     pub(crate) fn check_whole(&self) -> Result<(), PartError> {
         let mut reached = 0;
         for (&begin, &end) in &self.ends {
@@ -113,7 +113,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Forgets all of them.
+    /// Forgets all parts.
     pub(crate) fn clear(&mut self) {
         self.ends.clear();
     }

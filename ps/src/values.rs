@@ -4,7 +4,7 @@ pub(crate) fn encode(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// None: the bytes are no whole number of values.
+/// Decodes parameters; `None`: the bytes are not a whole number of values.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<f32>> {
     let (values, rest) = bytes.as_chunks();
     rest.is_empty().then(|| values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())

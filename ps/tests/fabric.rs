@@ -1,5 +1,5 @@
-//! The synchronous group's gradients over a fabric, between real clients and servers: the fabric is a table in
-//! memory, everything else is real.
+//! The synchronous group's gradients over a fabric, between real clients and servers. Only the fabric is a substitute,
+//! in memory.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -21,7 +21,7 @@ use tributary_transport::Remote;
 const PARAMETERS: usize = 10;
 const GRADIENT: [f32; PARAMETERS] = [1.0; PARAMETERS];
 const TOKEN: &[u8] = b"of the fabric job";
-/// More turns than a group needs to come together.
+/// More turns than it takes a group to form.
 const TURNS: usize = 100;
 
 /// A fabric that aggregates in memory.
@@ -33,7 +33,7 @@ struct State {
     jobs: BTreeMap<String, Job>,
     made: usize,
     broken: bool,
-    /// Contributions of gradients, and of zeros, by host.
+    /// The number of gradients, and of zeros, contributed by each host.
     given: BTreeMap<String, [usize; 2]>,
 }
 
@@ -81,7 +81,7 @@ impl Drop for Open {
     }
 }
 
-/// One host's access.
+/// One host's access to the fabric.
 #[derive(Debug)]
 struct Host {
     hub: Hub,
@@ -152,7 +152,7 @@ impl Contributor for Part {
     }
 }
 
-/// Every other worker hands its gradient in in parts: they go where a whole one goes.
+/// Every other worker hands in its gradient in parts, which take the same path as a whole one.
 async fn hand_in(worker: usize, client: &mut Client) {
     if worker.is_multiple_of(2) {
         client.push(&GRADIENT).await.unwrap();
@@ -178,8 +178,8 @@ impl Running {
         let (hub, mut remotes, mut views, mut stops) = (Hub::default(), vec![], vec![], vec![]);
         let epoch = NonZeroU64::new(2).unwrap();
         let spec = JobSpec::new("job", NonZeroU16::new(workers).unwrap(), PolicyKind::A2s, epoch, 1.0);
-        // [`Self::fast`] waits for all of the fast ones, so the group must not go on without any of them. Between
-        // the first and the last that it waits for, all others of the fast may arrive, its members or not.
+        // [`Self::fast`] waits for all fast workers, so the group must not go on without any of them. Between the first
+        // and the last arrival that it waits for, all other fast workers may arrive, members or not.
         let slack = u64::from(workers) - 3;
         let spec = JobSpec { decay: 1.0, slack, ..spec };
         for _ in 0..servers {
@@ -210,7 +210,7 @@ impl Running {
         self.views.iter().map(|view| view.stats().remove(0).1).collect()
     }
 
-    /// All but the slow one hand in a gradient and go on.
+    /// All but the slow worker hand in a gradient and go on.
     async fn fast(&mut self) {
         let fast = self.clients.split_last_mut().unwrap().1;
         join_all(fast.iter_mut().enumerate().map(async |(worker, client)| hand_in(worker, client).await))
@@ -221,7 +221,7 @@ impl Running {
         self.clients.last_mut().unwrap().push(&GRADIENT).await.unwrap();
     }
 
-    /// Workers 0 and 1 wait for worker 2, which computes: nobody calls its client. The slow one uses up the slack.
+    /// Workers 0 and 1 wait for worker 2, which computes: nobody calls its client. The slow worker uses up the slack.
     async fn without_worker_2(&mut self) {
         let busy = |view: &View| [0, 1].map(|worker| view.stats()[0].1.workers[&worker].busy);
         let (view, before) = (self.views[0].clone(), busy(&self.views[0]));
@@ -236,7 +236,7 @@ impl Running {
         assert!(first.unwrap().in_group && second.unwrap().in_group);
     }
 
-    /// Trains until the fabric has carried `rounds` at each server.
+    /// Trains until the fabric has carried `rounds` rounds at each server.
     async fn train(&mut self, rounds: u64) {
         for _ in 0..TURNS {
             for _ in 0..4 {
@@ -250,7 +250,7 @@ impl Running {
         panic!("the fabric carries nothing: {:?}", self.stats());
     }
 
-    /// All gradients are the same, so each update is worth one, whatever it is the mean of.
+    /// All gradients are equal, so each update changes a parameter by 1, whatever gradients it is the mean of.
     async fn check(&self) {
         for (view, stats) in self.views.iter().zip(self.stats()) {
             for value in view.parameters("job").await.unwrap() {
@@ -302,7 +302,7 @@ async fn who_leaves_takes_the_reduction_with_it_and_the_others_go_on() {
     running.train(2).await;
     let jobs = running.hub.0.lock().unwrap().made;
     drop(running.clients.remove(0));
-    // Whoever waits at that moment is let go, and a group of which some are waits for those in turn.
+    // Workers that wait at that moment are released; a group with only some of them then waits for those.
     while running.stats()[0].workers[&0].connected {
         tokio::task::yield_now().await;
     }

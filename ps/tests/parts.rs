@@ -1,4 +1,4 @@
-//! Gradients that come in parts: what becomes of them is what becomes of those in one piece.
+//! Gradients that come in parts have the same effect as whole ones.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,18 +17,18 @@ use tributary_ps::client::{Client, ClientError, ClientOptions, PartError, Step};
 use tributary_ps::optimizer::OptimizerKind;
 use tributary_ps::server::{JobSpec, PolicyKind};
 
-/// The order in which two workers push, where nobody waits for the other one under any policy but the synchronous: the
-/// first is up to three gradients ahead, and for a while more than an epoch.
+/// The order in which two workers push, such that neither waits for the other under any policy but the synchronous one:
+/// the first is up to three gradients ahead, and for a while more than an epoch.
 const ORDER: [u16; 14] = [0, 0, 1, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 1];
 
-/// A training: what it is like, and how its gradients are cut.
+/// A training, and how its gradients are cut.
 #[derive(Debug, Clone)]
 struct Case {
     policy: PolicyKind,
     optimizer: OptimizerKind,
     servers: usize,
     parameters: usize,
-    /// Which cuts a gradient has, and in which order its parts are pushed: by turns.
+    /// For each gradient in turn: the cuts, and the order in which the parts are pushed.
     cuts: Vec<(Vec<usize>, usize)>,
 }
 
@@ -64,7 +64,7 @@ fn gradient(step: &Step, worker: u16) -> Vec<f32> {
 }
 
 impl Case {
-    /// The parameters that the servers have at the end, as bits.
+    /// Trains, and returns the bits of the servers' final parameters.
     async fn train(&self, in_parts: bool) -> Vec<u32> {
         let mut running = Vec::new();
         for _ in 0..self.servers {
@@ -117,7 +117,7 @@ impl Case {
     }
 }
 
-/// Pushes what is between the cuts, not always in the parameters' order.
+/// Pushes the parts between the cuts, not always in the parameters' order.
 fn hand_in_parts(client: &mut Client, gradient: &[f32], (cuts, turn): &(Vec<usize>, usize)) {
     let mut ends = [&[0, gradient.len()][..], cuts].concat();
     ends.sort_unstable();
@@ -150,7 +150,7 @@ fn end(iteration: u64) -> Message {
     Message::EndParts(EndParts { iteration, updates: 0 })
 }
 
-/// A session of worker 0, which has its first step.
+/// A session of worker 0 that has received its first step.
 async fn begun(server: &Running) -> Raw {
     let mut raw = server.raw().await;
     raw.send(Some(Message::Hello(hello(0)))).await;
@@ -206,7 +206,7 @@ async fn a_session_that_ends_in_mid_gradient_and_parts_that_are_dropped_leave_no
     raw.send(Some(part(0, &[7.0; 6]))).await;
     drop(raw);
     let mut raw = begun(&server).await;
-    // The same values once more: nobody remembers them.
+    // The same values again: the server has forgotten the first ones.
     for message in
         [part(0, &[5.0; 6]), Message::DropParts(DropParts {}), part(4, &[1.0; 6]), part(0, &[2.0; 4])]
     {
@@ -218,7 +218,7 @@ async fn a_session_that_ends_in_mid_gradient_and_parts_that_are_dropped_leave_no
     let mut expected = [-2.0; PARAMETERS];
     expected[4..].fill(-1.0);
     assert_eq!(server.view.parameters("job").await.unwrap(), expected);
-    // A gradient that the parameters contain already does not count again.
+    // A gradient that is in the parameters already does not count again.
     raw.send(Some(part(0, &[1.0; PARAMETERS]))).await;
     raw.send(Some(end(0))).await;
     assert_eq!(raw.step().await.iteration, 1);
@@ -232,7 +232,7 @@ async fn a_client_sends_all_parts_again_when_its_session_has_broken() {
         let options = ClientOptions { codec, ..server.options(0) };
         let (mut client, _) = Client::join(options, &[0.0; PARAMETERS]).await.unwrap();
         client.push_part(2, &[1.0; 5]).unwrap();
-        // The part may be at the server already, or not.
+        // The part may or may not be at the server already.
         drop(begun(&server).await);
         client.push_part(0, &[1.0; 2]).unwrap();
         client.push_part(7, &[1.0; 3]).unwrap();
@@ -262,7 +262,7 @@ async fn what_a_client_cannot_push_in_parts_is_said_and_it_may_go_on() {
     assert!(matches!(whole, ClientError::Parts(PartError::Open)));
     client.drop_parts().await;
     assert_eq!(client.push(&[1.0; PARAMETERS]).await.unwrap().parameters, [-1.0; PARAMETERS]);
-    // The others' values are kept when one part is wrong.
+    // The other parts' values are kept when one part is wrong.
     client.push_part(5, &[2.0; 5]).unwrap();
     assert!(client.push_part(0, &[f32::INFINITY; 5]).is_err());
     client.push_part(0, &[3.0; 5]).unwrap();
@@ -281,7 +281,7 @@ async fn a_push_that_is_given_up_counts_and_the_parts_behind_it_are_not_of_its_g
         step = first.push_parts() => panic!("it has to wait for the other one: {step:?}"),
         () = tokio::task::yield_now() => {}
     }
-    // Of parameters that it has not seen the answer to.
+    // A part of the next gradient, whose parameters the worker has not seen yet.
     first.push_part(0, &[100.0; PARAMETERS]).unwrap();
     let (step, other) = tokio::join!(first.push_parts(), second.push(&[3.0; PARAMETERS]));
     assert_eq!(step.unwrap().parameters, [-2.0; PARAMETERS]);
@@ -293,7 +293,7 @@ async fn a_push_that_is_given_up_counts_and_the_parts_behind_it_are_not_of_its_g
 }
 
 impl Raw {
-    /// The next step.
+    /// Waits for the next step.
     async fn step(&mut self) -> tributary_api::ps::Step {
         match self.steps.message().await.unwrap().and_then(|told| told.message) {
             Some(Told::Step(step)) => step,

@@ -1,5 +1,5 @@
-//! What holds for every policy, whatever the workers' speeds and whoever comes and goes; and what makes
-//! each of them what it is.
+//! Properties of every policy, whatever the workers' speeds and whoever comes and goes; and the particular behaviour of
+//! each policy.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,17 +13,17 @@ use support::{Clock, Ledger, policies};
 use tributary_ps::policy::{A2s, Action, Asp, Bsp, Dssp, Part, Policy, Spread, Ssp, SyncSwitch, Worker};
 
 const EPOCH: NonZeroU64 = NonZeroU64::new(5).unwrap();
-/// systems.md's speeds, tenfold.
+/// The speeds in systems.md, times ten.
 const STEP_TIMES: [u64; 8] = [10, 10, 11, 12, 15, 20, 30, 40];
 
-/// A worker that comes or goes after so many gradients.
+/// A worker that joins or leaves after so many gradients.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     after: usize,
     worker: Worker,
 }
 
-/// Runs until `gradients` have arrived, or nobody is there, calling `check` after each.
+/// Runs until `gradients` have arrived or no worker is left, calling `check` after each.
 fn drive(
     policy: &mut dyn Policy,
     step_times: &[u64],
@@ -52,14 +52,14 @@ fn drive(
     ledger
 }
 
-/// Who is there goes, who is not there comes.
+/// A present worker leaves; an absent worker joins.
 fn turn(policy: &mut dyn Policy, worker: Worker, ledger: &mut Ledger, clock: &mut Clock) {
     if policy.progress().workers().any(|there| there == worker) {
         clock.remove(worker);
         let actions = policy.leave(worker);
         assert!(!actions.contains(&Action::Release(worker)));
         ledger.settle(&actions, clock);
-        // What was not applied by now never will be.
+        // Gradients that were not applied by now never will be.
         let arrived = ledger.arrived.get(&worker).copied().unwrap_or(0);
         ledger.settled.insert(worker, arrived);
     } else {
@@ -82,8 +82,8 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 }
 
 proptest! {
-    /// Applied at most once, released only after that, and never all of them waiting: the ledger and the
-    /// driver check that. In the end a gradient is open only if its worker waits.
+    /// The ledger and the driver check that a gradient is applied at most once, a worker is released only after that,
+    /// and never all workers wait. In the end a gradient is open only if its worker waits.
     #[test]
     fn each_gradient_is_used_once_and_nobody_waits_for_ever(
         speeds in speeds(), changes in changes(), epoch in 1u64..8,
@@ -142,7 +142,7 @@ proptest! {
         prop_assert!(waited || !steady);
     }
 
-    /// A server that hears of it from another one lets a worker go at once, and loses nothing.
+    /// A server that learns of another one's release releases the worker at once, and loses nothing.
     #[test]
     fn an_urged_worker_of_the_group_goes_on(speeds in speeds(), urge_every in 1usize..20) {
         let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK, Spread::Total);
@@ -203,8 +203,8 @@ fn the_group_is_the_fastest_waits_and_weighs_by_iterations() {
             together.push(update.iter().map(weight).collect::<Vec<_>>());
         }
     });
-    // The slowest has done an epoch when the fastest have done four: the three fastest form the group. Later
-    // everyone but the slowest belongs to it.
+    // The slowest has done one epoch when the fastest have done four: the three fastest form the group. Later everyone
+    // but the slowest belongs to it.
     let [first, second, third] = [vec![], vec![0, 1, 2], vec![0, 1, 2, 3, 4]];
     assert_eq!(groups[..3], [first, second, third], "{groups:?}");
     assert_eq!(groups.last().unwrap()[..], [0, 1, 2, 3, 4, 5, 6]);
@@ -212,7 +212,7 @@ fn the_group_is_the_fastest_waits_and_weighs_by_iterations() {
     assert!(together.len() > 20);
 }
 
-/// Runs on the virtual clock, and says how long everyone waited together.
+/// Runs on the virtual clock, and returns the sum of all waiting times.
 fn waited(policy: &mut dyn Policy, gradients: usize) -> u64 {
     let mut total = 0;
     let mut before = 0;
@@ -256,14 +256,14 @@ fn sync_switch_is_synchronous_for_its_epochs_and_asynchronous_then() {
     let rounds = 2 * EPOCH.get() as usize;
     assert!(ledger.updates[..rounds].iter().all(|update| update.len() == STEP_TIMES.len()));
     assert!(ledger.updates[rounds..].iter().all(|update| update.len() == 1));
-    // The last gradient of the last round is still one of the synchronous phase.
+    // The last gradient of the last round still belongs to the synchronous phase.
     let switch = rounds * STEP_TIMES.len();
     assert!(rates[..switch].iter().all(|&rate| rate == 1.0));
     assert!(rates[switch..].iter().all(|&rate| rate == 1.0 / 8.0));
 }
 
-/// By the cumulative spread everyone but the slowest is in the group in the end; by the recent one it stays what the speeds
-/// make it.
+/// With the cumulative spread, everyone but the slowest is in the group in the end; with the recent one, the group's
+/// size stays what the speeds make it.
 #[test]
 fn a_group_by_the_recent_spread_stays_as_large_as_the_speeds_make_it() {
     let mut sizes = Vec::new();

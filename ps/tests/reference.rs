@@ -1,4 +1,4 @@
-//! Adaptive synchronisation against a plain reference, written line by line from its restatement.
+//! Adaptive synchronisation, compared with a plain reference that follows its restatement line by line.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,22 +10,22 @@ use proptest::prelude::*;
 use support::Clock;
 use tributary_ps::policy::{A2s, Action, Part, Policy, Spread, Worker};
 
-/// The state at the server, in the restatement's words.
+/// The server's state, in the restatement's words.
 struct Reference {
     m: u64,
     slack: u64,
     it: Vec<Option<u64>>,
-    /// `ep` of everyone at the last ranking.
+    /// `ep` of all workers at the last ranking.
     ep_then: Vec<u64>,
     sync: Vec<usize>,
     lst: Vec<usize>,
     clk: u64,
 }
 
-/// One update: who, and the share ω of each, in parts of their sum.
+/// An update: the workers, and the share ω of each, in parts of their sum.
 type Update = Vec<(usize, u64)>;
 
-/// What came of an event: updates, and who was sent W, in the order of the updates.
+/// The outcome of an event: updates, and the workers that were sent W, in the order of the updates.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     updates: Vec<Update>,
@@ -96,7 +96,7 @@ impl Reference {
         if there.is_empty() || !there.iter().all(|&w| self.ep(w) > self.ep_then[w]) {
             return;
         }
-        // "when all workers have finished another epoch, dissolve sync": whoever waits in lst gets on
+        // "when all workers have finished another epoch, dissolve sync": workers that wait in lst go on
         self.aggregate(out);
         self.sync.clear();
         // "go to 1": sync is empty, and every worker has finished one more epoch. "Rank workers by epoch,

@@ -1,4 +1,4 @@
-//! The server over real TCP: what comes from a worker that is wrong, or gone, concerns that worker alone.
+//! The server over real TCP: wrong messages of a worker, or its end, concern that worker alone.
 
 #![allow(clippy::unwrap_used)]
 
@@ -39,7 +39,7 @@ async fn what_is_malformed_ends_its_own_session_and_releases_the_others() {
         raw.send(message).await;
         let status = raw.refused().await;
         assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
-        // Alone, the other one need not wait.
+        // Alone, the other worker need not wait.
         client.push(&[1.0; PARAMETERS]).await.unwrap();
         other = Some(client);
     }
@@ -62,7 +62,7 @@ async fn who_does_not_belong_never_joins() {
         raw.send(message).await;
         assert_eq!(raw.refused().await.code(), code);
     }
-    // Before it has said anything.
+    // Before it has sent any message.
     let ticket = |job: &str, token: &str| Some(Ticket { job: job.into(), token: token.into() });
     for ticket in [None, ticket("job", "guess"), ticket("job", ""), ticket("other", "secret")] {
         let refused = server.raw_with(ticket).await.map(drop).unwrap_err();
@@ -104,7 +104,7 @@ async fn what_a_client_cannot_push_is_said_and_it_may_go_on() {
     assert!(matches!(Client::join(shared, &[0.0]).await.map(drop), Err(ClientError::Codec(_))));
 }
 
-/// What the worker is sent next.
+/// Waits for the worker's next step.
 async fn step(raw: &mut Raw) -> Step {
     loop {
         let told = raw.steps.message().await.unwrap().unwrap();

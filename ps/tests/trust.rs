@@ -1,4 +1,4 @@
-//! Who a worker is, by its certificate.
+//! Identifying workers by their certificates.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use tributary_ps::client::{Client, ClientError, ClientOptions, Contributor, Fabr
 use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind};
 use tributary_transport::{ClientTls, Remote, ServerTls, TlsFiles};
 
-/// A host by name, where nothing is to be reduced.
+/// A host with only a name; nothing is to be reduced there.
 #[derive(Debug)]
 struct Host(&'static str);
 
@@ -65,7 +65,7 @@ impl Trusting {
         Self { folder, authority, address, _stop: stop }
     }
 
-    /// The server, as somebody with a host's certificate reaches it.
+    /// The server's address for a client with a host's certificate.
     fn remote(&self, host: &str) -> Remote {
         let files = files(&self.folder, &self.authority, host, &Subject::Client(host.parse().unwrap()));
         Remote::parameter_server(&self.address, Some(ClientTls::load(files).unwrap())).unwrap()
@@ -84,7 +84,7 @@ async fn a_worker_takes_part_in_reductions_for_its_own_host_only() {
     assert!(matches!(&error, ClientError::Refused { status, .. } if status.code() == Code::PermissionDenied));
     assert!(error.to_string().contains("for \"w0\", not for host \"w1\""), "{error}");
     assert_eq!(join(Some(Arc::new(Host("w0")))).await.unwrap(), [1.0]);
-    // Without a fabric no host is claimed.
+    // Without a fabric the worker claims no host.
     assert_eq!(join(None).await.unwrap(), [1.0]);
 }
 
@@ -99,7 +99,7 @@ async fn nobody_takes_the_place_of_a_worker_with_another_certificate() {
     assert!(matches!(&error, ClientError::Refused { status, .. } if status.code() == Code::PermissionDenied));
     assert!(error.to_string().contains("a certificate for \"w0\""), "{error}");
     assert_eq!(own.push(&[1.0]).await.unwrap().iteration, 1);
-    // Its own next session, as after a crash that the server has not noticed.
+    // The worker's own next session, as after a crash that the server has not noticed.
     let (again, step) = join("w0").await.unwrap();
     assert_eq!(step.iteration, 1);
     drop(again);

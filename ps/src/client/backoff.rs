@@ -1,4 +1,4 @@
-//! How long to wait before the next try.
+//! Waits between attempts.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use rand::RngExt;
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Waits that double, up to two seconds, each shortened by chance to between half and all of it: workers that
-/// have lost the same server do not come back all at once.
+/// Waits that double, up to two seconds, each shortened at random to between a half and all of it: workers that have
+/// lost the same server do not all come back at once.
 pub(super) struct Backoff {
     next: Duration,
 }

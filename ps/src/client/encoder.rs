@@ -1,34 +1,35 @@
-//! A codec that encodes a gradient as a whole or in parts, whatever the parts are.
+//! A codec that encodes a gradient as a whole or in any parts.
 
 use std::ops::Range;
 
 use tributary_codec::{Codec, EncodeError, Residual};
 
-/// What one server's range is encoded with.
+/// The encoder of one server's range.
 pub(super) struct Encoder {
     codec: Box<dyn Codec>,
-    /// What error feedback owes to each value of the range; empty: nothing.
+    /// The residual of error feedback for each value of the range; empty: it is 0.
     owed: Vec<f32>,
     length: usize,
 }
 
-/// Values as a codec made them.
+/// Encoded values.
 pub(super) struct Encoded {
     pub(super) code: Vec<u8>,
-    /// What was owed to a part's values before. Empty: nothing, or they are the whole range's, which go out in any case.
+    /// The previous residual of a part's values. Empty if there was none, or for the whole range, which is sent in any
+    /// case.
     pub(super) owed: Vec<f32>,
 }
 
 impl Encoder {
-    /// Of a range of so many values.
+    /// An encoder for a range of so many values.
     pub(super) fn new(codec: Box<dyn Codec>, length: usize) -> Self {
         Self { codec, owed: Vec::new(), length }
     }
 
-    /// Encodes the values of a part. Error feedback adds to each value what is owed to it, and to no other.
+    /// Encodes the values of a part. Error feedback adds its own residual to each value.
     ///
     /// # Errors
-    /// Nothing has changed then.
+    /// The encoder is then unchanged.
     pub(super) fn encode(&mut self, values: &[f32], part: Range<usize>) -> Result<Encoded, EncodeError> {
         let before = self.owed.get(part.clone()).unwrap_or_default().to_vec();
         if let Some(residual) = self.codec.residual() {
@@ -43,7 +44,7 @@ impl Encoder {
         Ok(Encoded { code, owed })
     }
 
-    /// What was owed before values were encoded that do not go out.
+    /// Restores the residual from before values were encoded that are not sent after all.
     pub(super) fn restore(&mut self, part: Range<usize>, owed: &[f32]) {
         let Some(present) = self.owed.get_mut(part) else { return };
         if owed.len() == present.len() {

@@ -1,5 +1,5 @@
-//! The reductions that a worker takes part in: each has a task, so that the host contributes to it whatever the
-//! training code is doing.
+//! The reductions in which a worker takes part. Each has a task, so that the host contributes whatever the training
+//! code is doing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -11,28 +11,28 @@ use tributary_api::ps::JoinGroup;
 
 use super::fabric::{Contribution, Fabric, FabricError};
 
-/// Reductions that a worker takes part in at the same time: the present group's, and those whose last rounds are under
-/// way. A server that opens more is not believed.
+/// The most reductions in which a worker takes part at once: the present group's, and those whose last rounds are under
+/// way. A server that opens more is at fault.
 const GROUPS: usize = 16;
-/// Rounds of one reduction that may wait for each other: each needs another worker's gradient.
+/// The most rounds of one reduction that may wait for each other: each needs another worker's gradient.
 const ROUNDS: usize = 1024;
-/// Gradients besides the present one that may be on their way into sums: those of groups that have failed.
+/// The most gradients that may be on their way into sums: the last one, and one of a group that has failed.
 const GRADIENTS: usize = 2;
-/// Bytes of a fabric job's name and token.
+/// The most bytes of a fabric job's name and token.
 const JOIN_BYTES: usize = 1024;
 
-/// A round and what to give to it.
+/// A round and the contribution to it.
 type Rounds = mpsc::Sender<(u64, Contribution)>;
 
-/// One session's reductions. Dropping this is leaving them.
+/// The reductions of one session. Dropping this leaves them.
 pub(super) struct Groups {
     fabric: Option<Arc<dyn Fabric>>,
-    /// Values that are aggregated.
+    /// The number of values that are aggregated.
     length: usize,
     members: BTreeMap<u64, (Rounds, AbortHandle)>,
-    /// Those that were given to a sum, and may still be there.
+    /// Gradients that were given to a sum and may still be needed for it.
     gradients: Vec<Weak<[f32]>>,
-    /// A task's output says why it cannot go on.
+    /// The tasks; a task's output says why it cannot go on.
     tasks: JoinSet<FabricError>,
 }
 
@@ -41,12 +41,12 @@ impl Groups {
         Self { fabric, length, members: BTreeMap::new(), gradients: Vec::new(), tasks: JoinSet::new() }
     }
 
-    /// Begins to take part.
+    /// Begins to take part in a reduction.
     ///
     /// # Errors
-    /// What the server asks for is more than it can mean.
+    /// The server asks for too much.
     pub(super) fn join(&mut self, join: JoinGroup) -> Result<(), &'static str> {
-        // Without a fabric the server has no host to ask for.
+        // The server cannot mean a host that has no fabric.
         let Some(fabric) = self.fabric.clone() else { return Ok(()) };
         if self.members.len() >= GROUPS {
             return Err("this worker takes part in too many groups already");
@@ -64,15 +64,15 @@ impl Groups {
         Ok(())
     }
 
-    /// Whether the host takes part, as far as is known.
+    /// Whether the host takes part in this group, as far as is known.
     pub(super) fn has(&self, group: u64) -> bool {
         self.members.contains_key(&group)
     }
 
-    /// Contributes to a round. To one of a group that has failed here nothing needs to be given.
+    /// Contributes to a round. For a group that has failed here nothing is done.
     ///
     /// # Errors
-    /// What the server asks for is more than it can mean: the group is left.
+    /// The server asks for too much; the group is then left.
     pub(super) fn contribute(
         &mut self,
         group: u64,
@@ -85,7 +85,7 @@ impl Groups {
             Contribution::Zeros => Ok(()),
         };
         let sent = given.and_then(|()| match rounds.try_send((round, contribution)) {
-            // A task that has ended is about to tell its failure.
+            // A task that has ended is about to report its failure.
             Ok(()) | Err(TrySendError::Closed(_)) => Ok(()),
             Err(TrySendError::Full(_)) => Err("too many rounds of the group wait for each other"),
         });
@@ -95,28 +95,28 @@ impl Groups {
         sent
     }
 
-    /// Stops, whatever is under way.
+    /// Leaves a group, whatever is under way.
     pub(super) fn leave(&mut self, group: u64) {
         if let Some((_, task)) = self.members.remove(&group) {
             task.abort();
         }
     }
 
-    /// Leaves all of them.
+    /// Leaves all groups.
     pub(super) fn clear(&mut self) {
         self.members.clear();
         self.tasks.abort_all();
     }
 
-    /// Waits until the host cannot take part in a group any more: which, and why. May be cancelled.
+    /// Waits until the host cannot take part in a group any more; returns the group and the reason. Cancel safe.
     pub(super) async fn failure(&mut self) -> (u64, String) {
         while let Some(ended) = self.tasks.join_next_with_id().await {
             let (task, reason) = match ended {
                 Ok((task, error)) => (task, error.to_string()),
-                // A fabric is the caller's: its panic must not leave the server waiting for a contribution.
+                // The fabric is the caller's code: if it panics, the server must not wait for a contribution.
                 Err(error) => (error.id(), format!("the host's part in the group broke off: {error}")),
             };
-            // Others were told to stop.
+            // Other tasks were told to stop.
             if let Some(group) = self.group(task) {
                 self.members.remove(&group);
                 return (group, reason);
@@ -125,14 +125,14 @@ impl Groups {
         std::future::pending().await
     }
 
-    /// Whose task this is.
+    /// The group of a task.
     fn group(&self, task: Id) -> Option<u64> {
         let (group, _) = self.members.iter().find(|(_, (_, handle))| handle.id() == task)?;
         Some(*group)
     }
 }
 
-/// Takes note of a gradient that is given to a sum, unless too many are there already.
+/// Records a gradient that is given to a sum, unless too many are recorded already.
 fn note(gradients: &mut Vec<Weak<[f32]>>, values: &Arc<[f32]>) -> Result<(), &'static str> {
     let given = Arc::downgrade(values);
     gradients.retain(|there| there.strong_count() > 0 && !there.ptr_eq(&given));
@@ -143,7 +143,7 @@ fn note(gradients: &mut Vec<Weak<[f32]>>, values: &Arc<[f32]>) -> Result<(), &'s
     Ok(())
 }
 
-/// Takes part until it is stopped or cannot go on.
+/// Takes part in a group until it is stopped or cannot go on.
 async fn take_part(
     fabric: &dyn Fabric,
     join: &JoinGroup,
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::client::Contributor;
 
-    /// A fabric with a flaw.
+    /// A fabric that panics.
     #[derive(Debug)]
     struct Flawed;
 

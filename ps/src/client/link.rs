@@ -1,4 +1,4 @@
-//! A worker's way to one server.
+//! A worker's connection to one server.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use tokio::sync::{OwnedMutexGuard, mpsc, oneshot, watch};
 use super::talk::Talk;
 use super::{ClientError, ClientOptions, Step};
 
-/// What a server's task is asked for.
+/// A request to a server's task.
 pub(super) enum Request {
     /// A part of the range's next gradient.
     Part {
         first: usize,
         values: Vec<f32>,
     },
-    /// There will be no gradient of the parts; told once that is done.
+    /// Drop the parts: there will be no gradient of them. Answered once that is done.
     Drop(oneshot::Sender<()>),
     Exchange(Exchange),
 }
 
-/// Something to hand in, and where the step that answers it goes.
+/// Something to hand in, and the reply channel for the step that answers it.
 pub(super) struct Exchange {
     pub(super) hand_in: HandIn,
-    /// Whether another server has let this worker go.
+    /// Whether another server has released this worker.
     pub(super) released: watch::Receiver<bool>,
     pub(super) answer: oneshot::Sender<Result<Step, ClientError>>,
-    /// Held until all servers have answered: no more than one exchange and the parts of one gradient wait.
+    /// Held until all servers have answered: at most one exchange and the parts of one gradient wait.
     pub(super) _turn: Turn,
 }
 
@@ -35,11 +35,11 @@ pub(super) type Turn = Arc<OwnedMutexGuard<()>>;
 
 /// What a worker hands in to a server.
 pub(super) enum HandIn {
-    /// It joins.
+    /// Nothing: it joins.
     Nothing,
     /// The range's gradient.
     Whole(Arc<[f32]>),
-    /// The gradient that the parts make up.
+    /// The gradient that consists of the parts.
     Parts,
 }
 
@@ -58,13 +58,13 @@ impl Link {
         Self { range, requests, task: tokio::spawn(talk.run(receiver)) }
     }
 
-    /// What the server gets of a gradient of the whole model.
+    /// The server's share of a gradient of the whole model.
     pub(super) fn share(&self, gradient: &[f32]) -> HandIn {
         HandIn::Whole(Arc::from(&gradient[self.range.clone()]))
     }
 
-    /// Hands in what falls into the server's range of a part of the gradient, which begins at the model's parameter
-    /// `first`.
+    /// Hands in the values of a part of the gradient that fall into the server's range; the part begins at the model's
+    /// parameter `first`.
     pub(super) fn part(&self, first: usize, part: &[f32]) {
         let begin = self.range.start.clamp(first, first + part.len());
         let end = self.range.end.clamp(begin, first + part.len());
@@ -75,15 +75,15 @@ impl Link {
         }
     }
 
-    /// Lets go of the parts; done once the server's task has.
+    /// Drops the parts; the receiver is notified once the server's task has done so.
     pub(super) fn drop_parts(&self) -> oneshot::Receiver<()> {
         let (done, dropped) = oneshot::channel();
         self.ask(Request::Drop(done));
         dropped
     }
 
-    /// Hands something in, at once, and waits for the step that answers it, over as many sessions as it takes.
-    /// `released` says that another server has let this worker go.
+    /// Hands something in at once, and waits for the step that answers it, over as many sessions as it takes.
+    /// `released` says whether another server has released this worker.
     pub(super) fn exchange(
         &self,
         hand_in: HandIn,
@@ -96,7 +96,7 @@ impl Link {
     }
 
     fn ask(&self, request: Request) {
-        // The task ends only with this, or with the runtime: then nobody answers, which whoever waits is told.
+        // The task ends only with this, or with the runtime; then the reply is dropped, and the caller gets an error.
         let _ = self.requests.send(request);
     }
 }

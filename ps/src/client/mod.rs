@@ -43,7 +43,7 @@ pub use crate::parts::{MAX_PARTS, PartError};
 use crate::policy::Worker;
 use link::{HandIn, Link};
 
-/// What a message has besides parameters, at most.
+/// The most bytes of a message besides parameters.
 const MESSAGE_ROOM: usize = 64 << 10;
 
 /// How a worker takes part in a job.
@@ -57,18 +57,18 @@ pub struct ClientOptions {
     pub token: Vec<u8>,
     /// This worker's rank.
     pub worker: Worker,
-    /// What gradients are encoded with.
+    /// The codec of gradients.
     pub codec: Kind,
-    /// What parameters are encoded with on their way back; error feedback is always part of it.
+    /// The codec of parameters on their way back; it always has error feedback.
     pub parameters_codec: Kind,
     /// How long a server may be away before the worker gives up.
     pub patience: Duration,
-    /// What a group's gradients may be aggregated by on their way; none: all of them go to the servers over TCP.
+    /// The fabric that may aggregate a group's gradients; none: all of them go to the servers over TCP.
     pub fabric: Option<Arc<dyn Fabric>>,
 }
 
 impl ClientOptions {
-    /// Without a token, a codec and a fabric, and with a patience of five minutes.
+    /// Options without a token, codecs and a fabric, and with a patience of five minutes.
     pub fn new(servers: Vec<Remote>, job: impl Into<String>, worker: Worker) -> Self {
         let patience = Duration::from_secs(300);
         let (job, token) = (job.into(), Vec::new());
@@ -80,31 +80,31 @@ impl ClientOptions {
 /// Why a worker cannot go on.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// No server, or more than there are parameters.
+    /// There is no server, or there are more servers than parameters.
     #[error("{servers} servers for {parameters} parameters: each needs at least one")]
     Servers {
-        /// Servers given.
+        /// The number of servers.
         servers: usize,
-        /// Parameters of the model.
+        /// The number of the model's parameters.
         parameters: usize,
     },
-    /// A codec that needs all workers' agreement, for which the server has no messages.
+    /// The codec needs all workers' agreement, for which the server has no messages.
     #[error(
         "{0} needs a codebook that all workers agree on, which goes over the fabric: choose another codec"
     )]
     Codec(Kind),
-    /// A gradient of another length.
+    /// The gradient has the wrong length.
     #[error("a gradient of {got} values for a model of {expected} parameters")]
     Length {
-        /// Parameters of the model.
+        /// The number of the model's parameters.
         expected: usize,
-        /// Values given.
+        /// The number of values given.
         got: usize,
     },
-    /// A part that cannot be one of the gradient, or parts that are none.
+    /// A part does not fit into the gradient, or the parts are not a whole gradient.
     #[error(transparent)]
     Parts(#[from] PartError),
-    /// A gradient that cannot be encoded.
+    /// The gradient cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
     /// A server and this worker do not trust each other.
@@ -113,19 +113,19 @@ pub enum ClientError {
     /// A server has refused this worker or its gradient.
     #[error("the parameter server {server} refuses: {}", status.message())]
     Refused {
-        /// Which one.
+        /// The server.
         server: String,
-        /// What it said.
+        /// Its answer.
         status: Status,
     },
     /// A server was away for longer than the worker's patience.
     #[error("the parameter server {server} is not there for {patience:?}: {reason}. Is it running?")]
     Away {
-        /// Which one.
+        /// The server.
         server: String,
-        /// How long it was waited for.
+        /// How long the worker waited for it.
         patience: Duration,
-        /// What the last try said.
+        /// The error of the last attempt.
         reason: String,
     },
     /// A server's change of the parameters that cannot be decoded.
@@ -154,34 +154,34 @@ pub enum ClientError {
 /// What to compute the next gradient from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Which iteration comes next: how many of this worker's gradients all parameters contain. After a server
-    /// has gone back to its checkpoint it is lower than expected, and what is lost has to be done again.
+    /// The next iteration: how many of this worker's gradients are in all parameters. After a server has gone back to
+    /// its checkpoint it is lower than expected, and the lost iterations have to be done again.
     pub iteration: u64,
-    /// Updates that have been made to the parameters, by all workers' gradients; with several servers those of
-    /// the one that is the furthest behind. A server's restart from its checkpoint takes it back, too.
+    /// The number of updates of the parameters by all workers' gradients; with several servers, of the server that is
+    /// furthest behind. A server's restart from its checkpoint sets it back, too.
     pub updates: u64,
     /// The whole model's parameters.
     pub parameters: Vec<f32>,
-    /// Whose gradient, or leaving, made the last server let this worker go on.
+    /// The worker whose gradient, or whose leaving, made the last server release this worker.
     pub released_by: Worker,
     /// Whether this worker is in a synchronous group.
     pub in_group: bool,
 }
 
-/// A worker's part in a job. Dropping it is leaving.
+/// A worker's part in a job. Dropping it leaves the job.
 pub struct Client {
     links: Vec<Link>,
     parameters: usize,
-    /// What there is of the next gradient.
+    /// The parts of the next gradient that were handed in.
     parts: Parts,
     /// Held by what is being handed in, whether or not its caller still waits.
     turn: Arc<Mutex<()>>,
 }
 
 impl Client {
-    /// Joins a job. Returns when the job has started, with the first step. `initial` is what the model starts
-    /// from if the servers have no parameters yet. To be called in a tokio runtime: a task for each server
-    /// keeps listening while the caller computes.
+    /// Joins a job. Returns the first step when the job has started. `initial` are the model's first parameters if the
+    /// servers have none yet. Must be called in a tokio runtime: a task for each server keeps listening while the
+    /// caller computes.
     ///
     /// # Errors
     /// [`ClientError`]
@@ -203,15 +203,14 @@ impl Client {
         Ok((client, step))
     }
 
-    /// Hands in the gradient of the last step's iteration and waits for the next step. A server that is away
-    /// is waited for. Whether the gradient goes to a server or to the fabric is the servers' matter.
+    /// Hands in the gradient of the last step's iteration and waits for the next step, and for a server that is away.
+    /// The servers decide whether the gradient goes to a server or to the fabric.
     ///
-    /// The policy may let this worker wait for other workers' gradients: their callers must not wait for this
-    /// call in turn.
+    /// The policy may make this worker wait for other workers' gradients; their callers must not in turn wait for this
+    /// call.
     ///
     /// # Errors
-    /// [`ClientError`]; after [`ClientError::Encode`] and [`ClientError::Length`] the worker may push another
-    /// gradient.
+    /// [`ClientError`]; after [`ClientError::Encode`] and [`ClientError::Length`] the worker may push another gradient.
     pub async fn push(&mut self, gradient: &[f32]) -> Result<Step, ClientError> {
         if gradient.len() != self.parameters {
             return Err(ClientError::Length { expected: self.parameters, got: gradient.len() });
@@ -219,19 +218,19 @@ impl Client {
         if !self.parts.is_empty() {
             return Err(PartError::Open.into());
         }
-        // No server gets its piece of a gradient that another piece of cannot be encoded.
+        // If one piece of a gradient cannot be encoded, no server must get another piece of it.
         check_finite(0, gradient)?;
         self.exchange(|link| link.share(gradient)).await
     }
 
-    /// Hands in a part of the gradient of the last step's iteration, before the rest of it is there: its values from
-    /// the model's parameter `first` on. Parts come in any order. They leave at once, unless the whole gradient goes to
-    /// the fabric, and mean nothing to the servers before [`push_parts`](Self::push_parts).
+    /// Hands in a part of the gradient of the last step's iteration before the rest is there: its values from the
+    /// model's parameter `first` on. Parts come in any order. They leave at once, unless the whole gradient goes to the
+    /// fabric, and the servers do not use them before [`push_parts`](Self::push_parts).
     ///
-    /// With a codec that loses something each part is encoded by itself, so that what arrives depends on the parts.
+    /// With a lossy codec each part is encoded separately, so the decoded values depend on the parts.
     ///
     /// # Errors
-    /// [`ClientError::Parts`] and [`ClientError::Encode`]: it is not counted, and the parts before it stay.
+    /// [`ClientError::Parts`] and [`ClientError::Encode`]: the part is not counted, and earlier parts stay.
     pub fn push_part(&mut self, first: usize, part: &[f32]) -> Result<(), ClientError> {
         check_finite(first, part)?;
         self.parts.add(first as u64, part.len() as u64)?;
@@ -239,36 +238,36 @@ impl Client {
         Ok(())
     }
 
-    /// As [`push`](Self::push), of the gradient that the parts make up. A call that is given up has handed it in, unless
-    /// an earlier one that was given up still waits.
+    /// Pushes the gradient that the parts make up, as [`push`](Self::push) does. If the caller stops waiting, the
+    /// gradient is handed in all the same, unless an earlier abandoned call still waits.
     ///
     /// # Errors
-    /// [`ClientError`]; after [`ClientError::Parts`] parts are still missing.
+    /// [`ClientError`]; after [`ClientError::Parts`] some parts are still missing.
     pub async fn push_parts(&mut self) -> Result<Step, ClientError> {
         self.parts.check_whole()?;
         self.exchange(|_| HandIn::Parts).await
     }
 
-    /// Whether parts of the next gradient are there.
+    /// Whether there are parts of the next gradient.
     pub fn has_parts(&self) -> bool {
         !self.parts.is_empty()
     }
 
-    /// Lets go of the parts: there will be no gradient of them. Waits for a step whose caller has given up.
+    /// Drops the parts: there will be no gradient of them. Waits for the step of an abandoned call.
     pub async fn drop_parts(&mut self) {
         if !self.parts.is_empty() {
             self.parts.clear();
-            // A task that has gone has no parts.
+            // A task that has ended has no parts.
             let _ = join_all(self.links.iter().map(Link::drop_parts)).await;
         }
     }
 
-    /// Something for each server, and a step from each.
+    /// Hands something in to each server, and waits for a step from each.
     async fn exchange(&mut self, hand_in: impl Fn(&Link) -> HandIn) -> Result<Step, ClientError> {
         let turn = Arc::new(Arc::clone(&self.turn).lock_owned().await);
         self.parts.clear();
         let (released, _) = watch::channel(false);
-        // All servers are asked before this waits again: no one of them if the caller gives up, or all.
+        // There is no wait between the requests: if the caller gives up, either all servers are asked or none is.
         let exchanges: Vec<_> = self
             .links
             .iter()
@@ -277,7 +276,8 @@ impl Client {
                     (&released, link.exchange(hand_in(link), released.subscribe(), &turn));
                 async move {
                     let step = answered.await;
-                    // The other servers must not hold what this one has let go: they could wait for each other.
+                    // The other servers must not hold a worker that this one has released: they could wait for each
+                    // other.
                     released.send_replace(true);
                     step
                 }
@@ -297,7 +297,7 @@ impl Client {
     }
 }
 
-/// Names the first value that cannot be encoded, of those from number `first` on.
+/// Finds the first value that cannot be encoded; `first` is the number of the first of these values.
 fn check_finite(first: usize, values: &[f32]) -> Result<(), EncodeError> {
     match values.iter().position(|value| !value.is_finite()) {
         Some(place) => {

@@ -9,49 +9,49 @@ use tributary_codec::EncodeError;
 
 use super::encoder::{Encoded, Encoder};
 
-/// A gradient that no step has answered yet. It is kept until then: a session may break, and a sum may fail.
+/// A gradient that no step has answered yet. It is kept until then, as a session may break and a sum may fail.
 pub(super) struct Outgoing {
     pub(super) iteration: u64,
-    /// Zeros where nothing is yet.
+    /// The values; zeros where none has come yet.
     values: Arc<[f32]>,
     pieces: Vec<Piece>,
-    /// Whether all of it is there.
+    /// Whether all values have come.
     is_whole: bool,
-    /// How many pieces have gone out in this session ...
+    /// How many pieces have been sent in this session.
     sent: usize,
-    /// ... and whether the server knows that they are all.
+    /// Whether the server knows that these are all pieces.
     is_pushed: bool,
 }
 
-/// Values that go out together.
+/// Values that are sent together.
 struct Piece {
     range: Range<usize>,
-    /// They are encoded once at most: error feedback must not count them twice.
+    /// The code, made only once: error feedback must not count the values twice.
     encoded: Option<Encoded>,
 }
 
 impl Outgoing {
-    /// One that is there.
+    /// A gradient that is whole.
     pub(super) fn whole(iteration: u64, values: Arc<[f32]>) -> Self {
         let pieces = vec![Piece { range: 0..values.len(), encoded: None }];
         Self { iteration, values, pieces, is_whole: true, sent: 0, is_pushed: false }
     }
 
-    /// One of so many values, of which nothing is there.
+    /// A gradient of so many values, none of which has come yet.
     pub(super) fn begin(iteration: u64, length: usize) -> Self {
         let values = std::iter::repeat_n(0.0, length).collect();
         Self { iteration, values, pieces: Vec::new(), is_whole: false, sent: 0, is_pushed: false }
     }
 
-    /// One more part is there; the caller has checked that it is inside and overlaps no other.
+    /// Adds a part; the caller has checked that it is inside and overlaps no other part.
     pub(super) fn add(&mut self, first: usize, part: &[f32]) {
         let range = first..first + part.len();
-        // Nobody else has it before it is whole, so that this copies nothing.
+        // Nobody else has a reference before it is whole, so this copies nothing.
         Arc::make_mut(&mut self.values)[range.clone()].copy_from_slice(part);
         self.pieces.push(Piece { range, encoded: None });
     }
 
-    /// The parts are all.
+    /// Ends the parts: the gradient is whole.
     pub(super) fn end(&mut self) {
         self.is_whole = true;
     }
@@ -61,21 +61,21 @@ impl Outgoing {
         self.is_whole.then_some(&self.values)
     }
 
-    /// Whether the server has something of it.
+    /// Whether any of it was sent to the server.
     pub(super) fn has_left(&self) -> bool {
         self.sent > 0
     }
 
-    /// The session is over: in the next one all of it has to go out again.
+    /// The session is over: in the next one everything has to be sent again.
     pub(super) fn go_back(&mut self) {
         (self.sent, self.is_pushed) = (0, false);
     }
 
-    /// What has to be sent next for the server to have all that is there; none: it has. `updates` are those in the
-    /// parameters that it was computed from.
+    /// The next message for the server, or `None` if everything that has come was sent. `updates` is the number of
+    /// updates in the parameters from which the gradient was computed.
     ///
     /// # Errors
-    /// What comes next cannot be encoded.
+    /// The next piece cannot be encoded.
     pub(super) fn next(
         &mut self,
         encoder: &mut Encoder,
@@ -100,7 +100,7 @@ impl Outgoing {
         Ok(Some(Message::PushPart(PushPart { first, length, code })))
     }
 
-    /// Gives up the gradient: nothing is owed for what was encoded of it.
+    /// Drops the gradient, and restores the residuals from before it was encoded.
     pub(super) fn undo(self, encoder: &mut Encoder) {
         for Piece { range, encoded } in self.pieces {
             if let Some(Encoded { owed, .. }) = encoded {

@@ -1,4 +1,4 @@
-//! A session that is open, and what is heard meanwhile.
+//! An open session, and what it listens to.
 
 use tokio::sync::{mpsc, watch};
 use tonic::{Status, Streaming};
@@ -8,9 +8,9 @@ use super::ClientError;
 use super::groups::Groups;
 use crate::changes::Known;
 
-/// What can go wrong in one try.
+/// What can go wrong in one attempt.
 pub(super) enum Trouble {
-    /// It may be better next time.
+    /// The next attempt may succeed.
     Passing(String),
     Lasting(ClientError),
 }
@@ -18,21 +18,21 @@ pub(super) enum Trouble {
 pub(super) struct Session {
     pub(super) messages: mpsc::Sender<WorkerMessage>,
     pub(super) told: Streaming<ServerMessage>,
-    /// The parameters that the server has sent.
+    /// The parameters that the server has sent so far.
     pub(super) known: Known,
     /// Whether the server has sent a step.
     pub(super) good: bool,
 }
 
-/// What there was to listen to.
+/// What was heard.
 pub(super) enum Heard {
     Told(Box<Result<Option<ServerMessage>, Status>>),
     Failure(u64, String),
     Released,
 }
 
-/// Waits for the server, for the end of a part in a group, and for another server that lets the worker go. May be
-/// cancelled.
+/// Waits for the server, for the end of a part in a group, and for another server that releases the worker. Cancel
+/// safe.
 pub(super) async fn hear(
     session: &mut Option<Session>,
     groups: &mut Groups,

@@ -1,6 +1,6 @@
-//! The sessions with one server, each opened when the last one has broken.
+//! The sessions with one server, each opened when the previous one has broken.
 //!
-//! A task of its own reads what the server sends: zeros that it asks for go out while a gradient is being
+//! A task of its own reads what the server sends, so that zeros can go out on request while a gradient is being
 //! computed.
 
 mod attend;
@@ -30,7 +30,7 @@ use crate::values;
 /// Messages that may wait to be sent: a gradient or its parts, an urge and a failure.
 const MESSAGES: usize = 4;
 
-/// What the task knows.
+/// The state of the task.
 pub(super) struct Talk {
     remote: Remote,
     ticket: Ticket,
@@ -42,17 +42,17 @@ pub(super) struct Talk {
     groups: Groups,
     /// The gradient that is being handed in.
     outgoing: Option<Outgoing>,
-    /// A step whose caller has gone before it came.
+    /// A step whose caller was gone before it came.
     unclaimed: Option<Step>,
-    /// What the next push has to say.
+    /// The iteration of the next push.
     iteration: u64,
     updates: u64,
-    /// The reduction that the next gradient may go to; 0: none.
+    /// The reduction to which the next gradient may go; 0: none.
     group: u64,
 }
 
 impl Talk {
-    /// With one server of those in the options, about a range of the parameters.
+    /// Talks with one of the servers in the options about a range of the parameters.
     pub(super) fn new(options: &ClientOptions, server: usize, range: &Range<usize>, initial: &[f32]) -> Self {
         let ticket = Ticket { job: options.job.clone(), token: options.token.clone() };
         let hello = Hello {
@@ -66,7 +66,7 @@ impl Talk {
                 codec => codec.to_string(),
             },
         };
-        // What error feedback owes belongs to a range, so each has its own encoder.
+        // The residual of error feedback belongs to a range, so each range has its own encoder.
         let seed = u64::from(options.worker) << 32 | server as u64;
         Self {
             remote: options.servers[server].clone(),
@@ -85,7 +85,7 @@ impl Talk {
         }
     }
 
-    /// Does what it is asked for, and listens to the server meanwhile.
+    /// Handles requests, and listens to the server meanwhile.
     pub(super) async fn run(mut self, mut requests: mpsc::UnboundedReceiver<Request>) {
         loop {
             let mut released = None;
@@ -103,7 +103,7 @@ impl Talk {
                     }
                 }
                 heard = hear(&mut self.session, &mut self.groups, &mut released) => {
-                    // What is wrong with the session shows again when the next gradient needs one.
+                    // A problem of the session shows again when the next gradient needs one.
                     if self.attend(heard).await.is_err() {
                         self.hang_up();
                     }
@@ -114,7 +114,7 @@ impl Talk {
 
     async fn answer(&mut self, Exchange { hand_in, released, answer, _turn }: Exchange) {
         let outcome = match self.unclaimed.take() {
-            // The gradient was computed before this step was seen.
+            // The gradient was computed before its caller saw this step.
             Some(step) => Ok(step),
             None => self.exchange(hand_in, released).await,
         };
@@ -124,8 +124,9 @@ impl Talk {
         }
     }
 
-    /// Takes a part of the next gradient. It leaves at once if there is a session and no sum that the whole one goes to;
-    /// else once the gradient is handed in, and so does one that cannot be encoded, whose caller learns of it then.
+    /// Takes a part of the next gradient. It leaves at once if there is a session and the whole gradient does not go to
+    /// a sum, otherwise once the gradient is handed in. So does a part that cannot be encoded; its caller learns of
+    /// that then.
     async fn part(&mut self, first: usize, values: &[f32]) {
         if self.unclaimed.is_some() {
             return;
@@ -137,7 +138,7 @@ impl Talk {
         }
     }
 
-    /// There will be no gradient of the parts.
+    /// Drops the parts: there will be no gradient of them.
     async fn drop_parts(&mut self) {
         let Some(outgoing) = self.outgoing.take() else { return };
         let has_left = outgoing.has_left();
@@ -168,7 +169,7 @@ impl Talk {
                 }
                 Err(Trouble::Passing(reason)) => reason,
             };
-            // The first trouble of a session that was good is when the server went away.
+            // The first trouble in a good session is when the server went away.
             let was_good = self.was_good();
             if was_good {
                 away = Instant::now();
@@ -178,7 +179,7 @@ impl Talk {
             if !was_good && away.elapsed() > patience {
                 return Err(ClientError::Away { server: self.server(), patience, reason });
             }
-            // Once for each reason, and not at each try.
+            // Each reason is logged once, not at each attempt.
             if reason != said {
                 tracing::warn!(server = self.server(), reason, ?patience, "a parameter server is away");
                 said = reason;
@@ -187,7 +188,7 @@ impl Talk {
         }
     }
 
-    /// Ends the session, and with it the part in its groups.
+    /// Ends the session, and with it the part in the session's groups.
     fn hang_up(&mut self) {
         self.session = None;
         self.groups.clear();
@@ -197,8 +198,8 @@ impl Talk {
     async fn attempt(&mut self, released: &mut watch::Receiver<bool>) -> Result<Step, Trouble> {
         if self.session.is_none() {
             let step = self.open().await?;
-            // Anything but the same iteration: the gradient was used, or the server has gone back to its
-            // checkpoint, and what it was computed from is lost.
+            // At any other iteration the gradient was used, or the server has gone back to its checkpoint and the
+            // parameters from which the gradient was computed are lost.
             if self.outgoing.as_ref().is_none_or(|outgoing| outgoing.iteration != step.iteration) {
                 return Ok(step);
             }
@@ -214,7 +215,7 @@ impl Talk {
         self.step(Some(released)).await
     }
 
-    /// Pushes what there is of the gradient and is not at the server yet.
+    /// Pushes everything of the gradient that has come and was not sent yet.
     async fn push(&mut self) -> Result<(), Trouble> {
         while let Some(outgoing) = &mut self.outgoing {
             let next = outgoing.next(&mut self.encoder, self.updates);
@@ -228,7 +229,7 @@ impl Talk {
     async fn open(&mut self) -> Result<Step, Trouble> {
         let channel = self.remote.connect().await.map_err(|error| match error {
             ConnectError::Unreachable { reason, .. } => Trouble::Passing(reason),
-            // A certificate does not get better by waiting.
+            // Waiting does not improve a certificate.
             error => Trouble::Lasting(ClientError::NoTrust(error)),
         })?;
         let most = self.length.saturating_mul(size_of::<f32>()).saturating_add(super::MESSAGE_ROOM);
@@ -243,14 +244,14 @@ impl Talk {
         self.step(None).await
     }
 
-    /// Sends a message. If the server has ended the session, what it said about that is still to be read.
+    /// Sends a message. If the server has ended the session, its reason is still to be read.
     async fn send(&mut self, message: Message) {
         if let Some(session) = &self.session {
             let _ = session.messages.send(WorkerMessage { message: Some(message) }).await;
         }
     }
 
-    /// The next step. Once another server has released the worker, this one is told.
+    /// Waits for the next step. Once another server has released the worker, this one is told.
     async fn step(&mut self, mut released: Option<&mut watch::Receiver<bool>>) -> Result<Step, Trouble> {
         loop {
             if self.session.is_none() {

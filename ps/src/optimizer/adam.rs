@@ -34,8 +34,8 @@ impl Optimizer for Adam {
     fn update(&mut self, parameters: &mut [f32], gradient: &[f32], rate: f32) {
         self.state.steps += 1;
         let [means, squares] = &mut self.state.vectors[..] else { return };
-        // m̂ = m / (1 − β1^t), v̂ = v / (1 − β2^t): both start from 0, and would be too small at first. In
-        // double precision: 1 − 0.999 has three digits left in single.
+        // m̂ = m / (1 − β1^t), v̂ = v / (1 − β2^t): both start from 0, and would be too small at first. In double
+        // precision, as 1 − 0.999 has only three correct digits in single precision.
         let steps = self.state.steps as f64;
         let bias = |beta: f32| 1.0 - f64::from(beta).powf(steps);
         let rate = rate * (1.0 / bias(self.beta1)) as f32;

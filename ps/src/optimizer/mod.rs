@@ -11,26 +11,26 @@ use adam::Adam;
 use momentum::Momentum;
 use sgd::Sgd;
 
-/// One rule of descent, with what it remembers from one update to the next.
+/// An update rule, with its state from one update to the next.
 pub trait Optimizer: Send {
-    /// Takes one step. `parameters` and `gradient` are as long as the optimiser was made for; `rate` is the
+    /// Makes one update. `parameters` and `gradient` have the length for which the optimiser was made; `rate` is the
     /// learning rate of this step.
     fn update(&mut self, parameters: &mut [f32], gradient: &[f32], rate: f32);
 
-    /// What has to be kept in a checkpoint.
+    /// The state for a checkpoint.
     fn state(&self) -> OptimizerState;
 }
 
-/// What an optimiser remembers.
+/// The state of an optimiser.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OptimizerState {
-    /// Updates made.
+    /// The number of updates made.
     pub steps: u64,
-    /// Vectors as long as the parameters, in the order that the optimiser defines.
+    /// Vectors as long as the parameters, in an order that the optimiser defines.
     pub vectors: Vec<Vec<f32>>,
 }
 
-/// Which optimiser, and its constants. The learning rate is the job's.
+/// The kind of optimiser, and its constants. The learning rate belongs to the job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum OptimizerKind {
@@ -39,35 +39,35 @@ pub enum OptimizerKind {
     Sgd,
     /// `v ← momentum · v + g; W ← W − rate · v` (Polyak's heavy ball)
     Momentum {
-        /// How much of the last step goes on; 0 to below 1.
+        /// The part of the last step that is carried on; 0 to below 1.
         #[serde(default = "momentum::default_momentum")]
         momentum: f32,
     },
     /// Adam (Kingma and Ba, 2015, algorithm 1).
     Adam {
-        /// Decay of the mean of gradients; 0 to below 1.
+        /// Decay of the mean of the gradients; 0 to below 1.
         #[serde(default = "adam::default_beta1")]
         beta1: f32,
-        /// Decay of the mean of their squares; 0 to below 1.
+        /// Decay of the mean of the squared gradients; 0 to below 1.
         #[serde(default = "adam::default_beta2")]
         beta2: f32,
-        /// Added to the root of that mean; above 0.
+        /// Added to the root of the mean of the squares; above 0.
         #[serde(default = "adam::default_epsilon")]
         epsilon: f32,
     },
 }
 
-/// Constants that make no sense, or a state of another optimiser.
+/// Invalid constants, or the state of another optimiser.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum OptimizerError {
     /// A constant is out of its range.
     #[error("the optimiser's {name} is {value}: {rule}")]
     Constant {
-        /// Which one.
+        /// The constant's name.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: f32,
-        /// What it may be.
+        /// Its range.
         rule: &'static str,
     },
     /// The checkpoint was made with another optimiser.
@@ -76,17 +76,17 @@ pub enum OptimizerError {
          was it made with another optimiser?"
     )]
     State {
-        /// Vectors that this optimiser has.
+        /// The number of this optimiser's vectors.
         expected: usize,
-        /// Vectors that there are.
+        /// The number of vectors in the checkpoint.
         got: usize,
-        /// Values that each should have.
+        /// The number of values that each vector should have.
         length: usize,
     },
 }
 
 impl OptimizerKind {
-    /// The optimiser of `length` parameters, as `state` left it or before its first step.
+    /// Builds the optimiser of `length` parameters, with this `state` or before its first step.
     ///
     /// # Errors
     /// [`OptimizerError`]: constants out of range; a state that is not this optimiser's.
@@ -109,7 +109,7 @@ impl OptimizerKind {
         })
     }
 
-    /// How many vectors of state it has.
+    /// The number of its state's vectors.
     fn vectors(self) -> usize {
         match self {
             Self::Sgd => 0,
@@ -168,8 +168,8 @@ mod tests {
         assert_close(&steps(OptimizerKind::Sgd, &[1.0, 2.0]), &[-0.1, -0.3]);
         // v: 1, 0.5 + 2
         assert_close(&steps(OptimizerKind::Momentum { momentum: 0.5 }, &[1.0, 2.0]), &[-0.1, -0.35]);
-        // Adam's first step is the rate, whatever the gradient's size. Second: m = 0.29 / 0.19,
-        // v = 0.004999 / 0.001999.
+        // Adam's first step equals the rate, whatever the gradient's size. Second: m = 0.29 / 0.19, v = 0.004999 /
+        // 0.001999.
         let second = -0.1 - 0.1 * (0.29 / 0.19) / (0.004_999f32 / 0.001_999).sqrt();
         assert_close(&steps(ADAM, &[1.0, 2.0]), &[-0.1, second]);
         assert_close(&steps(ADAM, &[1e-3]), &[-0.1]);

@@ -1,8 +1,8 @@
-//! Momentum: each step carries on some of the last one.
+//! Momentum: each step carries on a part of the last one.
 
 use super::{Optimizer, OptimizerState};
 
-/// What is used most.
+/// The usual value.
 pub(super) fn default_momentum() -> f32 {
     0.9
 }

@@ -1,5 +1,5 @@
-//! Adaptive: asynchronous, but for a group of the fastest workers, who wait for each other a little (A2S;
-//! Int. J. Intell. Syst. 37(12), 2022).
+//! Adaptive: asynchronous, except for a group of the fastest workers, who wait a little for each other (A2S; Int. J.
+//! Intell. Syst. 37(12), 2022).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,49 +8,49 @@ use std::time::Instant;
 
 use super::{Action, Part, Policy, Progress, Worker, apply_alone};
 
-/// What workers are ranked by.
+/// The measure by which workers are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
     /// The epochs that they have finished, as published.
     Total,
-    /// Those that they have finished since the last ranking.
+    /// The epochs that they have finished since the last ranking.
     Recent,
 }
 
-/// Whenever every worker has finished another epoch since the last ranking, the synchronous group is dissolved
-/// and a new one formed: the s fastest workers, s being by how many epochs the fastest is ahead of the slowest,
-/// if that is more than one. The two happen at once, as the restatement has it: it ranks whenever every worker has
-/// finished at least one more epoch and the group is empty; the group is dissolved when all workers have finished
-/// another epoch, and is empty then, so that at that moment both hold. The asynchronous state that it goes back to
-/// lasts only if no group is formed.
+/// Whenever every worker has finished another epoch since the last ranking, the synchronous group is dissolved and a
+/// new one formed: the s fastest workers, where s is the number of epochs that the fastest is ahead of the slowest, if
+/// that is more than one. Both happen at once, which follows from the restatement: it ranks whenever every worker has
+/// finished at least one more epoch and the group is empty; it dissolves the group when all workers have finished
+/// another epoch; the group is empty then, so both conditions hold. The asynchronous state in between lasts only if no
+/// group is formed.
 ///
-/// By how many epochs the fastest is ahead grows as long as workers differ, until the group has everyone but the slowest,
-/// who wait for each other as under BSP. So it may also be how far ahead it has got [since the last
-/// ranking](Spread::Recent): where speeds stay what they are, so does the group.
+/// As long as workers' speeds differ, the lead of the fastest grows, until the group has everyone but the slowest,
+/// waiting for each other as under BSP. Therefore the lead may also be counted [since the last
+/// ranking](Spread::Recent): as long as speeds stay the same, so does the group.
 ///
-/// The group's gradients wait in a list until all of them are there, or until more gradients than the slack
-/// have arrived meanwhile, from anyone: a relaxed barrier. They are one update then, in which a gradient
-/// weighs as much as its worker has done iterations.
+/// The group's gradients wait in a list until all of them have come, or until more gradients than the slack have
+/// arrived meanwhile, from any worker: a relaxed barrier. Then they become one update, in which a gradient's weight is
+/// the number of its worker's iterations.
 #[derive(Debug)]
 pub struct A2s {
     progress: Progress,
     slack: u64,
     spread: Spread,
-    /// Everyone's iterations at the last ranking.
+    /// All workers' iterations at the last ranking.
     marks: BTreeMap<Worker, u64>,
     /// The synchronous group.
     sync: BTreeSet<Worker>,
-    /// Members of the group whose gradients wait, in the order of their arrival.
+    /// Members of the group whose gradients wait, in order of arrival.
     list: Vec<Worker>,
-    /// Gradients that have arrived since the first of the list.
+    /// The number of gradients that have arrived since the first one in the list.
     clock: u64,
 }
 
 impl A2s {
-    /// How many gradients may arrive while others wait, unless told otherwise.
+    /// The default number of gradients that may arrive while others wait.
     pub const DEFAULT_SLACK: u64 = 5;
 
-    /// Nobody takes part yet.
+    /// A policy without workers.
     pub fn new(epoch_iterations: NonZeroU64, slack: u64, spread: Spread) -> Self {
         Self {
             progress: Progress::new(epoch_iterations),
@@ -63,7 +63,7 @@ impl A2s {
         }
     }
 
-    /// Applies what waits, and lets its workers go.
+    /// Applies the waiting gradients, and releases their workers.
     fn flush(&mut self, actions: &mut Vec<Action>) {
         self.clock = 0;
         if self.list.is_empty() {
@@ -104,8 +104,8 @@ impl A2s {
         }
     }
 
-    /// Forms the group, if the fastest is more than one epoch ahead. Equal epochs are ranked by iterations,
-    /// so that the group does not depend on how workers are numbered unless nothing else tells them apart.
+    /// Forms the group if the fastest is more than one epoch ahead. Equal epochs are ranked by iterations, so that the
+    /// workers' numbers matter only if nothing else distinguishes them.
     fn form(&mut self) {
         let mut ranked: Vec<Worker> = self.progress.workers().collect();
         ranked.sort_by_key(|&worker| (Reverse(self.iterations(worker)), worker));
@@ -153,7 +153,7 @@ impl Policy for A2s {
         actions
     }
 
-    /// Its gradient, if it waits, is used with the others'.
+    /// If the worker's gradient waits, it is used with the others.
     fn leave(&mut self, worker: Worker) -> Vec<Action> {
         let mut actions = Vec::new();
         self.flush(&mut actions);

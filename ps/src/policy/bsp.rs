@@ -6,21 +6,21 @@ use std::time::Instant;
 
 use super::{Action, Part, Policy, Progress, Worker};
 
-/// One update a round, by the mean of all gradients; a barrier at its end.
+/// One update per round, by the mean of all gradients, with a barrier at its end.
 #[derive(Debug)]
 pub struct Bsp {
     progress: Progress,
-    /// Whose gradients wait for the others.
+    /// Workers whose gradients wait for the others.
     arrived: BTreeSet<Worker>,
 }
 
 impl Bsp {
-    /// Nobody takes part yet.
+    /// A policy without workers.
     pub fn new(epoch_iterations: NonZeroU64) -> Self {
         Self { progress: Progress::new(epoch_iterations), arrived: BTreeSet::new() }
     }
 
-    /// Whether some of a round's gradients are here, and not all.
+    /// Whether some of a round's gradients have come, but not all.
     pub(super) fn is_within_a_round(&self) -> bool {
         !self.arrived.is_empty()
     }
@@ -55,7 +55,7 @@ impl Policy for Bsp {
         self.look()
     }
 
-    /// The gradient of one that leaves before the barrier is not used.
+    /// The gradient of a worker that leaves before the barrier is not used.
     fn leave(&mut self, worker: Worker) -> Vec<Action> {
         self.progress.leave(worker);
         self.arrived.remove(&worker);

@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 
 use super::{Action, Policy, Progress, Ssp, Worker, apply_alone};
 
-/// Every gradient is an update of its own. A worker may be `bound` iterations ahead of the slowest, as under SSP; the
-/// fastest one gets *credit* beyond that: as many iterations as will make it wait least, by how long its last iteration
-/// and the slowest's took. Nobody gets further ahead than `most` all the same, which the publication's pseudo-code
-/// leaves open where credit is used up and given again.
+/// Every gradient is a separate update. A worker may be `bound` iterations ahead of the slowest, as under SSP. The
+/// fastest gets *credit* beyond that: the number of iterations after which it will wait least, judging by the time of
+/// its own last iteration and of the slowest's. Still, nobody gets further ahead than `most`; the pseudo-code of the
+/// publication leaves this open when credit is used up and given again.
 #[derive(Debug)]
 pub struct Dssp {
-    /// Who may go on without credit, and who is too far ahead.
+    /// Decides who may go on without credit, and who is too far ahead.
     ssp: Ssp,
     most: u64,
-    /// When each worker's last gradient came, and how long it was since the one before.
+    /// When each worker's last gradient came, and the time since the one before.
     last: BTreeMap<Worker, (Instant, Option<Duration>)>,
     /// Iterations that a worker may still do beyond the bound.
     credit: BTreeMap<Worker, u64>,
 }
 
 impl Dssp {
-    /// How far ahead a worker may be at most, unless told otherwise; with SSP's default at least.
+    /// The default for the furthest that a worker may be ahead; at least SSP's default.
     pub const DEFAULT_MOST: u64 = 15;
 
-    /// Nobody takes part yet.
+    /// A policy without workers. `most` is raised to `bound` if it is lower.
     pub fn new(epoch_iterations: NonZeroU64, bound: u64, most: u64) -> Self {
         Self {
             ssp: Ssp::new(epoch_iterations, bound),
@@ -40,7 +40,7 @@ impl Dssp {
         self.progress().iterations(worker) - self.progress().slowest().unwrap_or(0)
     }
 
-    /// Whom SSP lets go needs no credit any more.
+    /// Takes the credit of workers that SSP releases: they need it no more.
     fn without_credit(&mut self, actions: Vec<Action>) -> Vec<Action> {
         for action in &actions {
             if let Action::Release(worker) = action {
@@ -50,7 +50,7 @@ impl Dssp {
         actions
     }
 
-    /// Whether a worker beyond the bound may do another iteration.
+    /// Whether a worker beyond the bound may do another iteration; uses its credit.
     fn spend(&mut self, worker: Worker) -> bool {
         let left = self.most.saturating_sub(self.ahead(worker));
         if left == 0 {
@@ -71,7 +71,7 @@ impl Dssp {
         progress.workers().all(|other| progress.iterations(other) <= own)
     }
 
-    /// After how many more iterations a worker's gradient will be closest to one of the slowest's.
+    /// The number of further iterations after which a worker's gradient will come closest to one of the slowest's.
     fn grant(&self, worker: Worker) -> u64 {
         let progress = self.progress();
         let slowest = progress.workers().min_by_key(|&other| progress.iterations(other));
@@ -84,7 +84,7 @@ impl Dssp {
             let own = (at + took.saturating_mul(u32::try_from(more).unwrap_or(u32::MAX)))
                 .saturating_duration_since(slow_at)
                 .as_secs_f64();
-            // The slowest's gradients that are still to come begin with the next one.
+            // The slowest worker's future gradients begin with its next one.
             let nearest = (own / slow_took).round().max(1.0) * slow_took;
             (nearest - own).abs()
         };

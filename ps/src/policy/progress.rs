@@ -1,11 +1,11 @@
-//! How far each worker is.
+//! The progress of each worker.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use super::Worker;
 
-/// The workers that take part, with the number of gradients that each has handed in.
+/// The present workers, with the number of gradients that each has handed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     epoch_iterations: NonZeroU64,
@@ -13,19 +13,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// No worker yet; an epoch is `epoch_iterations` iterations of one worker.
+    /// No workers; an epoch is `epoch_iterations` iterations of one worker.
     pub fn new(epoch_iterations: NonZeroU64) -> Self {
         Self { epoch_iterations, iterations: BTreeMap::new() }
     }
 
-    /// Adds a worker, as far as it says it is, or as the slowest is if that is further.
+    /// Adds a worker at these iterations, or at the slowest worker's if those are more.
     pub(super) fn join(&mut self, worker: Worker, iterations: u64) {
         self.iterations.remove(&worker);
         let iterations = iterations.max(self.slowest().unwrap_or(0));
         self.iterations.insert(worker, iterations);
     }
 
-    /// Counts a gradient; whether its worker takes part.
+    /// Counts a gradient; returns whether its worker has joined.
     pub(super) fn count(&mut self, worker: Worker) -> bool {
         let Some(iterations) = self.iterations.get_mut(&worker) else { return false };
         *iterations += 1;
@@ -36,12 +36,12 @@ impl Progress {
         self.iterations.remove(&worker);
     }
 
-    /// Everyone who takes part.
+    /// All present workers.
     pub fn workers(&self) -> impl ExactSizeIterator<Item = Worker> + '_ {
         self.iterations.keys().copied()
     }
 
-    /// The gradients that a worker has handed in; 0 for one that does not take part.
+    /// The number of gradients that a worker has handed in; 0 for one that is not present.
     pub fn iterations(&self, worker: Worker) -> u64 {
         self.iterations.get(&worker).copied().unwrap_or(0)
     }
@@ -51,17 +51,17 @@ impl Progress {
         self.epochs_of(self.iterations(worker))
     }
 
-    /// The epochs that so many iterations of one worker make.
+    /// The number of epochs in so many iterations of one worker.
     pub(super) fn epochs_of(&self, iterations: u64) -> u64 {
         iterations / self.epoch_iterations
     }
 
-    /// The iterations of the slowest worker, if there is one.
+    /// The iterations of the slowest worker; `None` if there are no workers.
     pub fn slowest(&self) -> Option<u64> {
         self.iterations.values().min().copied()
     }
 
-    /// The epochs that everyone has finished. The learning rate decays with it.
+    /// The number of epochs that all workers have finished. The learning rate decays with it.
     pub fn slowest_epoch(&self) -> u64 {
         self.epochs_of(self.slowest().unwrap_or(0))
     }

@@ -6,26 +6,26 @@ use std::time::Instant;
 
 use super::{Action, Policy, Progress, Worker, apply_alone};
 
-/// Every gradient is an update of its own; a worker may start an iteration while it is at most `bound`
-/// iterations ahead of the slowest. With a bound of 0 the workers keep step as under BSP.
+/// Every gradient is a separate update; a worker may start an iteration while it is at most `bound` iterations ahead of
+/// the slowest. With a bound of 0 the workers keep in step, as under BSP.
 #[derive(Debug)]
 pub struct Ssp {
     pub(super) progress: Progress,
     pub(super) bound: u64,
-    /// Who is too far ahead.
+    /// Workers that are too far ahead.
     pub(super) held: BTreeSet<Worker>,
 }
 
 impl Ssp {
-    /// How far ahead a worker may be unless told otherwise.
+    /// The default for how far ahead a worker may be.
     pub const DEFAULT_BOUND: u64 = 3;
 
-    /// Nobody takes part yet.
+    /// A policy without workers.
     pub fn new(epoch_iterations: NonZeroU64, bound: u64) -> Self {
         Self { progress: Progress::new(epoch_iterations), bound, held: BTreeSet::new() }
     }
 
-    /// Releases everyone that the slowest has come close enough to.
+    /// Releases the workers that are not too far ahead any more.
     pub(super) fn look(&mut self) -> Vec<Action> {
         let limit = self.progress.slowest().unwrap_or(0).saturating_add(self.bound);
         let progress = &self.progress;

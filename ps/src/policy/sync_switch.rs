@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use super::{Action, Asp, Bsp, Policy, Progress, Worker};
 
-/// BSP until everyone has done some epochs, ASP from then on. An asynchronous update is one gradient where a synchronous
-/// one is the mean of all, so the learning rate is divided by the number of workers at the switch, as the publication
-/// multiplies it by that for BSP.
+/// BSP until everyone has done some epochs, ASP from then on. An asynchronous update is one gradient, a synchronous one
+/// the mean of all; so at the switch the learning rate is divided by the number of workers, whereas the publication
+/// multiplies it by that number for BSP.
 #[derive(Debug)]
 pub struct SyncSwitch {
     epoch_iterations: NonZeroU64,
@@ -24,10 +24,10 @@ enum Phase {
 }
 
 impl SyncSwitch {
-    /// How many epochs are synchronous unless told otherwise.
+    /// The default number of synchronous epochs.
     pub const DEFAULT_SWITCH_EPOCHS: u64 = 5;
 
-    /// Nobody takes part yet.
+    /// A policy without workers.
     pub fn new(epoch_iterations: NonZeroU64, switch_epochs: u64) -> Self {
         Self { epoch_iterations, switch_epochs, phase: Phase::Synchronous(Bsp::new(epoch_iterations)) }
     }
@@ -39,7 +39,7 @@ impl SyncSwitch {
         }
     }
 
-    /// Between two rounds, when the epochs are over: nobody's gradient waits then.
+    /// Switches between two rounds, when the epochs are over: no gradient waits then.
     fn look(&mut self) {
         let Phase::Synchronous(bsp) = &self.phase else { return };
         let progress = bsp.progress();

@@ -1,4 +1,4 @@
-//! Checkpoints: one file a job, replaced as a whole.
+//! Checkpoints: one file per job, replaced as a whole.
 //!
 //! | bytes | |
 //! |---|---|
@@ -26,15 +26,15 @@ const MAGIC: [u8; 8] = *b"TRIBPS\r\n";
 const VERSION: u32 = 1;
 const HEADER_LEN: usize = 16;
 
-/// All that a job goes on from.
+/// Everything that a job needs to go on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Snapshot {
     pub(super) job: String,
-    /// Where in the model the range begins.
+    /// The range's first parameter in the model.
     pub(super) first: u64,
     pub(super) parameters: Vec<f32>,
     pub(super) optimizer: OptimizerState,
-    /// How many gradients of each worker the parameters contain: what makes a gradient count once.
+    /// How many gradients of each worker are in the parameters, so that each counts only once.
     pub(super) used: BTreeMap<Worker, u64>,
     pub(super) updates: u64,
 }
@@ -47,35 +47,35 @@ pub enum CheckpointError {
     Io {
         /// "read" or "write".
         doing: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         error: io::Error,
     },
-    /// It is not what was written.
+    /// The file is not as it was written.
     #[error("{path} is {what}: put a good copy there, or remove it to start the job anew")]
     Unusable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
     },
-    /// A snapshot that the format cannot hold.
+    /// The format cannot hold the snapshot.
     #[error("cannot write the checkpoint {path}: {error}")]
     Format {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: postcard::Error,
     },
 }
 
-/// A job's file in a folder.
+/// The path of a job's file in a folder.
 pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
     folder.join(format!("{job}.checkpoint"))
 }
 
-/// Puts a snapshot in the place of the last one.
+/// Replaces the last snapshot by this one.
 pub(super) fn write(path: &Path, snapshot: &Snapshot) -> Result<(), CheckpointError> {
     let body = postcard::to_stdvec(snapshot);
     let body = body.map_err(|error| CheckpointError::Format { path: path.into(), error })?;
@@ -91,7 +91,7 @@ fn replace(path: &Path, body: &[u8]) -> io::Result<()> {
     file.write_all(body)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
-    // The new name is in the folder only once that is synced, too.
+    // The new name is safe only once the folder is synced, too.
     File::open(folder)?.sync_all()
 }
 

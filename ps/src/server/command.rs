@@ -1,4 +1,4 @@
-//! What happens to a job.
+//! Commands to a job's thread.
 
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
@@ -8,15 +8,15 @@ use super::fabric::GroupEvent;
 use super::job::Gradient;
 use crate::policy::Worker;
 
-/// Where a session's answers go.
+/// The channel of a session's answers.
 pub(super) type Replies = mpsc::Sender<Result<ServerMessage, Status>>;
 
-/// Sent to when its command is done: the session takes no further message from its worker before. Dropped if
-/// the session is over.
+/// Notified when its command is done: the session takes no further message from its worker before. Dropped if the
+/// session is over.
 pub(super) type Taken = oneshot::Sender<()>;
 
-/// What happens to a job. Sessions have numbers, so that the end of an old one does not end the new one of
-/// the same worker.
+/// An event of a job. Sessions are numbered, so that the end of an old session does not end a new one of the same
+/// worker.
 pub(super) enum Command {
     Join {
         worker: Worker,

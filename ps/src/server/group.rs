@@ -1,5 +1,4 @@
-//! The reductions of a job: which there are, who takes part in them, and which rounds they owe. Without I/O
-//! and clock.
+//! The reductions of a job: their members, and the rounds that they owe. Without I/O and clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +9,22 @@ use super::fabric::Sum;
 use super::output::{Output, Outputs};
 use crate::policy::Worker;
 
-/// The fewest whose gradients are worth a reduction: a single one's would only come with the others' zeros.
+/// The fewest gradients that are worth a reduction: a single one would only be summed with zeros.
 pub(super) const FEWEST: usize = 2;
 
-/// A job's reductions: at most one for the policy's present group, and older ones whose last rounds are still
-/// under way. Nothing is carried over from one to the next.
+/// A job's reductions: at most one for the policy's present group, and older ones whose last rounds are still under
+/// way. Nothing is carried over from one to the next.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    /// Where those workers are that can take part.
+    /// The hosts of the workers that can take part.
     hosts: BTreeMap<Worker, String>,
     reductions: BTreeMap<u64, Reduction>,
-    /// The present group's.
+    /// The present group's reduction.
     current: Option<u64>,
-    /// The last number given.
+    /// The last number in use.
     last: u64,
-    /// Whose reduction failed in which epoch of the slowest worker: they go on without one until the next, when
-    /// the policy ranks anew.
+    /// The members whose reduction failed, and the slowest worker's epoch at that time: they go on without a reduction
+    /// until the next epoch, when the policy ranks anew.
     failed: Option<(BTreeSet<Worker>, u64)>,
 }
 
@@ -34,7 +33,7 @@ struct Reduction {
     members: BTreeSet<Worker>,
     stage: Stage,
     next_round: u64,
-    /// The weight granted in each round whose sum is not there yet.
+    /// The granted weight of each round whose sum has not come yet.
     rounds: BTreeMap<u64, u32>,
 }
 
@@ -43,32 +42,32 @@ enum Stage {
     Opening,
     Joining,
     Live,
-    /// Ends with its last round.
+    /// It ends with its last round.
     Closing,
 }
 
 impl Groups {
-    /// A worker has come; its host, if it can take part in reductions.
+    /// A worker has joined; `host` is its host if it can take part in reductions.
     pub(super) fn join(&mut self, worker: Worker, host: Option<String>) {
         self.hosts.remove(&worker);
         self.hosts.extend(host.map(|host| (worker, host)));
     }
 
-    /// A worker has gone. The reductions that it took part in cannot go on: their numbers.
+    /// A worker has left. Returns the numbers of its reductions, which cannot go on.
     pub(super) fn leave(&mut self, worker: Worker) -> Vec<u64> {
         self.hosts.remove(&worker);
         let its = self.reductions.iter().filter(|(_, reduction)| reduction.members.contains(&worker));
         its.map(|(group, _)| *group).collect()
     }
 
-    /// Those of the policy's group that can have a reduction: a host takes part in a fabric job once.
+    /// The workers of the policy's group that can have a reduction: a host takes part in a fabric job only once.
     fn able(&self, group: &BTreeSet<Worker>) -> BTreeSet<Worker> {
         let mut taken = BTreeSet::new();
         let able = |worker: &&Worker| self.hosts.get(worker).is_some_and(|host| taken.insert(host));
         group.iter().filter(able).copied().collect()
     }
 
-    /// Makes the reduction fit the policy's group; nothing changes while the group does not.
+    /// Adapts the reduction to the policy's group if the group has changed.
     pub(super) fn follow(&mut self, group: &BTreeSet<Worker>, epoch: u64, out: &mut Outputs) {
         let members = self.able(group);
         let present = self.current.and_then(|current| self.reductions.get(&current));
@@ -90,7 +89,7 @@ impl Groups {
         self.current = Some(self.last);
     }
 
-    /// There is a fabric job: its members are asked to take part.
+    /// A fabric job exists: its members are asked to take part.
     pub(super) fn opened(&mut self, group: u64, job: &str, token: &[u8], out: &mut Outputs) {
         let Some(reduction) = self.reductions.get_mut(&group) else { return };
         if reduction.stage == Stage::Opening {
@@ -109,7 +108,7 @@ impl Groups {
         }
     }
 
-    /// The live reduction that a worker's next gradient may go to, as the policy's group is now.
+    /// The live reduction to which a worker's next gradient may go, given the policy's present group.
     pub(super) fn of(&self, worker: Worker, group: &BTreeSet<Worker>) -> Option<u64> {
         let current = self.current?;
         let reduction = self.reductions.get(&current)?;
@@ -117,9 +116,9 @@ impl Groups {
         (fits && reduction.members == self.able(group)).then_some(current)
     }
 
-    /// Begins a round that aggregates these workers' gradients with these weights, everyone else in the group
-    /// giving zeros: its reduction, its number, and how many give zeros. None: not all of them take part in a
-    /// live reduction.
+    /// Begins a round that aggregates these workers' gradients with these weights, with zeros from the rest of the
+    /// group. Returns the reduction's and the round's number, and how many contribute zeros; `None` if not all of the
+    /// workers take part in a live reduction.
     pub(super) fn begin(
         &mut self,
         granted: &BTreeMap<Worker, u32>,
@@ -142,10 +141,10 @@ impl Groups {
         Some((group, round, reduction.members.len() - granted.len()))
     }
 
-    /// Takes a sum. None: nobody waits for it any more.
+    /// Takes a sum. `None`: nobody waits for it any more.
     ///
     /// # Errors
-    /// It is not what was granted.
+    /// The sum does not match what was granted.
     pub(super) fn sum(
         &mut self,
         group: u64,
@@ -179,7 +178,8 @@ impl Groups {
         self.reductions.get(&group).is_some_and(|reduction| reduction.members.contains(&worker))
     }
 
-    /// A reduction has failed; its group does without one until the next epoch. Whether there was one.
+    /// Handles the failure of a reduction; its group goes on without one until the next epoch. Returns whether there
+    /// was one.
     pub(super) fn fail(&mut self, group: u64, epoch: u64, out: &mut Outputs) -> bool {
         let Some(reduction) = self.remove(group, out) else { return false };
         self.failed = Some((reduction.members, epoch));

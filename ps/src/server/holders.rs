@@ -1,4 +1,4 @@
-//! Whose each worker of a job is.
+//! The holder of each of a job's workers.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +8,8 @@ use tributary_transport::Names;
 
 use crate::policy::Worker;
 
-/// The certificates with which sessions are open: a worker that has lost its session takes its place again, and nobody
-/// else does, though he has the token, too.
+/// The certificates of open sessions: a worker that has lost its session takes its place again, and nobody else does,
+/// even with the token.
 #[derive(Debug, Default)]
 pub(super) struct Holders(Mutex<HashMap<Worker, Holder>>);
 
@@ -20,10 +20,10 @@ struct Holder {
 }
 
 impl Holders {
-    /// A session becomes the worker's, in the place of one with the same certificate.
+    /// A session becomes the worker's, in place of an earlier one with the same certificate.
     ///
     /// # Errors
-    /// One with another certificate is open.
+    /// A session with another certificate is open.
     pub(super) fn take(&self, worker: Worker, session: u64, names: &Names) -> Result<(), Status> {
         let mut holders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match holders.get(&worker) {
@@ -62,7 +62,7 @@ mod tests {
         let refused = holders.take(0, 2, &other).unwrap_err();
         assert!(refused.message().contains("\"w0\"") && refused.message().contains("\"w1\""), "{refused}");
         holders.take(1, 2, &other).unwrap();
-        // Its own next session, before the last one is known to have ended.
+        // The worker's own next session, before the last one is known to have ended.
         holders.take(0, 3, &own).unwrap();
         holders.give_back(0, 1);
         assert!(holders.take(0, 4, &other).is_err());

@@ -1,4 +1,4 @@
-//! A job's parameters, and what becomes of the gradients: without I/O and threads; of the clock it is only told.
+//! A job's parameters and gradients, without I/O and threads; the time comes as an argument.
 
 mod sums;
 mod updates;
@@ -20,7 +20,7 @@ use crate::optimizer::{Optimizer, OptimizerError};
 use crate::policy::{Action, Policy, Worker};
 use crate::values;
 
-/// Why a worker's message cannot be used. It concerns that worker alone.
+/// Why a worker's message cannot be used. Only that worker is concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum Refusal {
     #[error("this server holds {length} parameters from number {first} on; the worker means {got:?}")]
@@ -34,22 +34,22 @@ pub(super) enum Refusal {
 /// Parameters in training.
 pub(super) struct Job {
     spec: JobSpec,
-    /// Where in the model this range begins.
+    /// The range's first parameter in the model.
     first: u64,
     parameters: Vec<f32>,
     optimizer: Box<dyn Optimizer>,
     policy: Box<dyn Policy>,
-    /// How many gradients of each worker the parameters contain.
+    /// How many gradients of each worker are in the parameters.
     used: BTreeMap<Worker, u64>,
     held: BTreeMap<Worker, Held>,
-    /// Who has parameters and no gradient here.
+    /// Workers that have parameters and no gradient here.
     computing: BTreeSet<Worker>,
-    /// Who is there before the start; none after it.
+    /// Workers that are present before the start; `None` after it.
     gathering: Option<BTreeSet<Worker>>,
     updates: u64,
-    /// Where gradients are aggregated.
+    /// A buffer for means of gradients.
     mean: Vec<f32>,
-    /// Updates that wait for what is not here yet. A snapshot is without them.
+    /// Updates that wait for gradients or sums. A snapshot does not include them.
     pending: Pending,
     groups: Groups,
 }
@@ -57,26 +57,26 @@ pub(super) struct Job {
 /// One worker's gradient.
 pub(super) struct Gradient {
     pub(super) iteration: u64,
-    /// Updates that were in the parameters which it was computed from.
+    /// The number of updates in the parameters from which it was computed.
     pub(super) pulled: u64,
-    /// None: it is only announced.
+    /// The values; `None`: it is only announced.
     pub(super) values: Option<Vec<f32>>,
 }
 
-/// How long a sum, or a gradient that was asked for, may take at least ...
+/// The least time for a sum, or for a gradient that was asked for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// ... and how much longer for each of its values: 4 MB/s is slow even for a switch in software.
+/// The additional time for each of its values: 4 MB/s is slow even for a switch in software.
 const PATIENCE_PER_VALUE: Duration = Duration::from_micros(1);
 
 impl Job {
-    /// A job as its first worker starts it.
+    /// A new job, as its first worker starts it.
     pub(super) fn new(spec: JobSpec, first: u64, initial: Vec<f32>) -> Result<Self, OptimizerError> {
         let optimizer = spec.optimizer.build(initial.len(), None)?.state();
         let (job, used) = (spec.name.clone(), BTreeMap::new());
         Self::restore(spec, Snapshot { job, first, parameters: initial, optimizer, used, updates: 0 })
     }
 
-    /// A job as a checkpoint has it. Groups of the policy form anew.
+    /// A job from its checkpoint. The policy forms its groups anew.
     pub(super) fn restore(spec: JobSpec, snapshot: Snapshot) -> Result<Self, OptimizerError> {
         let Snapshot { first, parameters, optimizer, used, updates, .. } = snapshot;
         Ok(Self {
@@ -115,12 +115,12 @@ impl Job {
         &self.parameters
     }
 
-    /// Whether training waits for workers.
+    /// Whether training still waits for workers.
     pub(super) fn is_gathering(&self) -> bool {
         self.gathering.is_some()
     }
 
-    /// Whether this is the range that the worker means.
+    /// Checks that the worker means this range.
     pub(super) fn check_range(&self, first: u64, length: u64) -> Result<(), Refusal> {
         let own = (self.first, self.parameters.len() as u64);
         if (first, length) == own {
@@ -129,7 +129,7 @@ impl Job {
         Err(Refusal::Range { first: own.0, length: own.1, got: (first, length) })
     }
 
-    /// A worker has come, who is not there; its host, if it can take part in reductions.
+    /// A worker joins that is not present; `host` is its host if it can take part in reductions.
     pub(super) fn join(&mut self, worker: Worker, host: Option<String>, stats: &mut JobStats) -> Outputs {
         self.groups.join(worker, host);
         let Some(gathered) = &mut self.gathering else { return self.begin(worker, stats) };
@@ -140,7 +140,7 @@ impl Job {
         self.start(stats)
     }
 
-    /// Training starts with those who are there.
+    /// Starts training with the present workers.
     pub(super) fn start(&mut self, stats: &mut JobStats) -> Outputs {
         let gathered = self.gathering.take().unwrap_or_default();
         gathered.into_iter().flat_map(|worker| self.begin(worker, stats)).collect()
@@ -151,7 +151,7 @@ impl Job {
         self.settle(actions, worker, stats)
     }
 
-    /// A gradient has come, or is announced. One that is here already, or was used before, changes nothing.
+    /// A gradient has come, or is announced. If it has come before, or was used, nothing changes.
     pub(super) fn push(
         &mut self,
         worker: Worker,
@@ -188,7 +188,7 @@ impl Job {
         Ok(out)
     }
 
-    /// A worker has gone. Its gradient is used now or, if it comes back, asked for again.
+    /// A worker has left. Its gradient is used now or, if the worker comes back, asked for again.
     pub(super) fn leave(&mut self, worker: Worker, stats: &mut JobStats) -> Outputs {
         if let Some(gathered) = &mut self.gathering {
             gathered.remove(&worker);
@@ -214,13 +214,13 @@ impl Job {
         self.settle(actions, worker, stats)
     }
 
-    /// To be called after each of the others, and when the [deadline](Self::deadline) is over: gives up what
-    /// does not come, and makes the reductions fit the group.
+    /// Gives up what has not come in time, and adapts the reductions to the group. To be called after each of the other
+    /// methods, and at the [deadline](Self::deadline).
     pub(super) fn conclude(&mut self, now: Instant, stats: &mut JobStats) -> Outputs {
         let mut out = Outputs::new();
         let length = u32::try_from(self.parameters.len()).unwrap_or(u32::MAX);
         let patience = PATIENCE + PATIENCE_PER_VALUE * length;
-        // Once more at least: what then waits for something else has a deadline of its own.
+        // At least once more: an update that now waits for something else gets a deadline of its own.
         loop {
             let overdue = self.pending.overdue(now, patience);
             if overdue.is_empty() {
@@ -239,7 +239,7 @@ impl Job {
         out
     }
 
-    /// When something has to come at last.
+    /// The next deadline of something that has to come.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.pending.deadline()
     }
@@ -248,7 +248,7 @@ impl Job {
         self.used.get(&worker).copied().unwrap_or(0)
     }
 
-    /// Does what the policy says, after something that `cause` did.
+    /// Carries out the policy's actions, which `cause` has triggered.
     fn settle(&mut self, actions: Vec<Action>, cause: Worker, stats: &mut JobStats) -> Outputs {
         let mut out = Outputs::new();
         for action in actions {

@@ -45,52 +45,52 @@ use job::Job;
 use runner::Runner;
 use session::{Served, Service};
 
-/// A session whose worker is silent this long is tried, and ended that much later: its worker has left.
+/// A session whose worker is silent for this long is pinged, and ended after as long again: its worker has left.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long sessions may take to end when the server stops.
 const GOODBYE: Duration = Duration::from_secs(2);
-/// Connections that are not workers', at most.
+/// The most connections besides the workers'.
 const OTHER_CONNECTIONS: usize = 64;
-/// Calls of one connection that are under way, streams among them: an agent has one for each of its host's workers.
+/// The most calls of one connection that are open, streams included: an agent has one for each of its host's workers.
 const STREAMS: u32 = 128;
-/// Bytes of a call's headers.
+/// The most bytes of a call's headers.
 const HEADER_BYTES: u32 = 16 << 10;
-/// What a message has besides a gradient or parameters, at most.
+/// The most bytes of a message besides a gradient or parameters.
 const MESSAGE_ROOM: usize = 64 << 10;
 
-/// A job and who may take part.
+/// A job, and who may take part in it.
 #[derive(Debug, Clone)]
 pub struct JobSettings {
-    /// What it is.
+    /// The job's settings.
     pub spec: JobSpec,
-    /// What its workers have to know; none: whoever reaches the server may take part.
+    /// The token that its workers need; `None`: anyone who reaches the server may take part.
     pub token: Option<Vec<u8>>,
 }
 
-/// Why the server cannot start or had to end.
+/// Why the server cannot start, or had to end.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// A job's settings.
+    /// A job's settings are invalid.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// Two jobs of one name.
+    /// Two jobs have the same name.
     #[error("there are two jobs {0:?}: give each its own name")]
     SameName(String),
-    /// A checkpoint that cannot be used.
+    /// A checkpoint cannot be used.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// A checkpoint of another optimiser.
+    /// A checkpoint is of another optimiser.
     #[error("job {job:?}: {error}")]
     Optimizer {
-        /// The job.
+        /// The job's name.
         job: String,
-        /// What does not fit.
+        /// The mismatch.
         error: OptimizerError,
     },
-    /// No thread for a job.
+    /// A job's thread cannot be started.
     #[error("cannot start a job's thread: {0}")]
     Thread(io::Error),
-    /// The transport.
+    /// The transport failed.
     #[error("the parameter server cannot go on: {0}")]
     Transport(String),
 }
@@ -102,12 +102,12 @@ pub struct ParameterServer {
 }
 
 impl ParameterServer {
-    /// Starts all jobs' threads, each from its checkpoint in `checkpoints` if there is one. Without a folder
-    /// nothing is kept. With a `fabric`, what a policy aggregates may be aggregated on its way; without one, all
+    /// Starts all jobs' threads, each from its checkpoint in `checkpoints` if there is one. Without a folder nothing is
+    /// saved. With a `fabric`, gradients that a policy aggregates may be summed on their way; without one, all
     /// gradients come over TCP.
     ///
     /// # Errors
-    /// Settings that make no sense, checkpoints that cannot be used.
+    /// Invalid settings, or checkpoints that cannot be used.
     pub fn start(
         jobs: Vec<JobSettings>,
         checkpoints: Option<&Path>,
@@ -130,8 +130,8 @@ impl ParameterServer {
         Ok(Self { jobs: Arc::new(served), threads })
     }
 
-    /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints. Without
-    /// `tls` they are talked to in plain text.
+    /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints. Without `tls`,
+    /// connections are plain text.
     ///
     /// # Errors
     /// [`ServerError::Transport`]
@@ -143,7 +143,7 @@ impl ParameterServer {
     ) -> Result<(), ServerError> {
         let (end, ended) = oneshot::channel::<()>();
         let workers: usize = self.jobs.values().map(|job| usize::from(job.spec.workers.get())).sum();
-        // A worker that has lost its connection opens another one before the server knows.
+        // A worker that has lost its connection opens another one before the server notices.
         let connections = 4 * workers + OTHER_CONNECTIONS;
         let mut serving = tokio::spawn(
             Server::builder()
@@ -170,7 +170,7 @@ impl ParameterServer {
         self.jobs.values().for_each(|job| drop(job.commands.send(Command::Stop)));
         let threads = self.threads;
         let join = move || threads.into_iter().for_each(|thread| drop(thread.join()));
-        // A job's thread does not panic; if it did, the others' checkpoints count.
+        // A job's thread does not panic; if it did, the others' checkpoints would still matter.
         let _ = tokio::task::spawn_blocking(join).await;
         drop(end);
         if tokio::time::timeout(GOODBYE, &mut serving).await.is_err() {
@@ -187,7 +187,7 @@ impl ParameterServer {
             .max_encoding_message_size(usize::MAX)
     }
 
-    /// What can be asked while it serves.
+    /// A view of the jobs while the server runs.
     pub fn view(&self) -> View {
         View { jobs: Arc::clone(&self.jobs) }
     }
@@ -202,21 +202,21 @@ fn restore(spec: &JobSpec, file: &Path) -> Result<Option<Job>, ServerError> {
     Ok(Some(job))
 }
 
-/// A look at a server's jobs.
+/// A view of a server's jobs.
 #[derive(Clone)]
 pub struct View {
     jobs: Arc<BTreeMap<String, Arc<Served>>>,
 }
 
 impl View {
-    /// All jobs' figures, by name.
+    /// The figures of all jobs, by name.
     pub fn stats(&self) -> Vec<(String, JobStats)> {
         let stats = |job: &Served| job.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.jobs.iter().map(|(name, job)| (name.clone(), stats(job))).collect()
     }
 
-    /// A job's parameters as they are now; empty before any worker has brought them. None: no such job, or
-    /// the server has stopped.
+    /// A job's present parameters; empty before any worker has brought them. `None`: there is no such job, or the
+    /// server has stopped.
     pub async fn parameters(&self, job: &str) -> Option<Vec<f32>> {
         let (answer, answered) = oneshot::channel();
         self.jobs.get(job)?.commands.send(Command::Parameters(answer)).ok()?;

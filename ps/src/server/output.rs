@@ -1,10 +1,10 @@
-//! What a job wants done.
+//! The outputs of a job.
 
 use tributary_api::ps::server_message::Message;
 
 use crate::policy::Worker;
 
-/// What is to be done.
+/// An action for the job's thread.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Output {
     Send(Worker, Message),
@@ -20,9 +20,9 @@ pub(super) enum Output {
     Close {
         group: u64,
     },
-    /// This worker has not pushed what it had announced: it has to go.
+    /// Expel this worker: it has not pushed the gradient that it had announced.
     Expel(Worker),
 }
 
-/// What is to be done, in its order.
+/// Outputs, to be carried out in order.
 pub(super) type Outputs = Vec<Output>;

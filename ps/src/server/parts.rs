@@ -5,25 +5,25 @@ use tributary_api::ps::PushPart;
 
 use crate::parts::{PartError, Parts};
 
-/// What a worker has sent of its next gradient. Nobody else knows of it before its end.
+/// A worker's next gradient, as far as its parts have come. It is used only once it is whole.
 pub(super) struct Assembly {
     length: usize,
     parts: Parts,
-    /// As many as the gradient has from its first part on; those that have not come are zeros.
+    /// As long as the gradient from its first part on, with zeros for values that have not come; empty before that.
     values: Vec<f32>,
 }
 
 impl Assembly {
-    /// Nothing of a gradient of so many values, which takes no memory yet.
+    /// No parts, of a gradient of so many values; takes no memory yet.
     pub(super) fn new(length: usize) -> Self {
         Self { length, parts: Parts::new(length), values: Vec::new() }
     }
 
-    /// Decodes a part to where it belongs, while the next one is on its way. Not on the threads that all sessions share:
-    /// a large part takes a while.
+    /// Decodes a part into its place while the next one is on its way. This runs off the threads that all sessions
+    /// share: a large part takes a while.
     ///
     /// # Errors
-    /// To its worker alone, whose session is over then.
+    /// The error is for the worker alone, whose session then ends.
     pub(super) async fn add(&mut self, PushPart { first, length, code }: PushPart) -> Result<(), Status> {
         let range = self.parts.add(first, length).map_err(|error| refusal(&error))?;
         let (mut values, all) = (std::mem::take(&mut self.values), self.length);
@@ -44,7 +44,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Takes the gradient that the parts are.
+    /// Takes the gradient that the parts make up.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -54,12 +54,12 @@ impl Assembly {
         Ok(std::mem::take(&mut self.values))
     }
 
-    /// Lets go of the parts: there will be no gradient of them.
+    /// Drops the parts: there will be no gradient of them.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.length);
     }
 
-    /// Whether a gradient may come that is not of parts.
+    /// Checks that a gradient may come that does not consist of the parts.
     ///
     /// # Errors
     /// As [`add`](Self::add).

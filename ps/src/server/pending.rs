@@ -1,38 +1,39 @@
-//! Updates that the policy has decided on and whose gradients are not all at the server yet. Without I/O; of
-//! the clock it is only told.
+//! Updates that the policy has decided on, but whose gradients are not all at the server yet. Without I/O; the time
+//! comes as an argument.
 
 use std::time::{Duration, Instant};
 
 use crate::policy::{Part, Worker};
 
-/// A gradient that the policy has not used yet, or an update that waits.
+/// A gradient that the policy has not used yet, or that is part of a waiting update.
 #[derive(Debug)]
 pub(super) struct Held {
-    /// None: its worker keeps it.
+    /// The values; `None`: the worker keeps them.
     pub(super) values: Option<Vec<f32>>,
-    /// Updates that were in the parameters which it was computed from.
+    /// The number of updates in the parameters from which it was computed.
     pub(super) pulled: u64,
 }
 
-/// What an update still needs.
+/// What an update waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The sum of those gradients that workers keep.
+    /// The sum of the gradients that workers keep.
     Sum { group: u64, round: u64 },
-    /// These gradients themselves.
+    /// The single gradients.
     Pushes,
 }
 
-/// One update.
+/// An update.
 #[derive(Debug)]
 pub(super) struct Update {
     pub(super) parts: Vec<(Part, Held)>,
-    /// The learning rate as it was when the policy decided.
+    /// The learning rate at the time of the policy's decision.
     pub(super) rate: f32,
     pub(super) wait: Wait,
-    /// Whom the policy has released since, and who caused it: they get the parameters that contain this.
+    /// Workers that the policy has released since, each with the worker that caused it: they get parameters that
+    /// contain this update.
     pub(super) released: Vec<(Worker, Worker)>,
-    /// Set by the next [`Pending::overdue`].
+    /// The deadline; set by the next [`Pending::overdue`].
     pub(super) until: Option<Instant>,
 }
 
@@ -41,7 +42,7 @@ impl Update {
         self.parts.iter_mut().find(|(part, _)| part.worker == worker).map(|(_, held)| held)
     }
 
-    /// Those whose gradients are not here.
+    /// The workers whose gradients are not here.
     fn missing(&self) -> impl Iterator<Item = Worker> + '_ {
         self.parts.iter().filter(|(_, held)| held.values.is_none()).map(|(part, _)| part.worker)
     }
@@ -51,17 +52,17 @@ impl Update {
     }
 }
 
-/// What did not come in time.
+/// Something that did not come in time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Overdue {
     /// A sum of this reduction.
     Sum(u64),
-    /// This worker's gradient, which it had announced.
+    /// The gradient that this worker had announced.
     Push(Worker),
 }
 
-/// The updates that wait, in the order in which the policy decided on them. A worker's gradient is in one of
-/// them at most, since it computes the next one only after that.
+/// The waiting updates, in the order in which the policy decided on them. A worker's gradient is in at most one of
+/// them, since it computes the next one only after that.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     updates: Vec<Update>,
@@ -72,7 +73,7 @@ impl Pending {
         self.updates.push(update);
     }
 
-    /// Puts off a worker's release until the update that its gradient is in. False: there is none.
+    /// Puts off a worker's release until the update with its gradient. Returns false if there is no such update.
     pub(super) fn put_off(&mut self, worker: Worker, cause: Worker) -> bool {
         let its = self.updates.iter_mut().find_map(|update| {
             update.part(worker)?;
@@ -81,7 +82,7 @@ impl Pending {
         its.map(|update| update.released.push((worker, cause))).is_some()
     }
 
-    /// A gradient has come that was asked for. Unasked for, it is not needed.
+    /// Takes a gradient that was asked for. One that was not asked for is not needed.
     pub(super) fn fill(&mut self, worker: Worker, values: Vec<f32>) {
         let asking = self.updates.iter_mut().filter(|update| update.wait == Wait::Pushes);
         let held = asking.filter_map(|update| update.part(worker)).next();
@@ -90,19 +91,20 @@ impl Pending {
         }
     }
 
-    /// The update that waited for this sum.
+    /// Takes the update that waited for this sum.
     pub(super) fn take_sum(&mut self, group: u64, round: u64) -> Option<Update> {
         let wait = Wait::Sum { group, round };
         let index = self.updates.iter().position(|update| update.wait == wait)?;
         Some(self.updates.remove(index))
     }
 
-    /// The updates that nothing is missing of.
+    /// Takes the updates that are complete.
     pub(super) fn take_complete(&mut self) -> Vec<Update> {
         self.updates.extract_if(.., |update| update.is_complete()).collect()
     }
 
-    /// No sum of this reduction will come: how many updates waited for one, and who has to push instead.
+    /// No sum of this reduction will come. Returns how many updates waited for one, and the workers that have to push
+    /// instead.
     pub(super) fn fall_back(&mut self, group: u64) -> (u64, Vec<Worker>) {
         let (mut rounds, mut workers) = (0, Vec::new());
         for update in &mut self.updates {
@@ -115,8 +117,8 @@ impl Pending {
         (rounds, workers)
     }
 
-    /// A worker has gone: what it had a part in goes on without, since it will be asked for the gradient again
-    /// when it comes back. Not to be called while a sum may still contain it.
+    /// A worker has left: updates go on without its gradient, which it will be asked for again when it comes back. Not
+    /// to be called while a sum may still contain the gradient.
     pub(super) fn leave(&mut self, worker: Worker) {
         for update in &mut self.updates {
             update.parts.retain(|(part, _)| part.worker != worker);
@@ -124,7 +126,7 @@ impl Pending {
         }
     }
 
-    /// What has not come in time, each once; `patience` begins when an update is first seen here.
+    /// Everything that has not come in time, each once; `patience` begins when an update is first seen here.
     pub(super) fn overdue(&mut self, now: Instant, patience: Duration) -> Vec<Overdue> {
         let mut overdue = Vec::new();
         for update in &mut self.updates {
@@ -140,7 +142,7 @@ impl Pending {
         overdue
     }
 
-    /// When to look for what is overdue.
+    /// The next time to look for overdue things.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.updates.iter().filter_map(|update| update.until).min()
     }

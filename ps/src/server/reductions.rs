@@ -1,4 +1,4 @@
-//! A job's side of the fabric: it does what the job says, and takes back what becomes of it.
+//! A job's side of the fabric: it makes the reductions that the job asks for, and returns their events.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 use super::command::Command;
 use super::fabric::{GroupFabric, GroupRequest, Reduction};
 
-/// The reductions that are open.
+/// The open reductions.
 pub(super) struct Reductions {
     fabric: Arc<dyn GroupFabric>,
-    /// The job's own thread's; weak, so that the thread ends when the server does.
+    /// The commands of the job's own thread; weak, so that the thread ends when the server does.
     commands: Weak<Sender<Command>>,
     open: BTreeMap<u64, Box<dyn Reduction>>,
 }
@@ -24,7 +24,7 @@ impl Reductions {
         let (group, commands) = (request.group, Weak::clone(&self.commands));
         let events = move |event| {
             if let Some(commands) = commands.upgrade() {
-                // The thread has ended: nobody needs the reduction.
+                // If the thread has ended, nobody needs the reduction.
                 let _ = commands.send(Command::Fabric { group, event });
             }
         };

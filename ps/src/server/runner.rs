@@ -1,4 +1,4 @@
-//! A job's thread: it owns the job, and everything that happens to the job comes to it as a command.
+//! A job's thread: it owns the job, and gets everything that happens to it as a command.
 
 mod workers;
 
@@ -24,7 +24,7 @@ use super::writer::Writer;
 use crate::policy::Worker;
 use workers::Session;
 
-/// A job's thread from outside.
+/// A handle on a job's thread.
 pub(super) struct Runner {
     pub(super) commands: Arc<Sender<Command>>,
     pub(super) stats: Arc<Mutex<JobStats>>,
@@ -32,8 +32,7 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// Starts a job's thread; `job` is as its checkpoint had it, if there was one, and `file` is where
-    /// checkpoints go.
+    /// Starts a job's thread; `job` comes from its checkpoint, if there is one, and checkpoints go to `file`.
     pub(super) fn start(
         spec: JobSpec,
         job: Option<Job>,
@@ -57,16 +56,16 @@ impl Runner {
 
 struct State {
     spec: JobSpec,
-    /// None before the first worker has brought parameters.
+    /// `None` before the first worker has brought parameters.
     job: Option<Job>,
     sessions: BTreeMap<Worker, Session>,
-    /// None: there is no fabric.
+    /// `None`: there is no fabric.
     reductions: Option<Reductions>,
     stats: Arc<Mutex<JobStats>>,
-    /// When training starts without those who are missing.
+    /// When training starts without the missing workers.
     gather_until: Option<Instant>,
     writer: Option<Writer>,
-    /// Updates in the last snapshot that was handed to the writer.
+    /// The number of updates in the last snapshot that was handed to the writer.
     saved: u64,
 }
 
@@ -119,11 +118,11 @@ impl State {
             Command::Leave { worker, session } if self.is(worker, session) => self.leave(worker),
             Command::Fabric { group, event } => self.with_job(|job, stats| job.fabric(group, event, stats)),
             Command::Parameters(answer) => {
-                // Who has stopped waiting needs no answer.
+                // If the caller has stopped waiting, the answer is dropped.
                 let _ =
                     answer.send(self.job.as_ref().map(|job| job.parameters().to_vec()).unwrap_or_default());
             }
-            // Of a session that is over.
+            // The session is over already.
             Command::Push { .. }
             | Command::Urge { .. }
             | Command::FabricFailed { .. }
@@ -152,7 +151,7 @@ impl State {
         self.with_job(|job, stats| job.start(stats));
     }
 
-    /// Lets something happen to the job, and does what comes of it.
+    /// Applies an event to the job, and carries out the outputs.
     fn with_job(&mut self, event: impl FnOnce(&mut Job, &mut JobStats) -> Outputs) {
         let Some(job) = &mut self.job else { return };
         let mut guard = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,7 +186,7 @@ impl State {
         gone.into_iter().for_each(|(worker, reason)| self.end(worker, reason));
     }
 
-    /// Hands a snapshot to the writer if there is anything new.
+    /// Hands a snapshot to the writer if there are new updates.
     fn save(&mut self) {
         let (Some(job), Some(writer)) = (&self.job, &self.writer) else { return };
         if job.updates() > self.saved {

@@ -1,4 +1,4 @@
-//! Random schedules of a job whose group has a fabric, beside the same job without one: what comes of the
+//! Random schedules of a job whose group has a fabric, compared with the same job without one: the effect of the
 //! gradients is the same, whatever the fabric does, and nobody waits for ever.
 
 mod world;
@@ -9,7 +9,7 @@ use super::stats::JobStats;
 use crate::policy::Worker;
 use world::{MOST, State, World, coordinate, spec};
 
-/// Low ones more often than high ones: some workers are faster.
+/// Picks low numbers more often than high ones: some workers are faster.
 fn skewed(among: &[Worker], pick: u16) -> Option<Worker> {
     let share = f64::from(pick) / 65536.0;
     among.get((share * share * among.len() as f64) as usize).copied()
@@ -20,7 +20,7 @@ fn choices() -> impl Strategy<Value = Vec<(u8, u16)>> {
 }
 
 proptest! {
-    /// Nobody leaves: the same updates as without a fabric, gradient by gradient, though not in the same order.
+    /// Nobody leaves: gradient by gradient, the updates are the same as without a fabric, though not in the same order.
     #[test]
     fn a_fabric_changes_when_gradients_are_used_and_nothing_else(
         workers in 3usize..8, able in 0usize..8, epoch in 1u64..4, slack in 0u64..7, choices in choices(),
@@ -58,8 +58,8 @@ proptest! {
         prop_assert_eq!(world.computing(), plain.computing());
     }
 
-    /// Workers come and go, and some are silent when asked: what was used is what the server says was used, each
-    /// once, and those who are there get on.
+    /// Workers come and go, and some do not answer when asked: exactly the gradients are used that the server says,
+    /// each once, and the present workers make progress.
     #[test]
     fn whoever_goes_no_gradient_is_used_twice_and_nobody_waits_for_ever(
         workers in 3usize..8, epoch in 1u64..4, slack in 0u64..7, choices in choices(),
@@ -107,12 +107,12 @@ proptest! {
     }
 }
 
-/// The fast ones are together as soon as the policy ranks, and their sums come.
+/// The fast workers are a group as soon as the policy ranks, and their sums come.
 #[test]
 fn a_healthy_fabric_carries_the_groups_gradients() {
     let mut world = World::new(spec(4, 2, 1, 1.0), 4);
     for _ in 0..MOST / 6 {
-        // Worker 3 is slow; while 0 and 1 wait for 2, it uses up the slack.
+        // Worker 3 is slow; while 0 and 1 wait for 2, its gradients use up the slack.
         for worker in [0, 1, 3, 2, 0, 1, 0, 1, 2, 0, 1, 2] {
             world.open();
             if world.computing().contains(&worker) {

@@ -1,4 +1,4 @@
-//! One worker's stream: what comes in is checked here, so that a job only ever gets what it can use.
+//! One worker's stream: messages are checked here, so that a job gets only what it can use.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,15 +27,15 @@ use super::steps;
 use crate::policy::Worker;
 use crate::values;
 
-/// Messages that may wait for a worker: a step, the reason of an end, and what concerns its group. One that lets
+/// Messages that may wait for a worker: a step, the reason of an end, and what concerns its group. A worker that lets
 /// more wait does not read.
 const REPLIES: usize = 64;
-/// How long a worker may take to say who it is, with the parameters that it would start from.
+/// How long a worker may take to introduce itself, with its initial parameters.
 const HELLO_PATIENCE: Duration = Duration::from_secs(120);
-/// The longest name of a host.
+/// The longest name of a host, in bytes.
 const HOST_LEN: usize = 255;
 
-/// A job, as sessions reach it.
+/// A job as sessions access it.
 pub(super) struct Served {
     pub(super) spec: JobSpec,
     pub(super) token: Option<Vec<u8>>,
@@ -64,7 +64,7 @@ impl ParameterServer for Service {
         &self,
         request: Request<Streaming<WorkerMessage>>,
     ) -> Result<Response<Self::TrainStream>, Status> {
-        // Before anything is read of what it says.
+        // Before any of its messages is read.
         let (name, job) = find(&self.jobs, Ticket::read(request.metadata()).as_ref())?;
         let (replies, receiver) = mpsc::channel(REPLIES);
         let session = Session {
@@ -76,7 +76,7 @@ impl ParameterServer for Service {
         };
         tokio::spawn(async move {
             if let Err(status) = session.run(&replies).await {
-                // Nobody to tell: the worker has gone.
+                // If the worker has gone, there is nobody to tell.
                 let _ = replies.send(Err(status)).await;
             }
         });
@@ -87,14 +87,14 @@ impl ParameterServer for Service {
 struct Session {
     name: String,
     job: Arc<Served>,
-    /// Those in the worker's certificate; none: it talks in plain text.
+    /// The names in the worker's certificate; `None`: the connection is plain text.
     names: Option<Names>,
     number: u64,
     messages: Streaming<WorkerMessage>,
 }
 
 impl Session {
-    /// Talks until the worker ends it or says what cannot be.
+    /// Serves the session until the worker ends it or sends something invalid.
     async fn run(mut self, replies: &mpsc::Sender<Result<ServerMessage, Status>>) -> Result<(), Status> {
         let first = timeout(HELLO_PATIENCE, self.next()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("the worker does not say who it is"))?;
@@ -128,7 +128,7 @@ impl Session {
         let replies = steps::encoded(steps::codec(&hello.parameters_codec)?, session, replies);
         send(job, Command::Join { worker, session, first: hello.first, initial, host, replies })?;
         let end = self.gradients(job, worker, usize::try_from(hello.length).unwrap_or(usize::MAX)).await;
-        // The job's thread is gone only when the server stops.
+        // The job's thread ends only when the server stops.
         let _ = job.commands.send(Command::Leave { worker, session });
         end
     }
@@ -175,7 +175,7 @@ impl Session {
         Ok(())
     }
 
-    /// A worker of a host takes part in reductions in its name.
+    /// Checks that the worker may take part in reductions in its host's name.
     fn check_host(&self, hello: &Hello) -> Result<(), Status> {
         match &self.names {
             Some(names) if !hello.host.is_empty() => names.check_host(&hello.host).map_err(|error| {
@@ -186,7 +186,7 @@ impl Session {
         }
     }
 
-    /// The next message; none: the worker has ended the stream.
+    /// The next message; `None`: the worker has ended the stream.
     async fn next(&mut self) -> Result<Option<Message>, Status> {
         let Some(message) = self.messages.message().await? else { return Ok(None) };
         match message.message {
@@ -196,7 +196,7 @@ impl Session {
     }
 }
 
-/// The job that a worker may take part in. It learns no more than that it may not.
+/// The job in which a worker may take part. A refused worker does not learn why.
 fn find(
     jobs: &BTreeMap<String, Arc<Served>>,
     ticket: Option<&Ticket>,
@@ -239,8 +239,8 @@ fn check(spec: &JobSpec, hello: &Hello) -> Result<(Worker, Vec<f32>), Status> {
     Ok((worker, initial))
 }
 
-/// The values of a gradient, or an error to its worker alone. Not on the threads that all sessions share:
-/// a large gradient takes a while.
+/// Decodes a gradient; an error is for its worker alone. This runs off the threads that all sessions share: a large
+/// gradient takes a while.
 async fn decode(push: Push, length: usize) -> Result<Gradient, Status> {
     let Push { iteration, updates: pulled, code } = push;
     let decoded = tokio::task::spawn_blocking(move || tributary_codec::decode(&code, length)).await;

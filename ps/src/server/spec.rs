@@ -1,4 +1,4 @@
-//! What a job is: its policy, its optimiser, its limits.
+//! The settings of a job: its policy, its optimiser, its limits.
 
 use std::num::{NonZeroU16, NonZeroU64};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub enum PolicyKind {
     SyncSwitch,
     /// [`A2s`]
     A2s,
-    /// [`A2s`], by how far ahead workers have got since the last ranking
+    /// [`A2s`], with the lead counted since the last ranking
     A2sRecent,
 }
 
@@ -33,16 +33,16 @@ pub enum PolicyKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct JobSpec {
-    /// The job's name: letters, digits, '-', '_' and '.', as its checkpoint's file has it, too.
+    /// The job's name: letters, digits, '-', '_' and '.', as in its checkpoint's file name.
     pub name: String,
-    /// How many workers it has. Training starts when all are there.
+    /// The number of its workers. Training starts when all are present.
     pub workers: NonZeroU16,
     /// When gradients are used, and when workers go on.
     pub policy: PolicyKind,
-    /// How many iterations a worker may be ahead of the slowest, under SSP; under DSSP, without credit.
+    /// How many iterations a worker may be ahead of the slowest under SSP; under DSSP, without credit.
     #[serde(default = "default_bound")]
     pub bound: u64,
-    /// How many it may be ahead with credit, under DSSP; `bound` at least, and at most 1,000 more.
+    /// How many iterations it may be ahead with credit under DSSP: at least `bound`, and at most 1,000 more.
     #[serde(default = "default_most_bound")]
     pub most_bound: u64,
     /// How many epochs of the slowest worker are synchronous, under Sync-Switch.
@@ -67,16 +67,16 @@ pub struct JobSpec {
     /// Updates between two checkpoints.
     #[serde(default = "default_checkpoint_updates")]
     pub checkpoint_updates: NonZeroU64,
-    /// How long to wait for all workers, from the first one on, before training starts without the missing
-    /// ones, in seconds.
+    /// How long to wait for all workers after the first one, in seconds, before training starts without the missing
+    /// ones.
     #[serde(default = "default_gather_seconds")]
     pub gather_seconds: u64,
 }
 
-/// What fits into one gRPC message, whose length has 32 bits, with some room.
+/// The most parameters that fit into one gRPC message, whose length has 32 bits, with some room.
 const MOST_PARAMETERS: u64 = 500_000_000;
 
-/// DSSP tries each possible credit whenever it gives one.
+/// The most credit: DSSP tries each possible credit whenever it gives one.
 const MOST_CREDIT: u64 = 1_000;
 
 fn default_bound() -> u64 {
@@ -111,28 +111,28 @@ fn default_gather_seconds() -> u64 {
     30
 }
 
-/// Settings that make no sense.
+/// Why settings are invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
-    /// The name could not be a file's.
+    /// The name cannot be part of a file name.
     #[error("{0:?} is no name for a job: use 1 to 64 letters, digits, '-', '_' and '.', and no '.' in front")]
     Name(String),
-    /// A number out of range.
+    /// A number is out of range.
     #[error("job {job:?}: {key} is {value}: {rule}")]
     Number {
-        /// The job.
+        /// The job's name.
         job: String,
-        /// The setting.
+        /// The setting's name.
         key: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
-        /// What it may be.
+        /// Its range.
         rule: &'static str,
     },
-    /// The optimiser's constants.
+    /// The optimiser's constants are invalid.
     #[error("job {job:?}: {error}")]
     Optimizer {
-        /// The job.
+        /// The job's name.
         job: String,
         /// What is wrong.
         error: OptimizerError,
@@ -140,10 +140,10 @@ pub enum SpecError {
 }
 
 impl JobSpec {
-    /// What the learning rate is multiplied by in each epoch of the slowest worker, unless told otherwise.
+    /// The default factor of the learning rate in each epoch of the slowest worker.
     pub const DEFAULT_DECAY: f32 = 0.99;
 
-    /// A job with the default of everything that has one.
+    /// A job with defaults for all other settings.
     pub fn new(
         name: impl Into<String>,
         workers: NonZeroU16,
@@ -169,7 +169,7 @@ impl JobSpec {
         }
     }
 
-    /// Checks what the types leave open.
+    /// Checks everything that the types leave open.
     ///
     /// # Errors
     /// [`SpecError`] names the setting.

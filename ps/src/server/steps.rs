@@ -1,4 +1,4 @@
-//! What a session's worker is sent, whose parameters are encoded if it has asked for that.
+//! A session's messages to its worker, with encoded parameters if the worker has asked for that.
 
 use tokio::sync::mpsc;
 use tonic::Status;
@@ -9,7 +9,7 @@ use tributary_codec::Kind;
 use crate::changes::{Change, Sent};
 use crate::values;
 
-/// Messages that wait to be encoded. Behind the first there is no step, since a worker has one at a time.
+/// Messages that may wait to be encoded. No step follows the first one, since a worker has one at a time.
 const WAITING: usize = 8;
 
 type Reply = Result<ServerMessage, Status>;
@@ -17,7 +17,7 @@ type Reply = Result<ServerMessage, Status>;
 /// The codec that a worker has asked for.
 ///
 /// # Errors
-/// There is no such codec, or it is not for this.
+/// There is no such codec, or it cannot encode parameters.
 pub(super) fn codec(name: &str) -> Result<Kind, Status> {
     if name.is_empty() {
         return Ok(Kind::None);
@@ -31,7 +31,8 @@ pub(super) fn codec(name: &str) -> Result<Kind, Status> {
     Ok(kind)
 }
 
-/// Where a job's answers to a session go: to `replies`, by way of a codec if there is one. Ends with either.
+/// The channel for a job's answers to a session, which go to `replies`, through a codec if there is one. Ends with
+/// either end.
 pub(super) fn encoded(kind: Kind, seed: u64, replies: mpsc::Sender<Reply>) -> mpsc::Sender<Reply> {
     if kind == Kind::None {
         return replies;
@@ -42,7 +43,7 @@ pub(super) fn encoded(kind: Kind, seed: u64, replies: mpsc::Sender<Reply>) -> mp
         while let Some(reply) = receiver.recv().await {
             let reply = match reply {
                 Ok(ServerMessage { message: Some(Message::Step(step)) }) => {
-                    // Not on the threads that all sessions share: a large model takes a while.
+                    // This runs off the threads that all sessions share: a large model takes a while.
                     let encoded = tokio::task::spawn_blocking(move || {
                         let step = encode(&mut sent, step);
                         (sent, step)
@@ -62,7 +63,7 @@ pub(super) fn encoded(kind: Kind, seed: u64, replies: mpsc::Sender<Reply>) -> mp
 }
 
 fn encode(sent: &mut Sent, step: Step) -> Step {
-    // The job has encoded them: they are whole.
+    // The job has encoded them, so they are valid.
     let parameters = values::decode(&step.parameters).unwrap_or_default();
     match sent.next(parameters) {
         Change::Whole(_) => step,

@@ -1,14 +1,14 @@
-//! Weights as the fabric carries them.
+//! Weights in the form in which the fabric carries them.
 
 use crate::policy::{Part, Worker};
 
-/// The largest weight of a contribution. The sum of all weights costs as many bits of the fabric's 30 for a
-/// value as it has itself.
+/// The largest weight of a contribution. The bits of the sum of all weights are lost from the fabric's 30 bits for a
+/// value.
 pub(super) const MOST: u64 = 256;
 
-/// Parts whose weights are at most [`MOST`]: as they are if they are, or w = max(1, round(`MOST` · it / max it)).
-/// Rounding is off by at most half a unit of the largest weight's `MOST`: a share changes by less than 0.4 %
-/// of the largest one.
+/// Scales parts so that weights are at most [`MOST`]: unchanged if they are already, otherwise w = max(1, round(`MOST`
+/// · it / max it)). Rounding is off by at most half a unit of the largest weight's `MOST`: a share changes by less than
+/// 0.4 % of the largest one.
 pub(super) fn scale(parts: &[Part]) -> Vec<Part> {
     let most = parts.iter().map(|part| part.weight).max().unwrap_or(0);
     if most <= MOST {
@@ -21,7 +21,7 @@ pub(super) fn scale(parts: &[Part]) -> Vec<Part> {
     parts.iter().map(|part| Part { weight: scaled(part.weight), ..*part }).collect()
 }
 
-/// What a worker is granted in a round; none for a weight that a packet cannot carry.
+/// The weight that a worker is granted in a round; `None` if a packet cannot carry it.
 pub(super) fn grant(part: &Part) -> Option<(Worker, u32)> {
     Some((part.worker, u32::try_from(part.weight).ok().filter(|weight| *weight > 0)?))
 }

@@ -1,4 +1,4 @@
-//! A thread that writes checkpoints, since the disk is slow and training need not wait for it.
+//! A thread that writes checkpoints, as the disk is slow and training should not wait for it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread; it counts what it has written.
+    /// Starts the thread; it counts the checkpoints that it has written.
     pub(super) fn start(file: PathBuf, stats: Arc<Mutex<JobStats>>) -> std::io::Result<Self> {
         let (snapshots, receiver) = mpsc::channel::<Snapshot>();
         let busy = Arc::new(AtomicBool::new(false));
@@ -41,7 +41,7 @@ impl Writer {
         self.busy.load(Ordering::Acquire)
     }
 
-    /// Writes a snapshot, after the last one.
+    /// Writes a snapshot after the last one.
     pub(super) fn write(&self, snapshot: Snapshot) {
         self.busy.store(true, Ordering::Release);
         // The thread ends only when this is dropped.

@@ -1,4 +1,4 @@
-//! A server over real TCP, clients of it, and a worker that may send anything.
+//! A server over real TCP, its clients, and a worker that may send anything.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -56,7 +56,7 @@ impl Running {
         self.raw_with(Some(ticket)).await.unwrap()
     }
 
-    /// One that shows this ticket.
+    /// A worker that shows this ticket.
     pub(crate) async fn raw_with(&self, ticket: Option<Ticket>) -> Result<Raw, Status> {
         let mut client = ParameterServerClient::<Channel>::new(self.remote.connect().await.unwrap());
         let (messages, receiver) = mpsc::channel(8);

@@ -23,14 +23,14 @@ pub(crate) fn policies(epoch_iterations: u64) -> Vec<Box<dyn Policy>> {
     ]
 }
 
-/// Workers that compute as long as their step time says, and who of them waits.
+/// Workers that each compute for their step time, and the set of those that wait.
 pub(crate) struct Clock {
     pub(crate) now: u64,
     start: Instant,
     step_times: Vec<u64>,
-    /// When each computing worker's gradient arrives.
+    /// The time when each computing worker's gradient arrives.
     computing: BinaryHeap<Reverse<(u64, Worker)>>,
-    /// Those whose gradient is at the server.
+    /// Workers whose gradients are at the server.
     pub(crate) waiting: BTreeSet<Worker>,
 }
 
@@ -45,13 +45,13 @@ impl Clock {
         }
     }
 
-    /// A worker has parameters, and computes.
+    /// A worker gets parameters, and computes.
     pub(crate) fn release(&mut self, worker: Worker) {
         self.waiting.remove(&worker);
         self.computing.push(Reverse((self.now + self.step_times[usize::from(worker)], worker)));
     }
 
-    /// The next gradient's worker, which waits from then on. None: nobody computes.
+    /// The worker of the next gradient, which waits from then on. `None`: nobody computes.
     pub(crate) fn arrival(&mut self) -> Option<Worker> {
         let Reverse((time, worker)) = self.computing.pop()?;
         self.now = time;
@@ -59,12 +59,12 @@ impl Clock {
         Some(worker)
     }
 
-    /// The time as policies are told it: milliseconds pass.
+    /// The time as policies get it: one unit is a millisecond.
     pub(crate) fn instant(&self) -> Instant {
         self.start + Duration::from_millis(self.now)
     }
 
-    /// A worker is gone, whatever it was doing.
+    /// Removes a worker, whatever it is doing.
     pub(crate) fn remove(&mut self, worker: Worker) {
         self.waiting.remove(&worker);
         self.computing.retain(|Reverse((_, other))| *other != worker);
@@ -75,9 +75,9 @@ impl Clock {
     }
 }
 
-/// What a policy does with gradients that are known by worker and iteration, checked while it does it.
+/// What a policy does with gradients, known by worker and iteration, checked at each action.
 pub(crate) struct Ledger {
-    /// How many gradients each worker has handed in, and how many of them were applied or, as it left, dropped.
+    /// How many gradients each worker has handed in, and how many were applied or, when it left, dropped.
     pub(crate) arrived: BTreeMap<Worker, u64>,
     pub(crate) settled: BTreeMap<Worker, u64>,
     pub(crate) updates: Vec<Vec<Part>>,
@@ -88,7 +88,7 @@ impl Ledger {
         Self { arrived: BTreeMap::new(), settled: BTreeMap::new(), updates: Vec::new() }
     }
 
-    /// Does the actions, and panics at what must never be.
+    /// Carries out the actions, and panics at any that must never happen.
     pub(crate) fn settle(&mut self, actions: &[Action], clock: &mut Clock) {
         for action in actions {
             match action {
@@ -110,7 +110,7 @@ impl Ledger {
         }
     }
 
-    /// Gradients of a worker that have neither been applied nor dropped.
+    /// The number of a worker's gradients that were neither applied nor dropped.
     pub(crate) fn open(&self, worker: Worker) -> u64 {
         let count = |map: &BTreeMap<Worker, u64>| map.get(&worker).copied().unwrap_or(0);
         count(&self.arrived) - count(&self.settled)

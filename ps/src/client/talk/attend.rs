@@ -1,4 +1,4 @@
-//! What the server says, and what is done about it.
+//! The server's messages, and what is done about them.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::policy::Worker;
 use crate::values;
 
 impl Talk {
-    /// Does what the server asks for; its step, if it is one.
+    /// Does what the server asks for; returns the step, if the message is one.
     pub(super) async fn attend(&mut self, heard: Heard) -> Result<Option<Step>, Trouble> {
         let told = match heard {
             Heard::Told(told) => told.map_err(|status| self.judge(status))?,
@@ -41,7 +41,7 @@ impl Talk {
             }
             Some(Told::Contribute(contribute)) => self.contribute(&contribute).await,
             Some(Told::PushPlain(plain)) => {
-                // What was pushed in this session is at the server.
+                // What was pushed in this session is at the server already.
                 let whole = self.outgoing.as_ref().filter(|outgoing| outgoing.gradient().is_some());
                 if whole.is_some_and(|outgoing| outgoing.iteration == plain.iteration) {
                     self.push().await?;
@@ -71,7 +71,7 @@ impl Talk {
         }
     }
 
-    /// Tells the server that its group has to do without this host's fabric.
+    /// Tells the server that its group has to go on without this host's fabric.
     async fn fabric_failed(&mut self, group: u64, reason: String) {
         tracing::warn!(server = self.server(), group, reason, "this host goes on without the fabric");
         self.send(Message::FabricFailed(FabricFailed { group, reason })).await;
@@ -102,14 +102,14 @@ impl Talk {
             let got = step.parameters.len() / size_of::<f32>();
             return Err(Trouble::Lasting(ClientError::Step { server, expected, got }));
         };
-        // Without a codec nobody asks what is known.
+        // Without a codec the known parameters are never needed.
         if self.hello.parameters_codec.is_empty() {
             return Ok(parameters);
         }
         Ok(session.known.set(parameters).to_vec())
     }
 
-    /// Whether a status is about this worker or about the way to the server.
+    /// Whether a status concerns this worker or the connection to the server.
     pub(super) fn judge(&self, status: Status) -> Trouble {
         match status.code() {
             Code::InvalidArgument

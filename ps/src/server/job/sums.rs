@@ -1,4 +1,4 @@
-//! What becomes of sums that the fabric is to make.
+//! Sums that the fabric makes for a job.
 
 use super::Job;
 use crate::policy::Worker;
@@ -7,7 +7,7 @@ use crate::server::output::Outputs;
 use crate::server::stats::JobStats;
 
 impl Job {
-    /// Something has become of a reduction.
+    /// Handles an event of a reduction.
     pub(in crate::server) fn fabric(
         &mut self,
         group: u64,
@@ -53,7 +53,7 @@ impl Job {
         }
     }
 
-    /// Goes on without a reduction.
+    /// Gives up a reduction: its group goes on without it.
     pub(super) fn give_up(&mut self, group: u64, reason: &str, out: &mut Outputs, stats: &mut JobStats) {
         if self.groups.fail(group, self.policy.progress().slowest_epoch(), out) {
             tracing::warn!(job = self.spec.name, group, reason, "the group goes on without the fabric");
@@ -61,7 +61,7 @@ impl Job {
         }
     }
 
-    /// What would have come as a sum has to come one by one.
+    /// Asks for the single gradients of the reduction's sums.
     pub(super) fn fall_back(&mut self, group: u64, out: &mut Outputs, stats: &mut JobStats) {
         let (rounds, workers) = self.pending.fall_back(group);
         stats.fabric_fallbacks += rounds;

@@ -11,7 +11,7 @@ fn job(policy: PolicyKind, workers: u16) -> (Job, JobStats) {
     (Job::new(spec, 0, vec![0.0; 2]).unwrap(), JobStats::default())
 }
 
-/// The steps of what is to be done.
+/// The steps among the outputs.
 fn steps(outputs: &Outputs) -> Vec<(Worker, Step)> {
     let step = |output: &Output| match output {
         Output::Send(worker, Message::Step(step)) => Some((*worker, step.clone())),

@@ -13,8 +13,8 @@ use crate::server::stats::JobStats;
 use crate::server::weights;
 
 impl Job {
-    /// Makes an update, or puts it off until what its workers keep is here: as a sum, if they can take part
-    /// in one, or one by one.
+    /// Makes an update, or puts it off until the gradients that workers keep have come: as a sum if they can take part
+    /// in one, otherwise one by one.
     pub(super) fn apply(&mut self, mut parts: Vec<Part>, out: &mut Outputs, stats: &mut JobStats) {
         let kept = |part: &&Part| self.held.get(&part.worker).is_some_and(|held| held.values.is_none());
         let kept: BTreeSet<Worker> = parts.iter().filter(kept).map(|part| part.worker).collect();
@@ -46,7 +46,7 @@ impl Job {
         Output::Send(worker, Message::PushPlain(PushPlain { iteration: self.used(worker) }))
     }
 
-    /// Makes the updates that have come together.
+    /// Makes the updates that have become complete.
     pub(super) fn complete(&mut self, out: &mut Outputs, stats: &mut JobStats) {
         for update in self.pending.take_complete() {
             self.update(update.parts, update.rate, None, stats);
@@ -54,7 +54,7 @@ impl Job {
         }
     }
 
-    /// One update, by the weighted mean of gradients; `sum` has what is not here of them.
+    /// Makes one update by the weighted mean of gradients; `sum` is the sum of the gradients that are not here.
     pub(super) fn update(
         &mut self,
         parts: Vec<(Part, Held)>,

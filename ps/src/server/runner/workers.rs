@@ -11,17 +11,17 @@ use crate::server::job::{Gradient, Job, Refusal};
 use crate::server::output::Outputs;
 use crate::server::stats::WorkerStats;
 
-/// A worker that is there.
+/// A connected worker.
 pub(super) struct Session {
     pub(super) number: u64,
     pub(super) replies: Replies,
-    /// Since when it computes, or waits.
+    /// Since when it has been computing, or waiting.
     since: Instant,
     waits: bool,
 }
 
 impl Session {
-    /// The worker need not wait any longer.
+    /// The worker has been released: it waits no longer.
     pub(super) fn released(&mut self, stats: &mut WorkerStats) {
         if std::mem::replace(&mut self.waits, false) {
             let now = Instant::now();
@@ -60,7 +60,7 @@ impl State {
         self.gather_until = gathering.then_some(until);
     }
 
-    /// Whether a worker's range is this job's, which the first worker decides.
+    /// Checks that a worker's range is this job's, which the first worker determines.
     fn accept(&mut self, first: u64, initial: Vec<f32>) -> Result<(), String> {
         if let Some(job) = &self.job {
             return job.check_range(first, initial.len() as u64).map_err(|refusal| refusal.to_string());
@@ -99,7 +99,7 @@ impl State {
         tracing::info!(job = self.spec.name, worker, "a worker has left");
         self.sessions.remove(&worker);
         self.gone(worker);
-        // It may not come back to do its last iterations again.
+        // The worker may not come back to repeat its last iterations.
         self.save();
     }
 
@@ -108,11 +108,11 @@ impl State {
         self.with_job(|job, stats| job.leave(worker, stats));
     }
 
-    /// Ends the session of a worker that the others must not wait for.
+    /// Ends the session of a worker for which the others must not wait.
     pub(super) fn end(&mut self, worker: Worker, reason: &str) {
         let Some(session) = self.sessions.get(&worker) else { return };
         tracing::warn!(job = self.spec.name, worker, reason, "a worker's session ends");
-        // One that does not read sees only that its session is over.
+        // A worker that does not read only sees the end of its session.
         let _ = session.replies.try_send(Err(Status::deadline_exceeded(reason)));
         self.leave(worker);
     }

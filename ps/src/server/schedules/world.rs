@@ -1,7 +1,7 @@
-//! A job with workers and a fabric that do what a schedule says.
+//! A job with workers and a fabric that follow a schedule.
 //!
-//! Every gradient has a coordinate of its own, so that the parameters say which gradients were used, and with
-//! what share of which learning rate.
+//! Every gradient has a coordinate of its own, so that the parameters show which gradients were used, and with what
+//! share of which learning rate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU16, NonZeroU64};
@@ -16,7 +16,7 @@ use crate::server::output::{Output, Outputs};
 use crate::server::spec::{JobSpec, PolicyKind};
 use crate::server::stats::JobStats;
 
-/// Iterations of a worker, at most.
+/// The most iterations of a worker.
 pub(super) const MOST: usize = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,15 +31,15 @@ pub(super) enum State {
     },
 }
 
-/// A worker, as its client behaves.
+/// A worker that behaves as its client does.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) state: State,
     iteration: u64,
     pulled: u64,
-    /// The groups that it takes part in, with their next rounds.
+    /// The groups in which it takes part, with their next rounds.
     groups: BTreeMap<u64, u64>,
-    /// It has to push what it announced.
+    /// Whether it has to push the gradient that it announced.
     asked: bool,
 }
 
@@ -49,7 +49,7 @@ struct Reduction {
     members: BTreeSet<Worker>,
     opened: bool,
     live: bool,
-    /// What each member has given to a round that is not done.
+    /// The members' contributions to each round that is not done.
     rounds: BTreeMap<u64, BTreeMap<Worker, (u32, Option<usize>)>>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct World {
     now: Instant,
     nodes: Vec<Node>,
     fabric: BTreeMap<u64, Reduction>,
-    /// Workers below this have hosts.
+    /// Workers with lower numbers have hosts.
     able: usize,
 }
 
@@ -81,7 +81,7 @@ fn unit(workers: usize, coordinate: usize) -> Vec<f32> {
 }
 
 impl World {
-    /// `able` of the workers have hosts.
+    /// A world in which `able` of the workers have hosts.
     pub(super) fn new(spec: JobSpec, able: usize) -> Self {
         let workers = usize::from(spec.workers.get());
         let node =
@@ -109,7 +109,7 @@ impl World {
         self.settle(outputs);
     }
 
-    /// A gradient is there: announced, if it may be.
+    /// A worker hands in a gradient; it is only announced if it may be and is not `plain`.
     pub(super) fn arrive(&mut self, worker: Worker, plain: bool) {
         let node = &mut self.nodes[usize::from(worker)];
         let State::Computing { group } = node.state else { panic!("{worker} does not compute") };
@@ -118,7 +118,7 @@ impl World {
         self.hand_in(worker, announced);
     }
 
-    /// Pushes what was announced.
+    /// A worker pushes the gradient that it announced.
     pub(super) fn answer(&mut self, worker: Worker) {
         let node = &mut self.nodes[usize::from(worker)];
         assert!(std::mem::take(&mut node.asked));
@@ -148,7 +148,7 @@ impl World {
         self.perform(outputs);
     }
 
-    /// What runner, clients and fabric do.
+    /// Does what runner, clients and fabric do.
     fn perform(&mut self, outputs: Outputs) {
         let mut expelled = Vec::new();
         for output in outputs {
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// The sum of the oldest round that every member has contributed to.
+    /// The sum of the oldest round to which every member has contributed.
     fn sum(&self, pick: usize) -> Option<(u64, Sum)> {
         let done = self.fabric.iter().filter_map(|(group, reduction)| {
             let (round, given) = reduction.rounds.first_key_value()?;
@@ -225,7 +225,7 @@ impl World {
         self.tell(group, GroupEvent::Sum(sum));
     }
 
-    /// A fabric job comes a bit closer to its being live.
+    /// Takes a fabric job one step closer to being live.
     pub(super) fn open(&mut self) {
         let Some((&group, reduction)) = self.fabric.iter_mut().find(|(_, reduction)| !reduction.live) else {
             return;
@@ -250,7 +250,7 @@ impl World {
         self.settle(outputs);
     }
 
-    /// Nothing happens until something is overdue.
+    /// Lets time pass until something is overdue.
     pub(super) fn wait(&mut self) {
         if let Some(deadline) = self.job.deadline() {
             self.now = deadline.max(self.now);
@@ -272,7 +272,7 @@ impl World {
         self.those(|node| node.asked)
     }
 
-    /// The fabric is dead; what was asked for comes.
+    /// With a dead fabric: everything that was asked for comes.
     pub(super) fn drain(&mut self) {
         for _ in 0..10 * self.nodes.len() {
             match self.asked().first() {
