@@ -1,9 +1,8 @@
-//! Waking a receiver that waits on a [`mio::Poll`], only when it may be asleep.
+//! Wakes a receiver that waits on a [`mio::Poll`], only when it may be asleep.
 //!
-//! A system call for each frame would cost more than the frame. So the receiver says when it has found
-//! nothing (it *arms* the bell), and the sender rings only a bell that is armed. No wake-up is lost,
-//! because each side first writes and then reads what the other one writes, with a sequentially
-//! consistent fence in between:
+//! A system call for each frame would cost more than the frame. So the receiver says when it has found nothing (it
+//! *arms* the bell), and the sender rings only an armed bell. No wake-up is lost, because each side first writes and
+//! then reads what the other one writes, with a sequentially consistent fence in between:
 //!
 //! ```text
 //! sender                          receiver
@@ -12,14 +11,13 @@
 //! asleep? then ring               frame in the queue? then take it, else wait
 //! ```
 //!
-//! One of the two fences comes first in the single order of all such fences. If it is the sender's, the
-//! receiver's look at the queue finds the frame; if it is the receiver's, the sender finds `asleep` and
-//! rings. (Both may happen: then the receiver wakes up once for nothing.) A ring between the receiver's
-//! last look and its wait is not lost either: the event descriptor stays readable, and the edge that the
-//! write makes is reported by the next poll.
+//! One of the two fences comes first in the single order of all such fences. If it is the sender's, the receiver's look
+//! at the queue finds the frame; if it is the receiver's, the sender finds `asleep` and rings. (Both may happen: then
+//! the receiver wakes up once in vain.) A ring between the receiver's last look and its wait is not lost either: the
+//! event descriptor stays readable, and the next poll reports the edge that the write makes.
 //!
-//! This is an event descriptor of its own and not a [`mio::Waker`], because a `Poll` may have only one of
-//! those, and a switch waits for all of its ports with one `Poll`.
+//! The bell is an event descriptor of its own and not a [`mio::Waker`], because a `Poll` may have only one waker, and a
+//! switch waits for all of its ports with one `Poll`.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -36,13 +34,13 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    /// An armed bell: the receiver may start with waiting.
+    /// An armed bell: the receiver may begin with waiting.
     pub(crate) fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { asleep: AtomicBool::new(true), event })
     }
 
-    /// The sender's half, after it has put frames in the queue.
+    /// Rings if the receiver may be asleep. The sender calls it after it has put frames in the queue.
     pub(crate) fn ring_if_asleep(&self) -> io::Result<()> {
         fence(Ordering::SeqCst);
         // The plain load keeps the cache line shared while the receiver is busy.
@@ -52,13 +50,13 @@ impl Doorbell {
         Ok(())
     }
 
-    /// The receiver's half, before its last look at the queue.
+    /// Arms the bell. The receiver calls it before its last look at the queue.
     pub(crate) fn arm(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// The receiver has found something after all.
+    /// Disarms the bell: the receiver has found something after all.
     pub(crate) fn disarm(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }
@@ -69,7 +67,7 @@ impl Doorbell {
         self.ring()
     }
 
-    /// Nobody reads the descriptor: every write is an edge, and 2^64 of them do not happen.
+    /// Makes the descriptor readable. Nobody reads it: every write is an edge, and 2^64 writes do not happen.
     fn ring(&self) -> io::Result<()> {
         rustix::io::write(&self.event, &1_u64.to_ne_bytes())?;
         Ok(())

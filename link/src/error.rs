@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Why a link or a port could not be made.
 #[derive(Debug, Error)]
 pub enum LinkError {
-    /// The loss is not a probability.
+    /// The loss rate is not a probability.
     #[error("a link cannot lose {0} of its frames: the loss is a probability from 0 to 1")]
     BadLoss(f64),
     /// The queue could never hold a frame.
@@ -34,9 +34,9 @@ pub enum LinkError {
     Interface {
         /// The interface asked for.
         name: String,
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// The kernel's answer.
+        /// The kernel's reason.
         reason: io::Error,
     },
 }

@@ -1,16 +1,16 @@
-//! Frames one behind the other in one piece of memory.
+//! Frames one after the other in a single buffer.
 
-/// Frames in the order in which they were written. Used again and again, it needs no new memory.
+/// Frames in the order in which they were written. When reused, it allocates no new memory.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// Frames one after the other, and behind them what was there before.
+    /// The frames one after the other, followed by old contents.
     bytes: Vec<u8>,
-    /// Where each frame ends.
+    /// The end of each frame.
     ends: Vec<usize>,
 }
 
 impl Frames {
-    /// None yet.
+    /// An empty collection.
     pub fn new() -> Self {
         Self::default()
     }
@@ -25,16 +25,16 @@ impl Frames {
         self.ends.is_empty()
     }
 
-    /// Bytes of all of them together.
+    /// The total length of all frames in bytes.
     pub fn byte_len(&self) -> usize {
         self.ends.last().copied().unwrap_or_default()
     }
 
-    /// Adds the frame that `write` writes to the beginning of `room` bytes, in which anything may be; it returns the frame's
-    /// length.
+    /// Adds the frame that `write` writes to the beginning of a buffer of `room` bytes with arbitrary contents; `write`
+    /// returns the frame's length.
     ///
     /// # Errors
-    /// Those of `write`: then no frame is added.
+    /// The error of `write`; no frame is added then.
     pub fn try_add<E>(
         &mut self,
         room: usize,
@@ -60,7 +60,7 @@ impl Frames {
         })
     }
 
-    /// Forgets all frames.
+    /// Removes all frames.
     pub fn clear(&mut self) {
         self.ends.clear();
     }

@@ -1,7 +1,7 @@
 //! Links between threads of one process, with losses on request.
 //!
-//! Each direction is a bounded queue without locks, and a second one that brings empty frames back to the
-//! sender, so that a busy link allocates nothing.
+//! Each direction is a bounded lock-free queue, and a second queue that returns empty buffers to the sender, so that a
+//! busy link allocates nothing.
 
 use std::io;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::error::LinkError;
 use crate::meter::{DirectionMeter, LinkMeter};
 use crate::{BATCH, FramePort, check_length};
 
-/// What a link is like; the same in both directions.
+/// The properties of a link, the same in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkConfig {
     /// Probability, 0 to 1, that a frame is lost on the way.
     pub loss: f64,
-    /// Decides which frames are lost: the fate of the n-th frame sent in a direction depends on the seed,
-    /// the direction and n alone.
+    /// Decides which frames are lost: whether the n-th frame of a direction is lost depends only on the seed, the
+    /// direction and n.
     pub seed: u64,
     /// How many frames each direction's queue holds, at least 1. A frame that finds it full is dropped.
     pub queue_frames: usize,
@@ -65,8 +65,8 @@ fn direction(
     Ok((outgoing, Incoming { frames: frames_out, empties: empties_in, read: None, bell }))
 }
 
-/// One end of an in-process link. When the other end is gone, frames still go on the link until its queue
-/// is full, and nothing arrives.
+/// One end of an in-process link. When the other end is gone, frames can still be sent until the queue is full, and
+/// nothing arrives.
 #[derive(Debug)]
 pub struct InProcessPort {
     outgoing: Outgoing,
@@ -105,8 +105,8 @@ struct Outgoing {
 
 impl Outgoing {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        // Drawn for dropped frames, too: how full the queue is depends on the threads' timing, and which
-        // frames are lost must not.
+        // Drawn for dropped frames, too: how full the queue is depends on the threads' timing, and which frames are
+        // lost must not.
         let lost = self.loss.takes_the_next();
         if self.frames.is_full() {
             self.meter.count_dropped();
@@ -121,7 +121,7 @@ impl Outgoing {
         queued.clear();
         queued.extend_from_slice(frame);
         if self.frames.push(queued).is_err() {
-            // Not possible: there was room, and nobody else fills the queue.
+            // Impossible: there was room, and nobody else fills the queue.
             self.meter.count_lost();
         }
         self.not_rung_for += 1;
@@ -151,7 +151,7 @@ struct Incoming {
 impl Incoming {
     fn receive(&mut self) -> Option<&[u8]> {
         if let Some(read) = self.read.take() {
-            // No room for an empty frame means that the sender has enough of them.
+            // If there is no room, the sender has enough empty buffers.
             let _ = self.empties.push(read);
         }
         self.read = self.next();
@@ -172,7 +172,7 @@ impl Incoming {
 /// Which frames of one direction are lost.
 #[derive(Debug)]
 struct Loss {
-    /// Of 2^32 frames, how many are lost.
+    /// The number of lost frames out of 2^32.
     of_2_32: u64,
     random: ChaCha8Rng,
 }

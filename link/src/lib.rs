@@ -1,11 +1,10 @@
-//! How frames get from one device to another: in-process links and Linux interfaces behind one trait.
+//! The ways of frames from one device to another: in-process links and Linux interfaces behind one trait.
 //!
-//! A [`FramePort`] is one end of a link, as a switch or a host sees it. Frames are whole Ethernet frames
-//! from the destination address on, with every VLAN tag that they had on the link, without the frame check
-//! sequence. Two kinds of port exist: [`in_process`] links, which connect threads of one process and can lose
-//! frames on purpose, and [`interface`] ports, which put frames on a Linux network interface. The trait leaves
-//! them room: a port may hand out frames where the kernel has put them, and may hold frames back until
-//! [`FramePort::flush`].
+//! A [`FramePort`] is one end of a link, as a switch or a host sees it. Frames are whole Ethernet frames from the
+//! destination address on, with every VLAN tag that they had on the link, without the frame check sequence. Two kinds
+//! of port exist: [`in_process`] links, which connect threads of one process and can lose frames on purpose, and
+//! [`interface`] ports, which put frames on a Linux network interface. The trait gives implementations freedom: a port
+//! may hand out frames from the kernel's memory, and may hold frames back until [`FramePort::flush`].
 
 use std::io;
 
@@ -22,13 +21,13 @@ pub use in_process::{InProcessPort, LinkConfig, link};
 pub use interface::{EtherTypePort, InterfaceCondition, InterfacePort, MutedUdpPort};
 pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter};
 
-/// Two bytes that a frame has in one place.
+/// A value that two bytes of a frame must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Where they are: bytes from the frame's beginning on. Behind the 46th byte frames that came in as one may differ; by such
-    /// a mark they are chosen as the first of them is.
+    /// The offset of the two bytes in the frame. Beyond the 46th byte, frames that came in as one may differ; they are
+    /// then chosen by the first of them.
     pub at: usize,
-    /// What they say, big-endian.
+    /// The value of the two bytes, big-endian.
     pub value: u16,
 }
 
@@ -38,54 +37,53 @@ pub const MIN_FRAME_BYTES: usize = 14;
 /// packet.
 pub const MAX_FRAME_BYTES: usize = MIN_FRAME_BYTES + 65_535;
 
-/// Frames that a port sends off together at the most. Whoever has as many for it need not wait for more: a longer batch would only
-/// make the first frame wait, and whoever receives it.
+/// The most frames that a port sends off together. A sender with this many for a port need not wait for more: a longer
+/// batch would only delay the first frame and its receiver.
 pub const BATCH: usize = 32;
 
 /// One end of a link, owned by the thread that polls it. Nothing here blocks.
 ///
-/// The owner works in rounds: [`receive`](Self::receive) until it says `None`, [`send_all`](Self::send_all) that
-/// there is to send, or [`send`](Self::send) it one by one and [`flush`](Self::flush), wait on the [`mio::Poll`].
+/// The owner works in rounds: it calls [`receive`](Self::receive) until that returns `None`, sends everything by
+/// [`send_all`](Self::send_all), or by [`send`](Self::send) and [`flush`](Self::flush), and waits on the [`mio::Poll`].
 pub trait FramePort: Send {
-    /// Queues a frame. It is on its way after the next [`flush`](Self::flush) at the latest. A link that
-    /// is full or down drops it and counts that, like a real one.
+    /// Queues a frame. It leaves at the next [`flush`](Self::flush) at the latest. A link that is full or down drops
+    /// the frame and counts that, like a real one.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for a frame shorter than [`MIN_FRAME_BYTES`] or longer than
-    /// [`MAX_FRAME_BYTES`]: it was not sent, and the port is as good as before. Any other error means that
-    /// the port cannot be used any more.
+    /// [`io::ErrorKind::InvalidInput`] for a frame shorter than [`MIN_FRAME_BYTES`] or longer than [`MAX_FRAME_BYTES`]:
+    /// it was not sent, and the port can still be used. After any other error the port cannot be used any more.
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
 
-    /// Sends off what is queued: to be called after the last frame of a batch and before waiting.
+    /// Sends off queued frames; to be called after the last frame of a batch and before waiting.
     ///
     /// # Errors
     /// The port cannot be used any more.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Sends all these frames, in this order, behind those that are queued, and [flushes](Self::flush). A port may do that
-    /// from where they are, without a copy of its own.
+    /// Sends all these frames, in order, behind the queued ones, and [flushes](Self::flush). A port may send them from
+    /// where they are, without a copy.
     ///
     /// # Errors
-    /// As [`send`](Self::send): if one of them is too short or too long, some may have been sent.
+    /// As [`send`](Self::send); if one of the frames is too short or too long, some may have been sent.
     fn send_all(&mut self, frames: &[&[u8]]) -> io::Result<()> {
         frames.iter().try_for_each(|frame| self.send(frame))?;
         self.flush()
     }
 
-    /// The next frame, where the port has it, or `None` when none is there now. It is as it was on the link: a
-    /// port that took a VLAN tag off would make a frame that was not to be believed into one that is.
+    /// The next frame, in the port's memory, or `None` if there is none now. It is as it was on the link: a port that
+    /// removed a VLAN tag would turn an untrusted frame into a trusted one.
     ///
     /// # Errors
     /// The port cannot be used any more.
     fn receive(&mut self) -> io::Result<Option<&[u8]>>;
 
-    /// The longest frame that the link carries, in bytes, as it was when the port was opened. Longer ones that are sent are lost.
+    /// The longest frame that the link carries, in bytes, at the time when the port was opened. Longer frames are lost.
     fn longest_frame(&self) -> usize {
         MAX_FRAME_BYTES
     }
 
-    /// From now on only frames that have all these marks are of use to the owner: the port may leave out others, before they
-    /// cost anything. What it hands out is still to be checked: it may leave out none, and has frames from before.
+    /// Tells the port that its owner needs only frames with all these marks: the port may drop others before they cost
+    /// anything. Received frames still have to be checked: a port may drop none, and has frames from before.
     ///
     /// # Errors
     /// The port cannot be used any more.
@@ -93,16 +91,16 @@ pub trait FramePort: Send {
         Ok(())
     }
 
-    /// Makes `registry`'s [`mio::Poll`] report `token` as readable when frames have come. Reports are
-    /// *edges*: one is certain only for frames that come after `receive` has returned `None`, so whoever
-    /// stops reading earlier must come back without being told. One report may come for nothing.
+    /// Makes `registry`'s [`mio::Poll`] report `token` as readable when frames have come. Reports are *edges*: one is
+    /// certain only for frames that come after `receive` has returned `None`, so an owner that stops reading earlier
+    /// must come back without a report. A report may also come in vain.
     ///
     /// # Errors
-    /// The operating system's, from registering.
+    /// The operating system's error from registering.
     fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()>;
 }
 
-/// Refuses what no port may send.
+/// Checks that a frame has a length that ports may send.
 fn check_length(frame: &[u8]) -> io::Result<()> {
     if (MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&frame.len()) {
         return Ok(());

@@ -1,25 +1,25 @@
-//! What links have carried, readable by anyone while they work.
+//! Counters of links, readable by anyone while the links work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one direction of a link has carried so far.
+/// The counts of one direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Carried {
-    /// Frames put on the link, the ones it lost among them.
+    /// Frames put on the link, including those that were lost.
     pub frames: u64,
     /// Bytes of those frames, from the Ethernet header on.
     pub bytes: u64,
     /// Frames put on the link that did not arrive.
     pub lost: u64,
-    /// Frames that never were on the link, or never left it: its queue was full, the interface down, or the
-    /// frame longer than the interface takes.
+    /// Frames that were never put on the link, or never left it: its queue was full, the interface was down, or the
+    /// frame was longer than the interface takes.
     pub dropped: u64,
 }
 
-/// The counters of one direction; a clone reads the same ones.
+/// The counters of one direction; a clone reads the same counters.
 ///
-/// Each is exact by itself. While frames pass, a reading of all of them is no snapshot of one instant.
+/// Each count is exact by itself. While frames pass, a reading of all of them is not a snapshot of one instant.
 #[derive(Debug, Clone, Default)]
 pub struct DirectionMeter(Arc<Counters>);
 
@@ -32,7 +32,7 @@ struct Counters {
 }
 
 impl DirectionMeter {
-    /// The counts of now.
+    /// The present counts.
     pub fn read(&self) -> Carried {
         let Counters { frames, bytes, lost, dropped } = &*self.0;
         let [frames, bytes, lost, dropped] =

@@ -1,4 +1,4 @@
-//! What the system says of an interface. Needs root, `ip` and `ethtool`; says so and passes where they are missing.
+//! The system's description of an interface. Needs root, `ip` and `ethtool`; without them it says so and passes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tributary_link::{InterfaceCondition, LinkError};
 
-/// `false` where there is no ethtool.
+/// Runs ethtool; `false` if it is not installed.
 fn ethtool(arguments: &[&str]) -> bool {
     match Command::new("ethtool").args(arguments).output() {
         Ok(output) => {

@@ -1,6 +1,6 @@
-//! Datagrams of one stream, which cross a virtual cable as one frame: whoever sends and receives them does not notice.
+//! Datagrams of one stream cross a virtual cable as one frame, without their senders and receivers noticing.
 //!
-//! Needs root and `ip` (iproute2); says so and passes where they are missing.
+//! Needs root and `ip` (iproute2); without them it says so and passes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -23,7 +23,7 @@ use rand_chacha::ChaCha8Rng;
 use socket2::{Domain, Socket, Type};
 use tributary_link::{FramePort, InterfacePort, Mark};
 
-/// From the frame's beginning to the datagram's payload.
+/// The number of bytes in front of the datagram's payload.
 const HEADERS: usize = 42;
 
 /// A frame with a datagram of this payload, without a UDP checksum.
@@ -43,14 +43,14 @@ fn set_ip_checksum(frame: &mut [u8]) {
     ip.set_checksum(checksum);
 }
 
-/// A payload of one stream with a number in it.
+/// A payload of one stream that contains a number.
 fn payload(number: u32, bytes: usize) -> Vec<u8> {
     let mut payload = vec![0xa5; bytes];
     payload[4..8].copy_from_slice(&number.to_be_bytes());
     payload
 }
 
-/// Two ports, which put datagrams together, on a cable with this MTU; `None` where no cable can be made.
+/// Two ports that join datagrams, on a cable with this MTU; `None` where no cable can be made.
 fn cable(mtu: u16) -> Option<Cable> {
     if !netns::enter_with_veth_pair("left", "right") {
         return None;
@@ -71,21 +71,21 @@ fn set_mtu(mtu: u16) {
     }
 }
 
-/// Sends frames over the cable, and returns as many as arrive.
+/// Sends frames over the cable, and returns those that arrive.
 fn cross(cable: &mut Cable, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let all: Vec<_> = frames.iter().map(Vec::as_slice).collect();
     cable.left.send_all(&all).unwrap();
     frames.iter().map(|_| cable.receive()).collect()
 }
 
-/// Frames that the kernel has taken in at the second interface.
+/// The number of frames that the kernel has received at the second interface.
 fn taken_in() -> u64 {
     let interfaces = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let right = interfaces.lines().find_map(|line| line.trim().strip_prefix("right:")).unwrap();
     right.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// More than what the kernel itself sends on a new interface.
+/// More frames than the kernel itself sends on a new interface.
 const CHATTER: u64 = 40;
 
 #[test]
@@ -111,27 +111,27 @@ fn long_frames_fill_what_one_packet_holds() {
     assert!(cross(&mut cable, &frames) == frames);
 }
 
-/// A frame of some kind that may stand beside others of one stream, and be hard to tell from them.
+/// A frame that may stand between others of one stream, and may be hard to tell from them.
 fn neighbour(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let bytes = *[8, 9, 100, 100, 100, 101, 1_000, 1_466].choose(rng).unwrap();
     let mut frame = datagram(&payload(rng.random(), bytes));
     match rng.random_range(0..40) {
-        // Of another stream: by address, by port, by how it begins.
+        // Of another stream: by address, by port, or by the first bytes of the payload.
         0 => frame[33] = 9,
         1 => frame[35] = 1,
         2 => frame[HEADERS + 2] = 7,
-        // Another type of service, time to live, number.
+        // Another type of service, time to live, or id.
         3 => frame[15] = 1,
         4 => frame[22] = 9,
         5 => frame[19] = 3,
-        // It may be taken apart on its way, or has been.
+        // It may be fragmented on its way, or has been.
         6 => frame[20] = 0,
         7 => frame[20] = 0x20,
         8 => frame[21] = 1,
-        // Another protocol, and another type of frame.
+        // Another protocol, and another EtherType.
         9 => frame[23] = 132,
         10 => frame[12] = 0x86,
-        // A checksum that is right, or wrong; lengths that are not the frame's; bytes behind the datagram.
+        // A right or a wrong checksum; lengths that do not match the frame; bytes behind the datagram.
         11 => frame[40] = 0x12,
         12 => frame[39] ^= 1,
         13 => frame[17] ^= 4,
@@ -204,7 +204,7 @@ fn the_longest_that_wait_are_lost_in_order_and_counted() {
 fn a_frame_that_has_become_too_long_is_dropped_and_no_other_takes_its_place() {
     let Some(mut cable) = cable(1_500) else { return };
     set_mtu(3_000);
-    // As one that was opened now, the first port may send it, as the other one may not receive it.
+    // Opened now, the first port may send it, while the second one cannot receive it.
     cable.left = InterfacePort::open("left").unwrap().with_segmentation_offload(true);
     for round in 0..100 {
         for _ in 0..2 {

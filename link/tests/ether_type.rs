@@ -1,6 +1,6 @@
 //! Ports for one EtherType on a pair of virtual Ethernet interfaces, in a network namespace of the test's own.
 //!
-//! Needs root and `ip` (iproute2); says so and passes where they are missing.
+//! Needs root and `ip` (iproute2); without them it says so and passes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -46,14 +46,14 @@ fn frames_of_its_type_come_in_and_no_others() {
     }
     assert_eq!(heard, [frame(ETHER_TYPE, 60), frame(ETHER_TYPE, 61)]);
 
-    // The other way, and not back to itself.
+    // In the other direction, and not back to itself.
     right.send(&frame(ETHER_TYPE, 62)).unwrap();
     assert_eq!(right.receive().unwrap(), None);
     all.register(poll.registry(), Token(2)).unwrap();
     loop {
         match all.receive().unwrap() {
             Some(heard) if heard == frame(ETHER_TYPE, 62) => break,
-            // The kernel's own chatter on a new interface.
+            // The kernel's own frames on a new interface.
             Some(_) => {}
             None => {
                 poll.poll(&mut events, Some(Duration::from_secs(10))).unwrap();

@@ -10,7 +10,7 @@ use tributary_link::{
     Carried, FramePort, InProcessPort, LinkConfig, LinkError, MAX_FRAME_BYTES, MIN_FRAME_BYTES, link,
 };
 
-/// Far longer than anything here takes on any machine: whoever sleeps so long was not woken up.
+/// Far longer than anything here takes on any machine: a receiver that sleeps so long was not woken up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const LOSSLESS: LinkConfig = LinkConfig { loss: 0.0, seed: 1, queue_frames: 8 };
@@ -34,7 +34,7 @@ fn receive_all(port: &mut InProcessPort) -> Vec<u32> {
     numbers
 }
 
-/// Sends `count` numbered frames, each one received before the next, and says which arrived.
+/// Sends `count` numbered frames, each received before the next, and returns the numbers that arrived.
 fn survivors(from: &mut InProcessPort, to: &mut InProcessPort, count: u32) -> Vec<u32> {
     let mut arrived = Vec::new();
     for number in 0..count {
@@ -120,7 +120,7 @@ fn nonsense_is_refused() {
     assert_eq!(meter.a_to_b.read().lost, 100);
 }
 
-/// Waits for an edge, then hands back whatever is there.
+/// Waits for an edge, then returns all frames that are there.
 struct Sleeper {
     poll: Poll,
     events: Events,
@@ -134,7 +134,7 @@ impl Sleeper {
         Self { poll, events: Events::with_capacity(8), port }
     }
 
-    /// Panics where a wake-up is lost: with 10 seconds for what takes microseconds.
+    /// Panics if a wake-up is lost: waits 10 seconds for what takes microseconds.
     fn wait(&mut self) -> Vec<u32> {
         loop {
             self.poll.poll(&mut self.events, Some(PATIENCE)).unwrap();
@@ -172,7 +172,7 @@ fn a_busy_receiver_is_not_rung() {
     assert!(b.events.is_empty());
 }
 
-/// Answers every frame as soon as it is there, and only then looks for the next one.
+/// Answers each frame as soon as it is there, and only then looks for the next one.
 fn echo(mut b: Sleeper, count: u32) {
     let mut next = 0;
     while next < count {
@@ -189,7 +189,7 @@ fn echo(mut b: Sleeper, count: u32) {
     }
 }
 
-/// One side never sleeps: its next frame comes just when the other one, having found nothing, is about to.
+/// One side never sleeps: its next frame comes just when the other side, having found nothing, is about to sleep.
 #[test]
 fn no_wakeup_is_lost_on_the_way_to_sleep() {
     const ROUNDS: u32 = 100_000;
@@ -199,7 +199,7 @@ fn no_wakeup_is_lost_on_the_way_to_sleep() {
     for number in 0..ROUNDS {
         a.send(&numbered(number)).unwrap();
         a.flush().unwrap();
-        // A varying pause tries every instruction of the other side's way to sleep.
+        // A varying pause hits every instruction on the other side's way to sleep.
         (0..number % 64).for_each(|_| std::hint::spin_loop());
         for look in 1_u32.. {
             if let Some(frame) = a.receive().unwrap() {
@@ -215,7 +215,7 @@ fn no_wakeup_is_lost_on_the_way_to_sleep() {
     echo.join().unwrap();
 }
 
-/// Both sleep until the other one has sent something.
+/// Both sides sleep until the other one has sent something.
 #[test]
 fn no_wakeup_is_lost_between_two_sleepers() {
     const ROUNDS: u32 = 20_000;
@@ -231,7 +231,7 @@ fn no_wakeup_is_lost_between_two_sleepers() {
     echo.join().unwrap();
 }
 
-/// A sender in bursts of every size against a receiver that falls asleep whenever it is faster.
+/// A sender with bursts of every size, and a receiver that falls asleep whenever it is faster.
 #[test]
 fn no_wakeup_is_lost_in_bursts() {
     const FRAMES: u32 = 200_000;

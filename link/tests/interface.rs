@@ -1,6 +1,6 @@
 //! Ports on a pair of virtual Ethernet interfaces, in a network namespace of the test's own.
 //!
-//! Needs root and `ip` (iproute2); says so and passes where they are missing.
+//! Needs root and `ip` (iproute2); without them it says so and passes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -13,7 +13,7 @@ use cable::{ADDRESSES, Cable, PATIENCE};
 use mio::Events;
 use tributary_link::{Carried, FramePort, InterfacePort, LinkError, MIN_FRAME_BYTES, Mark};
 
-/// Not IP, so that no host takes it for its own.
+/// A frame that is not IP, so that no host handles it.
 fn frame(len: usize) -> Vec<u8> {
     let mut frame = vec![0xa5; len];
     frame[..12].copy_from_slice(&ADDRESSES);
@@ -21,7 +21,7 @@ fn frame(len: usize) -> Vec<u8> {
     frame
 }
 
-/// The next frame of ours that is there.
+/// Our next frame, if it is there already.
 fn next(port: &mut InterfacePort) -> Option<Vec<u8>> {
     cable::next(port, cable::is_ours)
 }
@@ -29,7 +29,7 @@ fn next(port: &mut InterfacePort) -> Option<Vec<u8>> {
 #[test]
 fn frames_cross_a_veth_pair_and_nothing_comes_back() {
     let Some(mut cable) = Cable::new() else { return };
-    // Nobody makes a frame longer on a virtual cable.
+    // Nothing pads frames on a virtual cable.
     let lengths = || (MIN_FRAME_BYTES..=64).chain([1_114, 1_514]);
     for len in lengths() {
         cable.left.send(&frame(len)).unwrap();
@@ -41,7 +41,7 @@ fn frames_cross_a_veth_pair_and_nothing_comes_back() {
     assert_eq!(cable.left.meter().sent.read(), Carried { frames, bytes, lost: 0, dropped: 0 });
     assert!(cable.right.meter().received.read().frames >= frames);
 
-    // Longer than the MTU: it is dropped, and those before and behind it are not.
+    // A frame longer than the MTU is dropped; those before and behind it are not.
     for len in [100, 1_515, 101] {
         cable.left.send(&frame(len)).unwrap();
     }
@@ -61,7 +61,8 @@ fn frames_that_are_sent_together_go_in_their_order_behind_those_that_wait() {
         netns::ip(&format!("link set {end} mtu 9000"));
     }
     let mut cable = Cable::open();
-    // On both sides of a page of the kernel's memory, more than one system call takes, and one that nobody carries.
+    // Frames longer and shorter than a page of the kernel's memory, more than one system call takes, and one that is
+    // too long.
     let lengths: Vec<_> = [60, 4_000, 4_096, 9_015, 9_014].into_iter().cycle().take(100).collect();
     let frames: Vec<_> = lengths.iter().map(|len| frame(*len)).collect();
     let all: Vec<_> = frames.iter().map(Vec::as_slice).collect();
@@ -79,7 +80,7 @@ fn frames_that_are_sent_together_go_in_their_order_behind_those_that_wait() {
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
 }
 
-/// A frame with these VLAN tags, the outermost first, which is as long as `frame(len)` without them.
+/// A frame with these VLAN tags, the outermost first; without them it is as long as `frame(len)`.
 fn tagged(tags: &[[u8; 4]], len: usize) -> Vec<u8> {
     let mut tagged = frame(len);
     tagged.splice(12..12, tags.concat());
@@ -103,7 +104,7 @@ fn a_frame_comes_out_with_every_vlan_tag_that_it_had() {
         &[PRIORITY, SERVICE, CUSTOMER],
         &[],
     ];
-    // Interleaved with frames without a tag, and more than the ring has slots: no tag may stay in one.
+    // Interleaved with untagged frames, and more than the ring has slots: no tag may be left in one.
     for round in 0..400 {
         for tags in stacks {
             cable.left.send(&tagged(tags, 60 + round)).unwrap();
@@ -120,7 +121,7 @@ fn a_frame_comes_out_with_every_vlan_tag_that_it_had() {
     assert_eq!(cable.right.meter().received.read().dropped, 0);
 }
 
-/// A frame with a number in it.
+/// A frame that contains a number.
 fn numbered(number: u32) -> Vec<u8> {
     let mut numbered = frame(60);
     numbered[14..18].copy_from_slice(&number.to_be_bytes());
@@ -149,11 +150,11 @@ fn a_port_that_nobody_reads_keeps_the_oldest_frames_and_counts_the_others() {
         }
         assert!((1_000..SENT).contains(&kept), "{kept}");
         lost += u64::from(SENT - kept);
-        // The loss is known from the first frame on that comes after it.
+        // The loss is known once another frame comes after it.
         cable.left.send(&frame(70)).unwrap();
         cable.left.flush().unwrap();
         assert_eq!(cable.receive(), frame(70));
-        // The kernel's own chatter may have been lost, too.
+        // The kernel's own frames may have been lost, too.
         let dropped = cable.right.meter().received.read().dropped;
         assert!((lost..lost + 10 * round).contains(&dropped), "{dropped} counted, {lost} lost");
     }
@@ -205,13 +206,13 @@ fn a_port_lets_only_frames_with_all_marks_pass() {
     let kind = Mark { at: 12, value: 0x88b5 };
     let wanted = |value| [kind, Mark { at: 58, value }];
     cable.right.pass_only(&wanted(0)).unwrap();
-    // What came before that.
+    // Frames that came before.
     assert_eq!(next(&mut cable.right), None);
     let before = cable.right.meter().received.read().frames;
     for [passes, stays] in [[7, 8], [8, 7]] {
-        // One filter takes the other's place.
+        // One filter replaces the other.
         cable.right.pass_only(&wanted(passes)).unwrap();
-        // Of another number; too short to have one; of another kind; and one behind them that passes.
+        // Another number; too short for one; another kind; and behind them a frame that passes.
         let mut other_kind = marked(60, passes);
         other_kind[13] = 0xb6;
         for frame in [marked(60, stays), frame(59), other_kind, marked(60, passes)] {

@@ -1,4 +1,4 @@
-//! How the system has set up an interface, as far as the fabric's frames, or others in it, can suffer from it.
+//! How the system has set up an interface, where that affects the fabric's frames, or others through it.
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::socket::{ask_driver, failed, has_address, is_up, mtu};
 use crate::error::LinkError;
 
-/// Questions to the driver, as `linux/ethtool.h` numbers them.
+/// Requests to the driver, as `linux/ethtool.h` numbers them.
 const DRIVER_INFO: u32 = 0x03;
 const TX_CHECKSUM: u32 = 0x16;
 const TCP_SEGMENTATION: u32 = 0x1e;
@@ -21,7 +21,7 @@ const LARGE_RECEIVE: u32 = 1 << 15;
 /// The driver of the pairs of interfaces that connect network namespaces.
 const VIRTUAL_CABLE: &str = "veth";
 
-/// Words of `struct ethtool_drvinfo`, and where in it the driver's name is.
+/// The size of `struct ethtool_drvinfo` in words, and the place of the driver's name in it.
 const DRIVER_INFO_WORDS: usize = 49;
 const DRIVER_NAME: std::ops::Range<usize> = 1..9;
 
@@ -30,18 +30,18 @@ const DRIVER_NAME: std::ops::Range<usize> = 1..9;
 pub struct InterfaceCondition {
     /// The longest packet that it carries, without its Ethernet header, in bytes.
     pub mtu: u32,
-    /// The kernel's driver: "veth", say; empty where the kernel does not tell.
+    /// The kernel's driver, such as "veth"; empty if the kernel does not tell.
     pub driver: String,
-    /// Whether it is up, and so is the other end of its cable.
+    /// Whether it is up and its cable is connected to another end that is up.
     pub is_up: bool,
     /// Whether it has an IPv4 address, which a switch's port must not have.
     pub has_address: bool,
-    /// The offloads that are on, as ethtool calls them, of "tso", "gso", "gro", "tx" and "lro".
+    /// The offloads that are on, by ethtool's names, of "tso", "gso", "gro", "tx" and "lro".
     pub offloads: Vec<&'static str>,
 }
 
 impl InterfaceCondition {
-    /// That of the interface `name` in the calling thread's network namespace. Needs no right.
+    /// The condition of the interface `name` in the calling thread's network namespace. Needs no privileges.
     ///
     /// # Errors
     /// [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step that failed.
@@ -49,7 +49,7 @@ impl InterfaceCondition {
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)
             .map_err(|errno| failed(name, "open a socket", errno))?;
-        // Longer ones are no interface's, and would not fit into the question.
+        // Longer names belong to no interface, and would not fit into the request.
         rustix::net::netdevice::name_to_index(&socket, name)
             .map_err(|errno| failed(name, "find the index", errno))?;
         let mtu = mtu(&socket, name).map_err(|errno| failed(name, "find the longest frame", errno))?;
@@ -71,16 +71,16 @@ impl InterfaceCondition {
     }
 }
 
-/// Whether many datagrams of one stream may be sent through an interface as one frame, which crosses it whole, or is taken apart
-/// behind its queue. Only on virtual cables: a real interface would put a checksum into each datagram, which the switches that
-/// change it do not keep right.
+/// Whether many datagrams of one stream may be sent through an interface as one frame, which crosses it whole, or is
+/// split behind its queue. Only on virtual cables: a real interface would put a checksum into each datagram, and
+/// switches that change the datagram do not update that.
 pub(super) fn takes_many(socket: &OwnedFd, name: &str) -> bool {
     let is_on = |question| is_on(socket, name, question, 1);
     let is_cable = driver(socket, name).is_ok_and(|driver| driver == VIRTUAL_CABLE);
     is_cable && is_on(SEGMENTATION) && is_on(TX_CHECKSUM) && kernel_takes_many()
 }
 
-/// Since Linux 6.2 a packet socket may send them.
+/// Whether packet sockets may send such frames: since Linux 6.2.
 fn kernel_takes_many() -> bool {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy();
@@ -88,7 +88,7 @@ fn kernel_takes_many() -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(2))
 }
 
-/// A driver that does not know the question has no such offload.
+/// Whether an offload is on. A driver that does not know the request has no such offload.
 fn is_on(socket: &OwnedFd, name: &str, question: u32, mask: u32) -> bool {
     ask_driver(socket, name, [question, 0]).is_ok_and(|[_, answer]| answer & mask != 0)
 }

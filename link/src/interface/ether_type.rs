@@ -1,4 +1,4 @@
-//! Frames of one EtherType: a few in a second, so that plain system calls do.
+//! Frames of one EtherType: few enough for plain system calls.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,11 +12,10 @@ use super::socket;
 use crate::error::LinkError;
 use crate::{FramePort, check_length};
 
-/// Longer frames are passed over.
+/// The longest frame that is received, in bytes; longer ones are skipped.
 const MOST_BYTES: usize = 2048;
 
-/// A port that receives the frames of one EtherType of one Linux interface, and none of all the others that go by there.
-/// Needs the right `CAP_NET_RAW`.
+/// A port that receives only the frames of one EtherType from a Linux interface. Needs the capability `CAP_NET_RAW`.
 #[derive(Debug)]
 pub struct EtherTypePort {
     name: String,
@@ -26,8 +25,8 @@ pub struct EtherTypePort {
 }
 
 impl EtherTypePort {
-    /// Opens the interface `name` of the calling thread's network namespace, which takes in what is sent to the
-    /// multicast address `group` from then on. The port does not receive what this host sends through the interface.
+    /// Opens the interface `name` of the calling thread's network namespace, and makes it accept frames to the
+    /// multicast address `group`. The port does not receive what this host sends through the interface.
     ///
     /// # Errors
     /// [`LinkError::NotPermitted`], [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step that failed.
@@ -51,7 +50,7 @@ impl FramePort for EtherTypePort {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         check_length(frame)?;
         match send(&self.socket, frame, SendFlags::DONTWAIT) {
-            // A full queue, an interface that is down, a frame longer than its MTU: it is lost, as on any link.
+            // A full queue, an interface that is down, a frame longer than its MTU: the frame is lost, as on any link.
             Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE | Errno::INTR) => {
                 Ok(())
             }
@@ -67,7 +66,7 @@ impl FramePort for EtherTypePort {
         loop {
             match recv(&self.socket, &mut self.frame[..], RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
                 Ok((kept, len)) if len <= MOST_BYTES => return Ok(self.frame.get(..kept)),
-                // One that is too long to be kept whole; a signal; the interface went down, said once.
+                // A frame too long for the buffer; a signal; the interface went down, which is reported once.
                 Ok(_) | Err(Errno::INTR | Errno::NETDOWN) => {}
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(errno) => return Err(self.failed("receive", errno)),

@@ -1,4 +1,4 @@
-//! Which frames the kernel puts into a socket's ring: a program for its packet filter (classic BPF).
+//! A filter for the frames that the kernel puts into a socket's ring: a program for its packet filter (classic BPF).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,22 +13,22 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 const WHOLE_FRAME: u32 = u32::MAX;
 const NOTHING: u32 = 0;
-/// The end of a program, or a whole one, that keeps no byte of a packet.
+/// The end of a program, or a whole program, that keeps no byte of a packet.
 pub(super) const KEEP_NOTHING: SockFilter = SockFilter::new(RETURN, 0, 0, NOTHING);
 
-/// Lets only frames with all these marks into the ring. The kernel exchanges one filter for another without a gap.
+/// Lets only frames with all these marks into the ring. The kernel replaces one filter by another without a gap.
 ///
 /// # Errors
-/// The kernel's, which takes no more than 4,096 instructions, two for a mark.
+/// The kernel's errors; it accepts at most 4,096 instructions, two for each mark.
 pub(super) fn pass_only(socket: &OwnedFd, marks: &[Mark]) -> io::Result<()> {
     SockRef::from(socket).attach_filter(&program(marks)?)
 }
 
-/// Compares one mark after the other. To read behind the end of a frame ends the program with "nothing".
+/// A program that compares one mark after the other. Reading behind the end of a frame ends it with "nothing".
 fn program(marks: &[Mark]) -> io::Result<Vec<SockFilter>> {
     let mut program = Vec::with_capacity(2 * marks.len() + 2);
     for (index, mark) in marks.iter().enumerate() {
-        // From behind this comparison to the last instruction.
+        // The distance from behind this comparison to the last instruction.
         let to_the_end = u8::try_from(2 * (marks.len() - index) - 1).map_err(io::Error::other)?;
         let at = u32::try_from(mark.at).map_err(io::Error::other)?;
         program.push(SockFilter::new(LOAD_HALFWORD, 0, 0, at));

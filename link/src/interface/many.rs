@@ -1,4 +1,4 @@
-//! Datagrams of one stream that came in as one frame, taken apart again.
+//! Splits a received frame of many datagrams of one stream.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -9,35 +9,35 @@ use super::datagram::{self, HEADER_BYTES};
 use super::offload::OFFLOAD_BYTES;
 use crate::MAX_FRAME_BYTES;
 
-/// More frames in one would cost who takes them apart far more than who has made it. Linux takes no more than these from a UDP
+/// The most frames in one: with more, splitting would cost far more than joining. Linux does not accept more from a UDP
 /// socket, either.
 const MOST_FRAMES: usize = 128;
 
-/// How many frames there are in one of `len` bytes, if it is datagrams of `segment` bytes of payload each.
+/// The number of frames in one of `len` bytes, if it consists of datagrams of `segment` bytes of payload each.
 pub(super) fn frames_in(len: usize, segment: Option<usize>) -> usize {
     segment.map_or(1, |segment| len.saturating_sub(HEADER_BYTES).div_ceil(segment))
 }
 
-/// Frames that came in as one, and are handed out one after the other.
+/// Frames that came in as one, and are handed out one by one.
 #[derive(Debug)]
 pub(super) struct Many {
-    /// The headers and all payloads. Each frame's headers are written in front of its payload, over the end of the one before,
-    /// which nobody needs any more.
+    /// The headers and all payloads. Each frame's headers are written in front of its payload, over the end of the
+    /// previous frame, which is not needed any more.
     bytes: Vec<u8>,
-    /// How far they go.
+    /// The end of the payloads.
     end: usize,
     /// The headers of the next frame.
     headers: [u8; HEADER_BYTES],
-    /// Bytes of payload of each frame but the last one, which may have fewer.
+    /// The bytes of payload of each frame; the last one may have fewer.
     segment: usize,
-    /// Where the frame is that is handed out.
+    /// The place of the frame that is handed out.
     frame: Range<usize>,
-    /// Where the headers of the next one belong.
+    /// The place for the headers of the next frame.
     next: usize,
 }
 
 impl Default for Many {
-    /// None.
+    /// No frames.
     fn default() -> Self {
         let headers = [0; HEADER_BYTES];
         Self { bytes: Vec::new(), end: 0, headers, segment: 0, frame: 0..0, next: 0 }
@@ -45,10 +45,10 @@ impl Default for Many {
 }
 
 impl Many {
-    /// Takes what `socket` has received next, whose datagrams have `segment` bytes of payload each. `false`: it is nothing that can
-    /// be taken apart.
+    /// Receives the next frame from `socket`, whose datagrams have `segment` bytes of payload each. `false`: it cannot
+    /// be split.
     pub(super) fn receive(&mut self, socket: &OwnedFd, segment: Option<usize>) -> bool {
-        // As late as here: most ports never need it.
+        // Allocated only here: most ports never need it.
         self.bytes.resize(OFFLOAD_BYTES + MAX_FRAME_BYTES, 0);
         let received = recv(socket, self.bytes.as_mut_slice(), RecvFlags::DONTWAIT | RecvFlags::TRUNC);
         let fits = |&(kept, len): &(usize, usize)| kept == len;
@@ -56,7 +56,7 @@ impl Many {
         len.is_some_and(|len| self.begin(OFFLOAD_BYTES, len, segment))
     }
 
-    /// The same with a frame that is somewhere else.
+    /// Takes a copy of a frame, as [`receive`](Self::receive) does of a received one.
     pub(super) fn copy(&mut self, frame: &[u8], segment: Option<usize>) -> bool {
         self.bytes.clear();
         self.bytes.extend_from_slice(frame);
@@ -94,12 +94,12 @@ impl Many {
         true
     }
 
-    /// The frame that it has [gone on](Self::advance) to.
+    /// The frame to which it has [gone on](Self::advance).
     pub(super) fn frame(&self) -> &[u8] {
         self.bytes.get(self.frame.clone()).unwrap_or_default()
     }
 
-    /// Forgets what has not been handed out.
+    /// Forgets the frames that were not handed out.
     pub(super) fn clear(&mut self) {
         (self.next, self.end) = (0, 0);
     }

@@ -1,24 +1,25 @@
 //! Ports on Linux network interfaces, over `AF_PACKET` sockets.
 //!
-//! Frames come in through a [ring] in memory that the kernel shares with this process, and go [out](send)
-//! many by one system call: these cost more than all else that a switch does with a frame. pnet_datalink
-//! does not serve: it waits in a `select` of its own, gives no descriptor to register with mio, and hands a
-//! switch its own outgoing frames back.
+//! Frames come in through a [ring] in memory that the kernel shares with this process, and go [out](send) many at a
+//! time by one system call: system calls cost more than everything else that a switch does with a frame. pnet_datalink
+//! is not an option: it waits in a `select` of its own, gives no descriptor to register with mio, and returns a
+//! switch's own outgoing frames.
 //!
-//! Whoever wants only some of the frames says [which](filter), and the kernel leaves out the others.
+//! An owner that wants only some of the frames says [which](filter), and the kernel leaves out the others.
 //!
-//! Frames leave through the interface's queueing discipline, so that `tc` rates and nftables' rules hold
-//! for them: the ways around it (`PACKET_QDISC_BYPASS`, `AF_XDP`) would be faster and ignore both.
+//! Frames leave through the interface's queueing discipline, so that `tc` rates and nftables rules apply to them: ways
+//! around it (`PACKET_QDISC_BYPASS`, `AF_XDP`) would be faster and ignore both.
 //!
-//! Three habits of the kernel to know. It takes the first VLAN tag off a frame before a socket sees it; the port puts
-//! it back, so that frames come out of it as they were on the wire, with as many tags. Frames of a host on the
-//! same machine have [unfinished](offload) checksums; the port finishes them. And where a host has made one frame of many
-//! datagrams the port takes it [apart](many), and ports [put together](send) datagrams themselves, if they are told to. TCP's
-//! segments are not taken apart: such a frame is dropped if it is longer than the MTU, unless segmentation offload of the
+//! Three habits of the kernel matter here. It takes the first VLAN tag off a frame before a socket sees it; the port
+//! puts it back, so that frames come out as they were on the wire, with all of their tags. Frames of a host on the same
+//! machine have [unfinished](offload) checksums; the port finishes them. And where a host has joined many datagrams
+//! into one frame, the port [splits](many) it; ports also [join](send) datagrams themselves if they are told to. TCP
+//! segments are not split: such a frame is dropped if it is longer than the MTU, unless segmentation offload of the
 //! host's interface is off (`ethtool -K`).
 //!
-//! A frame that is longer than the interface's MTU was when the port was opened is dropped, but one that only its VLAN tags make
-//! longer comes in with two of them; on the way out the kernel grants that to one tag, and only if it is an 802.1Q one.
+//! A frame longer than the interface's MTU at the time when the port was opened is dropped. A frame that is too long
+//! only because of its VLAN tags comes in with up to two of them; on the way out the kernel allows for one tag, and
+//! only for an 802.1Q one.
 
 mod condition;
 mod datagram;
@@ -46,13 +47,13 @@ pub use muted::MutedUdpPort;
 use ring::Ring;
 use send::Outgoing;
 
-/// A port that sends and receives every frame of one Linux interface. Needs the right `CAP_NET_RAW`.
+/// A port that sends and receives all frames of a Linux interface. Needs the capability `CAP_NET_RAW`.
 #[derive(Debug)]
 pub struct InterfacePort {
     name: String,
     socket: OwnedFd,
     incoming: Ring,
-    /// They were [sent](FramePort::send), and wait for others.
+    /// Frames that were [sent](FramePort::send), and wait for others.
     queued: Frames,
     outgoing: Outgoing,
     meter: InterfaceMeter,
@@ -60,8 +61,8 @@ pub struct InterfacePort {
 }
 
 impl InterfacePort {
-    /// Opens the interface `name` of the calling thread's network namespace, in promiscuous mode. The port
-    /// does not receive what this host sends through the interface.
+    /// Opens the interface `name` of the calling thread's network namespace, in promiscuous mode. The port does not
+    /// receive what this host sends through the interface.
     ///
     /// # Errors
     /// [`LinkError::NotPermitted`], [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step
@@ -73,10 +74,10 @@ impl InterfacePort {
         Ok(Self { name: name.into(), socket, incoming, queued: Frames::new(), outgoing, meter, mtu })
     }
 
-    /// The same port, which, if that is wanted, puts neighbouring datagrams of one stream together, as the kernel does with TCP's (UDP segmentation
-    /// offload): they cross a virtual cable as one frame, which takes a fraction of the time. It changes nothing where the
-    /// interface is of another kind or its offloads are off, or before Linux 6.2. At the other end there must be a port like this,
-    /// or a host's kernel: who reads raw frames in another way gets one that is longer than the MTU.
+    /// The same port; if `wanted`, it joins neighbouring datagrams of one stream, as the kernel joins TCP segments (UDP
+    /// segmentation offload): they cross a virtual cable as one frame, which takes a fraction of the time. This has no
+    /// effect on interfaces of another kind, if the interface's offloads are off, or before Linux 6.2. The other end
+    /// must be a port like this or a host's kernel: another reader of raw frames gets one that is longer than the MTU.
     #[must_use]
     pub fn with_segmentation_offload(mut self, wanted: bool) -> Self {
         if wanted && condition::takes_many(&self.socket, &self.name) {
@@ -85,7 +86,7 @@ impl InterfacePort {
         self
     }
 
-    /// Counters of what this port has sent and received. A clone of them lives on after the port.
+    /// Counters of the frames that this port has sent and received. A clone may outlive the port.
     pub fn meter(&self) -> &InterfaceMeter {
         &self.meter
     }

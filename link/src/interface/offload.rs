@@ -1,42 +1,43 @@
-//! What the kernel and a packet socket tell one another about a frame besides its bytes (`PACKET_VNET_HDR`): what is left to
-//! be done with its checksum, and whether it is many datagrams in one.
+//! What the kernel and a packet socket tell each other about a frame besides its bytes (`PACKET_VNET_HDR`): the work
+//! that is left on its checksum, and whether it is many datagrams in one.
 
 use super::datagram::{self, HEADER_BYTES};
 
-/// `struct virtio_net_hdr`, which comes in front of each frame: flags and kind, a byte each, and four numbers in the host's order.
+/// The size of `struct virtio_net_hdr`, which precedes each frame: flags and kind, one byte each, and four numbers in
+/// the host's byte order.
 pub(super) const OFFLOAD_BYTES: usize = 10;
 
-/// The flag of a checksum that somebody has still to calculate.
+/// The flag of a checksum that is still to be calculated.
 const NEEDS_CHECKSUM: u8 = 1;
-/// The kind of frame that is UDP datagrams of one length; the last one may be shorter.
+/// The kind of frame that consists of UDP datagrams of one length; the last one may be shorter.
 const DATAGRAMS: u8 = 5;
-/// Bytes from the UDP header to its checksum.
+/// The offset of the checksum in the UDP header.
 const UDP_CHECKSUM_AT: u16 = 6;
-/// A frame of so many bytes at the most is worth a single piece of the kernel's memory.
+/// The longest frame, in bytes, for which a single piece of the kernel's memory is worthwhile.
 const LONGEST_IN_ONE_PIECE: usize = 16 << 10;
 
-/// What is said of a frame.
+/// The information about a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Offload {
     flags: u8,
     kind: u8,
-    /// Bytes of headers, which the kernel keeps in one piece of memory. It refuses a frame that is shorter.
+    /// Bytes of headers, which the kernel keeps in one piece of memory. It refuses frames that are shorter.
     headers: u16,
     /// Bytes of payload of each datagram.
     segment: u16,
-    /// From where on the checksum is calculated, and where behind that it belongs.
+    /// Where the checksum's range begins, and the checksum's place, counted from there.
     checksum: (u16, u16),
 }
 
 impl Offload {
-    /// Of a frame of so many bytes that is finished. All of it is called headers: the kernel would scatter one of a page or more,
-    /// and gather it again where the interface cannot, which costs a copy.
+    /// The information about a finished frame of so many bytes. The whole frame counts as headers: otherwise the kernel
+    /// would scatter a frame of a page or more, and gather it again where the interface cannot, which costs a copy.
     pub(super) fn single(len: usize) -> Self {
         let headers = if len <= LONGEST_IN_ONE_PIECE { len as u16 } else { 0 };
         Self { headers, ..Self::default() }
     }
 
-    /// Of a frame that carries datagrams of so many bytes of payload each.
+    /// The information about a frame that carries datagrams of so many bytes of payload each.
     pub(super) fn datagrams(segment: u16) -> Self {
         let checksum = (datagram::UDP_AT as u16, UDP_CHECKSUM_AT);
         Self { flags: NEEDS_CHECKSUM, kind: DATAGRAMS, headers: HEADER_BYTES as u16, segment, checksum }
@@ -56,13 +57,13 @@ impl Offload {
         [self.flags, self.kind, l0, l1, s0, s1, c0, c1, o0, o1]
     }
 
-    /// Bytes of payload of each datagram, if the frame is many in one.
+    /// Bytes of payload of each datagram, if the frame consists of many.
     pub(super) fn segment(self) -> Option<usize> {
         (self.kind == DATAGRAMS && self.segment > 0).then_some(self.segment.into())
     }
 
-    /// Does what is left to be done with the frame's checksum, if anything is. A datagram goes without one: it would guard nothing, since nobody
-    /// has calculated it where the datagram was made.
+    /// Finishes the frame's checksum if that is left to do. A UDP datagram gets none: it would protect nothing, since
+    /// none was calculated where the datagram was made.
     pub(super) fn finish(self, frame: &mut [u8]) {
         if self.flags & NEEDS_CHECKSUM == 0 {
             return;

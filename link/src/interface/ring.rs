@@ -1,12 +1,12 @@
-//! Frames on their way in: a ring of slots that the kernel fills and this process empties, both in the same
-//! memory (`TPACKET_V2`). No system call and no copy comes between a frame's arrival and its receiver.
+//! Frames on their way in: a ring of slots in shared memory (`TPACKET_V2`), which the kernel fills and this process
+//! empties. No system call and no copy comes between a frame's arrival and its receiver.
 //!
-//! Measured on two virtual cores, three veth interfaces and 256 values a slice, against `recvmmsg`: 14 to 24 %
-//! more slices a second under a load that polls, less under one that sleeps. (`TPACKET_V3` hands over whole
-//! blocks, and a block that is not full only after milliseconds: a window of 16 slices would wait for that.)
+//! Measured on two virtual cores, three veth interfaces and 256 values per slice, compared with `recvmmsg`: 14 to 24 %
+//! more slices a second under a load that polls, less under one that sleeps. (`TPACKET_V3` hands over whole blocks, and
+//! a block that is not full only after milliseconds: a window of 16 slices would wait for that.)
 //!
-//! The kernel takes the first VLAN tag off a frame before any socket sees it, and says so in the slot's head. The
-//! ring puts it back: a gradient behind a tag must look like one to whoever decides whether to believe it.
+//! The kernel takes the first VLAN tag off a frame before any socket sees it, and records it in the slot's head. The
+//! ring puts it back: a gradient behind a tag must look like one to the code that decides whether to trust it.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,24 +22,23 @@ use super::socket;
 use crate::MAX_FRAME_BYTES;
 use crate::meter::DirectionMeter;
 
-/// Memory of a ring: about 2,600 frames of up to 1,514 bytes, which is several windows of slices from dozens
-/// of children.
+/// The size of a ring: about 2,600 frames of up to 1,514 bytes, several windows of slices from dozens of children.
 const RING_BYTES: usize = 4 << 20;
-/// The kernel takes the memory in blocks of this size, or of a slot's if that is larger.
+/// The kernel allocates memory in blocks of this size, or of a slot's size if that is larger.
 const BLOCK_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
-/// The addresses at a frame's beginning; a VLAN tag comes behind them.
+/// The length of the addresses at a frame's beginning; a VLAN tag follows them.
 const ADDRESS_BYTES: usize = 12;
-/// A VLAN tag: its type, and what it says.
+/// The length of a VLAN tag: its type and its content.
 const TAG_BYTES: usize = 4;
-/// Bytes in the slot that a frame may have beyond its interface's MTU: the Ethernet header and one more VLAN tag
+/// How much longer than its interface's MTU a frame in a slot may be: by the Ethernet header, and by one more VLAN tag
 /// than the one that the kernel takes off.
 const FRAMING_BYTES: usize = 14 + TAG_BYTES;
-/// Bytes that the kernel leaves free in front of a frame: room for the tag that it took off, and so many that
-/// the IP header stays aligned.
+/// Bytes that the kernel leaves free in front of a frame: room for the tag that it took off, and enough to keep the IP
+/// header aligned.
 const HEADROOM_BYTES: usize = libc::TPACKET_ALIGNMENT;
 
-/// How the ring lies in memory.
+/// The layout of the ring in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Layout {
     slot_bytes: usize,
@@ -48,10 +47,10 @@ struct Layout {
 }
 
 impl Layout {
-    /// For frames of an interface with this MTU.
+    /// The layout for frames of an interface with this MTU.
     fn new(mtu: usize) -> Self {
         let alignment = libc::TPACKET_ALIGNMENT;
-        // The kernel's own header comes first, up to one alignment more, and what it says of the frame.
+        // The kernel's own header comes first, with up to one alignment more, then the offload information.
         let head_bytes = libc::TPACKET2_HDRLEN + HEADROOM_BYTES + alignment + OFFLOAD_BYTES;
         let slot_bytes = (head_bytes + FRAMING_BYTES + mtu).next_multiple_of(alignment);
         let block_bytes = BLOCK_BYTES.max(slot_bytes.next_multiple_of(PAGE_BYTES));
@@ -66,7 +65,7 @@ impl Layout {
         self.blocks * self.slots_a_block()
     }
 
-    /// Where a slot begins. Slots don't straddle blocks.
+    /// The offset of a slot. Slots don't straddle blocks.
     fn offset(&self, slot: usize) -> usize {
         let (block, in_block) = (slot / self.slots_a_block(), slot % self.slots_a_block());
         block * self.block_bytes + in_block * self.slot_bytes
@@ -90,20 +89,20 @@ pub(super) struct Ring {
     layout: Layout,
     /// The slot that is read next, or whose frame is handed out.
     slot: usize,
-    /// The frame in `slot` is handed out, and goes back to the kernel at the next call.
+    /// Whether the frame in `slot` is handed out; it goes back to the kernel at the next call.
     handed_out: bool,
     /// Frames that came in as one.
     many: Many,
     meter: DirectionMeter,
 }
 
-/// What the kernel says of a frame.
+/// The kernel's description of a frame.
 struct Head {
-    /// Bytes in the slot.
+    /// Number of bytes in the slot.
     kept: usize,
-    /// Bytes that came in, without the tag.
+    /// Number of bytes that came in, without the tag.
     len: usize,
-    /// Where they begin in the slot.
+    /// The offset of these bytes in the slot.
     offset: usize,
     /// The VLAN tag that the kernel has taken off.
     tag: Option<[u8; TAG_BYTES]>,
@@ -111,15 +110,15 @@ struct Head {
 }
 
 impl Ring {
-    /// Makes `socket` fill a ring from now on, which has room for the frames of an interface with this MTU.
+    /// Makes `socket` fill a ring that has room for frames of an interface with this MTU.
     ///
     /// # Errors
-    /// The kernel's, when it has no memory to give, for one.
+    /// The kernel's errors, for example when it has no memory left.
     pub(super) fn new(socket: &OwnedFd, mtu: usize, meter: DirectionMeter) -> Result<Self, Errno> {
         let layout = Layout::new(mtu);
         socket::fill_ring(socket, &layout.request()?, HEADROOM_BYTES)?;
         let len = layout.blocks * layout.block_bytes;
-        // Populated, or the first frames of each page would wait for it.
+        // Populated now; otherwise the first frames on each page would wait for it.
         let memory = MmapOptions::new().len(len).populate().map_raw(socket);
         let memory = memory.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         Ok(Self { memory, layout, slot: 0, handed_out: false, many: Many::default(), meter })
@@ -140,7 +139,7 @@ impl Ring {
                 return None;
             }
             if status & libc::TP_STATUS_LOSING != 0 {
-                // It cannot fail on this socket, and if it did only the count would be too small.
+                // This cannot fail on this socket; if it did, only the count would be too small.
                 self.meter.count_all_dropped(socket::overflowed(socket).unwrap_or(0));
             }
             let head = self.head(status);
@@ -161,8 +160,8 @@ impl Ring {
         }
     }
 
-    /// Makes the present slot's frame what it was on the wire, and says where it is and how long. `None` when the
-    /// slot does not have all of it, or no port may hand out one as long.
+    /// Restores the present slot's frame as it was on the wire, and returns its offset and length. `None` if the slot
+    /// does not hold all of it, or if it is longer than a port may hand out.
     fn complete(&mut self, head: &Head) -> Option<(usize, usize)> {
         let Head { len, offset, tag, offload, .. } = *head;
         if !self.has_all(head) {
@@ -170,7 +169,7 @@ impl Ring {
         }
         offload.finish(self.bytes_mut(offset, len));
         let Some(tag) = tag else { return Some((offset, len)) };
-        // The kernel leaves the headroom it was asked for, and takes no tag off a frame without addresses.
+        // The kernel leaves the requested headroom, and takes no tag off a frame without addresses.
         let begin = offset.checked_sub(TAG_BYTES).filter(|begin| *begin >= libc::TPACKET2_HDRLEN)?;
         let tagged_len = len + TAG_BYTES;
         if len < ADDRESS_BYTES || tagged_len > MAX_FRAME_BYTES {
@@ -182,13 +181,13 @@ impl Ring {
         Some((begin, tagged_len))
     }
 
-    /// Whether the present slot has all of its frame.
+    /// Whether the present slot holds its whole frame.
     fn has_all(&self, head: &Head) -> bool {
         head.len <= head.kept && head.offset + head.len <= self.layout.slot_bytes
     }
 
-    /// Takes over a frame that is many in one: out of the present slot, or from `socket` if the kernel has put it there, since the
-    /// slot has no room for it. One that is only too long is taken from there, too, and dropped.
+    /// Takes over a frame of many datagrams: from the present slot, or from `socket` if it did not fit into the slot. A
+    /// frame that is only too long is taken from there, too, and dropped.
     fn take_many(&mut self, head: &Head, is_apart: bool, socket: &OwnedFd) {
         let Head { len, offset, tag, offload, .. } = *head;
         let mut many = std::mem::take(&mut self.many);
@@ -198,7 +197,7 @@ impl Ring {
             false => self.has_all(head) && many.copy(self.bytes(offset, len), segment),
         };
         let is_too_long = segment.is_some_and(|bytes| offset + HEADER_BYTES + bytes > self.layout.slot_bytes);
-        // No port puts frames with a tag together.
+        // No port joins frames with a tag.
         if !taken || is_too_long || tag.is_some() {
             many.clear();
             self.meter.count_all_dropped(many::frames_in(len, segment) as u64);
@@ -213,12 +212,12 @@ impl Ring {
         self.handed_out = false;
     }
 
-    /// The beginning of the present slot, which is all inside the memory and aligned to 16 bytes.
+    /// The beginning of the present slot, which lies inside the memory and is aligned to 16 bytes.
     fn begin(&self) -> *mut u8 {
         self.memory.as_mut_ptr().wrapping_add(self.layout.offset(self.slot))
     }
 
-    /// Who owns the present slot, the kernel or this process, and what there is to say about its frame.
+    /// The status of the present slot: whether the kernel or this process owns it, and flags of its frame.
     #[allow(unsafe_code)]
     fn status(&self) -> &AtomicU32 {
         // SAFETY: a slot begins with its status, an aligned u32 in memory that lives as long as `self`. The
@@ -226,27 +225,27 @@ impl Ring {
         unsafe { AtomicU32::from_ptr(self.begin().cast()) }
     }
 
-    /// What the kernel says of the present slot's frame; `status` is the slot's.
+    /// The kernel's description of the present slot's frame; `status` is the slot's.
     #[allow(unsafe_code)]
     fn head(&self, status: u32) -> Head {
         // SAFETY: the slot begins with this header, which is plain numbers. The caller has seen in the status
         // that the slot is this process's, so the kernel does not write to it now.
         let head = unsafe { ptr::read(self.begin().cast::<libc::tpacket2_hdr>()) };
         let tag = (status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
-            // Every kernel since 3.14 says of which type the tag was; those before took no other one off.
+            // Kernels since 3.14 record the type of the tag; older ones took only this type off.
             let typed = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
             let kind = if typed { head.tp_vlan_tpid } else { libc::ETH_P_8021Q as u16 };
             let ([a, b], [c, d]) = (kind.to_be_bytes(), head.tp_vlan_tci.to_be_bytes());
             [a, b, c, d]
         });
         let (kept, len, offset) = (head.tp_snaplen as usize, head.tp_len as usize, head.tp_mac.into());
-        // Where the slot has nothing of the frame, the kernel says nothing of it either.
+        // If the slot holds nothing of the frame, the kernel describes nothing, either.
         let said = usize::checked_sub(offset, OFFLOAD_BYTES).filter(|_| kept > 0);
         let said = said.and_then(|begin| self.bytes(begin, OFFLOAD_BYTES).first_chunk().copied());
         Head { kept, len, offset, tag, offload: said.map(Offload::parse).unwrap_or_default() }
     }
 
-    /// Bytes of the present slot, which has them all.
+    /// A range of bytes of the present slot, which must hold all of them.
     #[allow(unsafe_code)]
     fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         // SAFETY: the caller has checked that the bytes are inside the slot, and that the slot is this
@@ -255,7 +254,7 @@ impl Ring {
         unsafe { slice::from_raw_parts(self.begin().wrapping_add(offset), len) }
     }
 
-    /// The same, to be changed.
+    /// A range of bytes of the present slot, mutable.
     #[allow(unsafe_code)]
     fn bytes_mut(&mut self, offset: usize, len: usize) -> &mut [u8] {
         // SAFETY: as for `bytes`, and nothing else refers to these bytes: `self` is borrowed as a whole.

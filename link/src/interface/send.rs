@@ -1,7 +1,7 @@
-//! Frames on their way out: gathered, and sent off by one system call, from where they are.
+//! Frames on their way out: gathered, and sent from where they are by one system call.
 //!
-//! A port may put neighbouring datagrams of one stream together, as the kernel does with TCP's segments: they go through queues,
-//! and over a virtual cable, as one frame, which is [taken apart](super::many) where single ones are wanted.
+//! A port may join neighbouring datagrams of one stream, as the kernel joins TCP segments: they go through queues, and
+//! over a virtual cable, as one frame, which is [split](super::many) where single frames are needed.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::meter::DirectionMeter;
 /// The sending half of a port.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// The longest frame that is put together with others; `None`: none is.
+    /// The longest frame that is joined with others; `None`: frames are not joined.
     longest_merged: Option<usize>,
     meter: DirectionMeter,
 }
@@ -28,12 +28,13 @@ impl Outgoing {
         Self { longest_merged: None, meter }
     }
 
-    /// From now on, frames of so many bytes at the most may be put together.
+    /// Allows frames of at most `longest` bytes to be joined from now on.
     pub(super) fn put_together(&mut self, longest: usize) {
         self.longest_merged = Some(longest);
     }
 
-    /// Hands frames to the kernel, by one system call if it takes all; those that it has no room for are dropped, and counted.
+    /// Hands frames to the kernel, by one system call if it takes all of them; frames for which it has no room are
+    /// dropped and counted.
     pub(super) fn send(&self, socket: &OwnedFd, frames: &[&[u8]]) -> Result<(), Errno> {
         let batch = Batch::new(frames, self.longest_merged);
         let mut messages = batch.messages.as_slice();
@@ -47,8 +48,8 @@ impl Outgoing {
                     self.meter.count_all_carried(frames, bytes);
                 }
                 Err(Errno::INTR) => {}
-                // A full queue, an interface that is down, a frame longer than its MTU, or one that the kernel finds fault
-                // with: whoever sends something must not be able to take the port out of use.
+                // A full queue, an interface that is down, a frame longer than its MTU, or one in which the kernel
+                // finds an error: senders of frames must not be able to put the port out of use.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE | Errno::INVAL) => {
                     self.meter.count_all_dropped(message.frames.len() as u64);
                     messages = messages.get(1..).unwrap_or_default();
@@ -60,37 +61,37 @@ impl Outgoing {
     }
 }
 
-/// Frames, and what becomes of them.
+/// Frames, and the messages in which they are sent.
 struct Batch<'a> {
     frames: &'a [&'a [u8]],
     messages: Vec<Message>,
 }
 
-/// A frame, or many in one.
+/// A message to the kernel: a frame, or many joined into one.
 struct Message {
-    /// Which ones.
+    /// The indexes of its frames.
     frames: Range<usize>,
-    /// Bytes of the one that it is.
+    /// Its length as one frame, in bytes.
     len: usize,
-    /// Bytes of payload that a datagram behind the others may have at most; `None`: the last one has come, or none may.
+    /// The most bytes of payload that a further datagram may have; `None`: no further datagram can be joined.
     takes: Option<usize>,
     head: Head,
 }
 
-/// What comes in front of a message's frames, without that of their headers which it has, too.
+/// The bytes in front of a message's frames. If they include headers, the frames are sent without theirs.
 struct Head {
     bytes: [u8; OFFLOAD_BYTES + HEADER_BYTES],
-    /// Of the frames' headers.
+    /// The number of bytes of the frames' headers in it.
     headers: usize,
 }
 
 impl Head {
-    /// Of one frame: what the kernel is told of it.
+    /// The head of a single frame: the offload information.
     fn of_one(frame: &[u8]) -> Self {
         Self::new(Offload::single(frame.len()), &[])
     }
 
-    /// Of many, which begin with `first` and become one of `len` bytes: their headers, too.
+    /// The head of joined frames that begin with `first` and become one of `len` bytes; it includes their headers.
     fn of_many(first: &[u8; HEADER_BYTES], len: usize) -> Self {
         let mut header = *first;
         let offload = Offload::datagrams(datagram::payload(first) as u16);
@@ -131,7 +132,7 @@ impl<'a> Batch<'a> {
         batch
     }
 
-    /// Adds a plain frame to the last message, if that takes it.
+    /// Joins a plain frame to the last message if that is possible; returns whether it was.
     fn extend_last(&mut self, frame: &[u8], payload: usize) -> bool {
         let Some(last) = self.messages.last_mut() else { return false };
         let first = self.frames.get(last.frames.start).copied().unwrap_or_default();
@@ -150,12 +151,12 @@ impl<'a> Batch<'a> {
         self.frames.get(message.frames.clone()).unwrap_or_default()
     }
 
-    /// Bytes of a message's frames, each with headers of its own.
+    /// The bytes of a message's frames, each with its own headers.
     fn bytes_of(&self, message: &Message) -> usize {
         self.frames_of(message).iter().map(|frame| frame.len()).sum()
     }
 
-    /// One system call. Returns how many of the messages were sent; an error is about the first one.
+    /// Makes one system call. Returns how many of the messages were sent; an error concerns the first one.
     fn send(&self, messages: &[Message], socket: &OwnedFd) -> Result<usize, Errno> {
         let mut parts = Vec::with_capacity(2 * self.frames.len());
         let mut ends = Vec::with_capacity(messages.len());

@@ -10,14 +10,14 @@ use super::ring::Ring;
 use crate::error::LinkError;
 use crate::meter::DirectionMeter;
 
-/// Memory asked for frames on their way out: several windows of slices for dozens of children, in the
-/// kernel's own counting, which is about two bytes for one of ours.
+/// The size of the send buffer: several windows of slices for dozens of children, in the kernel's own counting, which
+/// takes about two bytes for each of ours.
 const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
-/// The same for those that come in many in one, and wait outside of the ring.
+/// The size of the buffer for joined frames that come in and wait outside of the ring.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 8 << 20;
 
-/// A socket that receives every frame that comes in at the interface `name`, and none that leaves by it, with
-/// the ring that it receives them in, and the interface's MTU in bytes. `meter` counts them.
+/// Opens a socket that receives every frame that comes in at the interface `name`, and none that leaves by it. Returns
+/// it with its receiving ring and the interface's MTU in bytes. `meter` counts the frames.
 ///
 /// # Errors
 /// As [`InterfacePort::open`](super::InterfacePort::open).
@@ -32,8 +32,8 @@ pub(super) fn open(name: &str, meter: &DirectionMeter) -> Result<(OwnedFd, Ring,
     Ok((socket, ring, mtu))
 }
 
-/// A socket that receives the frames of one EtherType that come in at the interface `name`, those to the multicast
-/// address `group` among them, and the interface's own address.
+/// Opens a socket that receives the frames of one EtherType that come in at the interface `name`, including those to
+/// the multicast address `group`. Returns it with the interface's own address.
 ///
 /// # Errors
 /// As [`EtherTypePort::open`](super::EtherTypePort::open).
@@ -50,11 +50,11 @@ pub(super) fn open_ether_type(
     Ok((socket, address))
 }
 
-/// A socket that receives nothing yet, and the interface's number.
+/// Opens a socket that receives nothing yet; returns it with the interface's index.
 fn create(name: &str) -> Result<(OwnedFd, libc::c_int), LinkError> {
     let fail = |step| move |errno| failed(name, step, errno);
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    // Protocol 0: until `bind` names the interface, nothing is received from any other.
+    // Protocol 0: nothing is received from other interfaces before `bind` names the interface.
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
         .map_err(fail("open a packet socket"))?;
     let index = rustix::net::netdevice::name_to_index(&socket, name).map_err(fail("find the index"))?;
@@ -71,26 +71,26 @@ pub(super) fn failed(name: &str, step: &'static str, errno: Errno) -> LinkError 
     }
 }
 
-/// Makes the kernel put what it receives in a ring, which is mapped afterwards, and leave `headroom` bytes free in
-/// front of each frame.
+/// Makes the kernel put received frames into a ring, to be mapped afterwards, with `headroom` free bytes in front of
+/// each frame.
 pub(super) fn fill_ring(socket: &OwnedFd, request: &libc::tpacket_req, headroom: usize) -> Result<(), Errno> {
     let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
     let headroom = libc::c_uint::try_from(headroom).map_err(|_| Errno::INVAL)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_RESERVE, &headroom)?;
-    // Only without a ring can that be said.
+    // This option can only be set before there is a ring.
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
-    // What a slot has no room for comes by a system call, as without a ring.
+    // A frame for which a slot has no room is received by a system call, as without a ring.
     set_option(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)
 }
 
-/// Makes a UDP socket take many datagrams as one, if they have come like that.
+/// Makes a UDP socket take joined datagrams as one.
 pub(super) fn take_datagrams_as_one(socket: &OwnedFd) -> Result<(), Errno> {
     set_option(socket, libc::SOL_UDP, libc::UDP_GRO, &1)
 }
 
-/// Frames that the kernel has thrown away since the last call, because the ring was full.
+/// The number of frames that the kernel has dropped since the last call, because the ring was full.
 #[allow(unsafe_code)]
 pub(super) fn overflowed(socket: &OwnedFd) -> Result<u64, Errno> {
     let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
@@ -112,7 +112,8 @@ fn ignore_outgoing(socket: &OwnedFd) -> Result<(), Errno> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)
 }
 
-/// As a membership, which the kernel takes back when the socket is closed, not as the interface's flag.
+/// Makes the interface promiscuous, by a membership, which the kernel ends with the socket, not by the interface's
+/// flag.
 fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
     let membership = libc::packet_mreq {
         mr_ifindex: index,
@@ -123,8 +124,8 @@ fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
-/// As far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, up to it without. A port
-/// with small buffers works, and loses more in a burst.
+/// Enlarges the buffers as far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, up to it without. A
+/// port with small buffers works, but loses more frames in a burst.
 fn enlarge_buffers(socket: &OwnedFd) {
     let buffers = [
         (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER_BYTES),
@@ -137,7 +138,7 @@ fn enlarge_buffers(socket: &OwnedFd) {
     }
 }
 
-/// Makes the interface take in what is sent to a multicast address, for as long as the socket is open.
+/// Makes the interface accept frames to a multicast address, as long as the socket is open.
 fn join_group(socket: &OwnedFd, index: libc::c_int, group: [u8; 6]) -> Result<(), Errno> {
     let mut address = [0; 8];
     address[..group.len()].copy_from_slice(&group);
@@ -154,7 +155,7 @@ fn join_group(socket: &OwnedFd, index: libc::c_int, group: [u8; 6]) -> Result<()
 #[allow(unsafe_code)]
 pub(super) fn mtu(socket: &OwnedFd, name: &str) -> Result<usize, Errno> {
     let answer = ask(socket, name, libc::SIOCGIFMTU)?;
-    // SAFETY: this is the union's field that the kernel answers this question in.
+    // SAFETY: the kernel answers this request in this field of the union.
     let mtu = unsafe { answer.ifr_ifru.ifru_mtu };
     usize::try_from(mtu).map_err(|_| Errno::INVAL)
 }
@@ -163,7 +164,7 @@ pub(super) fn mtu(socket: &OwnedFd, name: &str) -> Result<usize, Errno> {
 #[allow(unsafe_code)]
 pub(super) fn is_up(socket: &OwnedFd, name: &str) -> Result<bool, Errno> {
     let answer = ask(socket, name, libc::SIOCGIFFLAGS)?;
-    // SAFETY: this is the union's field that the kernel answers this question in.
+    // SAFETY: the kernel answers this request in this field of the union.
     let flags = libc::c_int::from(unsafe { answer.ifr_ifru.ifru_flags });
     let wanted = libc::IFF_UP | libc::IFF_RUNNING;
     Ok(flags & wanted == wanted)
@@ -178,14 +179,14 @@ pub(super) fn has_address(socket: &OwnedFd, name: &str) -> bool {
 #[allow(unsafe_code)]
 fn hardware_address(socket: &OwnedFd, name: &str) -> Result<[u8; 6], Errno> {
     let answer = ask(socket, name, libc::SIOCGIFHWADDR)?;
-    // SAFETY: this is the union's field that the kernel answers this question in.
+    // SAFETY: the kernel answers this request in this field of the union.
     let address = unsafe { answer.ifr_ifru.ifru_hwaddr };
     let bytes = address.sa_data.first_chunk::<6>().ok_or(Errno::INVAL)?;
     Ok(bytes.map(libc::c_char::cast_unsigned))
 }
 
-/// Asks an interface's driver something (`SIOCETHTOOL`): the first word is the question's number, and the answer comes
-/// in the same words. There have to be as many as that question's structure in `linux/ethtool.h` has.
+/// Makes a request to an interface's driver (`SIOCETHTOOL`): the first word is the request's number, and the answer
+/// comes in the same words. There must be as many as the request's structure in `linux/ethtool.h` has.
 #[allow(unsafe_code)]
 pub(super) fn ask_driver<const WORDS: usize>(
     socket: &OwnedFd,
@@ -200,19 +201,19 @@ pub(super) fn ask_driver<const WORDS: usize>(
     os_result(answer).map(|()| words)
 }
 
-/// A question about an interface.
+/// A request about an interface.
 #[allow(unsafe_code)]
 fn request(name: &str) -> libc::ifreq {
     // SAFETY: the request is a name and numbers, for all of which zero is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The name was found, so it is short enough to leave a zero behind it.
+    // The name was found, so it is short enough for a zero behind it.
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from.cast_signed();
     }
     request
 }
 
-/// Asks the kernel something about an interface.
+/// Makes a request to the kernel about an interface.
 #[allow(unsafe_code)]
 fn ask(socket: &OwnedFd, name: &str, what: libc::Ioctl) -> Result<libc::ifreq, Errno> {
     let mut request = request(name);
@@ -222,7 +223,7 @@ fn ask(socket: &OwnedFd, name: &str, what: libc::Ioctl) -> Result<libc::ifreq, E
     Ok(request)
 }
 
-/// Sets a socket option to a plain C value: neither libc nor rustix has a safe way for the packet options.
+/// Sets a socket option to a plain C value: neither libc nor rustix has a safe way for packet options.
 #[allow(unsafe_code)]
 fn set_option<T: Copy>(
     socket: &OwnedFd,
@@ -238,7 +239,7 @@ fn set_option<T: Copy>(
     os_result(answer)
 }
 
-/// Binds to the interface and starts receiving one protocol, or all: rustix has no link-layer addresses.
+/// Binds to the interface and starts to receive one protocol, or all: rustix has no link-layer addresses.
 #[allow(unsafe_code)]
 fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno> {
     let address = libc::sockaddr_ll {
@@ -257,7 +258,7 @@ fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno
     os_result(answer)
 }
 
-/// What `errno` says, unless a call was answered with 0.
+/// The error in `errno`, unless a call has returned 0.
 fn os_result(answer: libc::c_int) -> Result<(), Errno> {
     if answer == 0 {
         return Ok(());

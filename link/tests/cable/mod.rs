@@ -8,13 +8,13 @@ use tributary_link::{FramePort, InterfacePort};
 
 use crate::netns;
 
-/// Where our frames go and where they are from: nobody else's do and are.
+/// The addresses of our frames, which no other frames have.
 pub(crate) const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
 /// Far longer than anything here takes on any machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Two ports on a cable, and what reports frames at the second one.
+/// Two ports on a cable, and the poll that reports frames at the second one.
 pub(crate) struct Cable {
     pub(crate) left: InterfacePort,
     pub(crate) right: InterfacePort,
@@ -22,12 +22,12 @@ pub(crate) struct Cable {
 }
 
 impl Cable {
-    /// `None` where no cable can be made.
+    /// Makes a cable; `None` where that is not possible.
     pub(crate) fn new() -> Option<Self> {
         netns::enter_with_veth_pair("left", "right").then(Self::open)
     }
 
-    /// Between interfaces that are there.
+    /// Opens ports on existing interfaces.
     pub(crate) fn open() -> Self {
         let [left, mut right] = ["left", "right"].map(|name| InterfacePort::open(name).unwrap());
         let poll = Poll::new().unwrap();
@@ -35,12 +35,12 @@ impl Cable {
         Self { left, right, poll }
     }
 
-    /// Waits for the next frame of ours.
+    /// Waits for our next frame.
     pub(crate) fn receive(&mut self) -> Vec<u8> {
         self.receive_one(is_ours)
     }
 
-    /// Waits for the next frame of those that are meant.
+    /// Waits for the next frame that satisfies `is_meant`.
     pub(crate) fn receive_one(&mut self, is_meant: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let mut events = Events::with_capacity(8);
         loop {
@@ -57,7 +57,8 @@ pub(crate) fn is_ours(frame: &[u8]) -> bool {
     frame[..12] == ADDRESSES
 }
 
-/// The next frame that is there of those that are meant; the kernel's own chatter on a new interface is passed over.
+/// The next frame that satisfies `is_meant`, if it is there already; the kernel's own frames on a new interface are
+/// skipped.
 pub(crate) fn next(port: &mut InterfacePort, is_meant: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     while let Some(frame) = port.receive().unwrap() {
         if is_meant(frame) {

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use rustix::thread::UnshareFlags;
 
-/// Moves the calling thread into a new network namespace with two connected interfaces, both up.
-/// Where that is not possible it says why and returns `false`.
+/// Moves the calling thread into a new network namespace with two connected interfaces, both up. Where that is not
+/// possible, it says why and returns `false`.
 #[must_use]
 pub(crate) fn enter_with_veth_pair(left: &str, right: &str) -> bool {
     let entered = enter();
@@ -16,8 +16,8 @@ pub(crate) fn enter_with_veth_pair(left: &str, right: &str) -> bool {
     entered
 }
 
-/// Moves the calling thread into a new and empty network namespace, and the threads and processes with it
-/// that it starts from now on. Where that is not possible it says why and returns `false`.
+/// Moves the calling thread, and the threads and processes that it starts from now on, into a new and empty network
+/// namespace. Where that is not possible, it says why and returns `false`.
 #[must_use]
 pub(crate) fn enter() -> bool {
     // SAFETY: a new network namespace changes nothing about memory or file descriptors of other threads.
