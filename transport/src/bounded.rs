@@ -1,8 +1,9 @@
-//! How messages are taken off the wire: one that would become far larger in memory than it is there is refused first.
+//! Bounds on received messages: one that would become far larger in memory than on the wire is refused before it is
+//! decoded.
 //!
-//! An empty message inside of another one is two bytes there, and hundreds once it is decoded: 40 MB of them are 12 GB.
-//! Protobuf's wire format is looked through without its schema, which costs no memory and reads each byte once at most.
-//! What is generated with [`BoundedCodec`] as its codec, client and server, does so.
+//! An empty message inside another one takes two bytes on the wire, and hundreds once it is decoded: 40 MB of them
+//! become 12 GB. Protobuf's wire format is scanned without its schema, which takes no memory and reads each byte at
+//! most once. Clients and servers that are generated with [`BoundedCodec`] as their codec do this.
 
 use std::marker::PhantomData;
 
@@ -12,7 +13,7 @@ use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-/// What a generated client and server read and write messages with.
+/// The codec with which a generated client and server read and write messages.
 #[derive(Debug, Clone)]
 pub struct BoundedCodec<T, U>(PhantomData<fn(T) -> U>);
 
@@ -41,7 +42,7 @@ where
     }
 }
 
-/// Decodes messages that are not too large to be.
+/// Decodes messages that do not have too many fields.
 #[derive(Debug)]
 pub struct BoundedDecoder<U>(ProstDecoder<U>);
 
@@ -51,7 +52,7 @@ impl<U: Bounded + Message + Default> Decoder for BoundedDecoder<U> {
 
     fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         use prost::bytes::Buf;
-        // All of it: tonic hands out whole messages, in one piece.
+        // This is the whole message: tonic hands out messages in one piece.
         if has_more_fields_than(U::MOST_FIELDS, bytes.chunk()) {
             let most = U::MOST_FIELDS;
             return Err(Status::resource_exhausted(format!(
@@ -62,14 +63,14 @@ impl<U: Bounded + Message + Default> Decoder for BoundedDecoder<U> {
     }
 }
 
-/// How many fields a message may have, those of messages inside of it included. Each of them takes some 300 bytes of
-/// memory at most, beside its bytes on the wire.
+/// A message with a limit on its fields, including those of nested messages. Each field takes at most some 300 bytes of
+/// memory besides its bytes on the wire.
 pub trait Bounded {
-    /// As many.
+    /// The most fields.
     const MOST_FIELDS: usize;
 }
 
-/// Says of each of these messages how many fields it may have.
+/// Sets the most fields of each of these messages.
 #[macro_export]
 macro_rules! bounded {
     ($most:expr; $($message:ty),+ $(,)?) => {
@@ -79,10 +80,10 @@ macro_rules! bounded {
     };
 }
 
-/// Whether an encoded message has more fields than these. Strings and bytes are looked through like messages, since they
-/// look alike; what is broken counts as far as a decoder would come.
+/// Whether an encoded message has more than `most` fields. Strings and bytes are scanned like messages, since they look
+/// alike; malformed data counts as far as a decoder would get.
 fn has_more_fields_than(most: usize, message: &[u8]) -> bool {
-    // A field is two bytes at least, so that most messages need not be looked through.
+    // A field takes at least two bytes, so most messages need not be scanned.
     if message.len() / 2 <= most {
         return false;
     }
@@ -90,13 +91,13 @@ fn has_more_fields_than(most: usize, message: &[u8]) -> bool {
     count(message, &mut left, DEPTH).is_err()
 }
 
-/// A decoder goes no deeper.
+/// The deepest nesting that a decoder follows.
 const DEPTH: usize = 100;
 
-/// There are more fields than there may be.
+/// There are more fields than allowed.
 struct TooMany;
 
-/// Takes the fields of a message, and of those inside of it, from what is left.
+/// Subtracts a message's fields, and those of nested messages, from `left`.
 fn count(mut message: &[u8], left: &mut usize, depth: usize) -> Result<(), TooMany> {
     while !message.is_empty() {
         let Some(content) = next_field(&mut message) else { return Ok(()) };
@@ -108,16 +109,16 @@ fn count(mut message: &[u8], left: &mut usize, depth: usize) -> Result<(), TooMa
     Ok(())
 }
 
-/// The bytes inside of the next field, none for a number; `None` where a decoder ends.
+/// The content of the next field, empty for a number; `None` where a decoder stops.
 fn next_field<'a>(message: &mut &'a [u8]) -> Option<&'a [u8]> {
     let key = loop {
         let key = decode_varint(message).ok()?;
-        // The beginning and the end of a group, which no message here has: a decoder leaves out what is inside.
+        // The beginning or end of a group, which our messages do not have: a decoder skips its content.
         if !matches!(key & 7, 3 | 4) {
             break key;
         }
     };
-    // No field has the number 0: so a program's binary, which has many, does not count.
+    // No field has the number 0; so a program's binary, which has many zeros, does not count.
     if key >> 3 == 0 {
         return None;
     }
@@ -147,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// A message with room for anything: as many messages, one level deep, and bytes.
+    /// A message that can hold anything: messages one level deep, and bytes.
     #[derive(Clone, PartialEq, Message)]
     struct Tree {
         #[prost(message, repeated, tag = "1")]
@@ -198,7 +199,7 @@ mod tests {
         #[test]
         fn anything_is_looked_through(bytes: Vec<u8>, most in 0usize..50) {
             let more = has_more_fields_than(most, &bytes);
-            // A field is two bytes at least.
+            // A field takes at least two bytes.
             prop_assert!(!more || bytes.len() > 2 * most);
         }
     }

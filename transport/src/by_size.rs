@@ -1,4 +1,4 @@
-//! Most requests are small, a few of them large: what may be sent for one of the others is bounded by that.
+//! Separate limits for the size of requests: most are small, a few large.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -11,18 +11,19 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tonic::codegen::{BoxFuture, Service};
 
-/// How large a request may be.
+/// The size class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// As most are.
+    /// Like most requests.
     Small,
-    /// As the few are.
+    /// Like the few large ones.
     Large,
 }
 
 type Sort = dyn Fn(&Request<Body>) -> Result<Size, Status> + Send + Sync;
 
-/// One service, twice: with room for large requests, and with less. A request is told by what comes before its message.
+/// One service with two limits, for large and for small requests. A request's class is determined before its message is
+/// read.
 #[derive(Clone)]
 pub struct BySize<S> {
     small: S,
@@ -31,7 +32,7 @@ pub struct BySize<S> {
 }
 
 impl<S> BySize<S> {
-    /// `sort`: which of both answers a request; an error is its answer.
+    /// `sort` determines which of both services answers a request; an error is the answer.
     pub fn new(
         small: S,
         large: S,
@@ -75,7 +76,7 @@ where
     }
 }
 
-/// The method that a request calls; `None`: not one of the service `name`.
+/// The method that a request calls; `None`: it is not for the service `name`.
 pub fn method<'r>(request: &'r Request<Body>, name: &str) -> Option<&'r str> {
     request.uri().path().strip_prefix('/')?.strip_prefix(name)?.strip_prefix('/')
 }

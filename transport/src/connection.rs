@@ -1,4 +1,4 @@
-//! An accepted connection, and who is at its other end.
+//! An accepted connection and its peer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use tonic::transport::server::Connected;
 use crate::names::Names;
 use crate::room::Place;
 
-/// How long a client may take for the first bytes that say that it speaks HTTP/2: after these it is the protocol that
-/// notices one that is gone.
+/// How long a client may take for the first bytes, which show that it speaks HTTP/2; after these the protocol itself
+/// notices a client that is gone.
 const PREFACE_PATIENCE: Duration = Duration::from_secs(10);
-/// So many are these.
+/// The number of these bytes.
 const PREFACE_BYTES: usize = 24;
 
 /// TCP, with TLS or without.
@@ -28,9 +28,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub struct Connection {
     stream: Box<dyn Stream>,
     peer: Peer,
-    /// Until the client has said that it speaks HTTP/2.
+    /// `Some` until the client has shown that it speaks HTTP/2.
     preface: Option<Preface>,
-    /// Free again when this is dropped.
+    /// Becomes free when this is dropped.
     _place: Place,
 }
 
@@ -40,33 +40,33 @@ struct Preface {
 }
 
 impl Connection {
-    /// Must be called in a tokio runtime.
+    /// Wraps an accepted stream. Must be called in a tokio runtime.
     pub(crate) fn new(stream: Box<dyn Stream>, peer: Peer, place: Place) -> Self {
         let deadline = Box::pin(sleep(PREFACE_PATIENCE));
         Self { stream, peer, preface: Some(Preface { missing: PREFACE_BYTES, deadline }), _place: place }
     }
 }
 
-/// Who is at the other end of a [`Connection`]. A service finds it among a request's extensions.
+/// The other end of a [`Connection`]. A service finds it among a request's extensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     address: SocketAddr,
-    /// `None`: plain text, where nobody shows anything.
+    /// `None`: the connection is plain text, without certificates.
     names: Option<Names>,
 }
 
 impl Peer {
-    /// `names`: those of a certificate that was shown, and verified.
+    /// `names` are from a verified certificate.
     pub(crate) fn new(address: SocketAddr, names: Option<Names>) -> Self {
         Self { address, names }
     }
 
-    /// Where it connects from.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The names in its certificate; `None` where the connection is in plain text.
+    /// The names in its certificate; `None` if the connection is plain text.
     pub fn names(&self) -> Option<&Names> {
         self.names.as_ref()
     }

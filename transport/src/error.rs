@@ -11,21 +11,21 @@ pub enum ConnectError {
     /// Nobody answers there.
     #[error("no {service} at {address}: is it running, and is {} right? ({reason})", service.option())]
     Unreachable {
-        /// What was looked for.
+        /// The kind of server.
         service: Service,
-        /// Where it was looked for.
+        /// Its address.
         address: String,
-        /// What went wrong on the way.
+        /// The error on the way.
         reason: String,
     },
-    /// One of the two does not trust the other, or does not understand it.
+    /// One side does not trust the other, or does not understand it.
     #[error("the {service} at {address} cannot be talked to: {reason}")]
     NoTrust {
-        /// What was talked to.
+        /// The kind of server.
         service: Service,
-        /// Where it is.
+        /// Its address.
         address: String,
-        /// Who does not trust whom, why, and what to do.
+        /// Which side does not trust the other, why, and what to do.
         reason: String,
     },
 }

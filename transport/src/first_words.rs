@@ -1,9 +1,8 @@
-//! What a connection's other side says first.
+//! The first bytes that the other side of a connection sends.
 //!
-//! In TLS 1.3 a client is done with the handshake before the server has looked at its certificate: a refusal
-//! comes as the first thing that is read. A server of HTTP/2 that is content says something first, too. So
-//! waiting for the first words tells which of the two it is, where otherwise some later request would fail with a
-//! broken connection.
+//! In TLS 1.3 a client is done with the handshake before the server has checked its certificate: a refusal is the first
+//! thing that it reads. A server of HTTP/2 that accepts the client sends something first, too. So waiting for the first
+//! bytes shows which of the two it is; otherwise some later request would fail with a broken connection.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +12,7 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
-/// The first byte of a TLS record that holds an alert. No HTTP/2 frame that a server may begin with has it.
+/// The first byte of a TLS record with an alert. No HTTP/2 frame with which a server may begin has it.
 const TLS_ALERT: u8 = 0x15;
 
 /// The other side answers plain text in TLS.
@@ -21,10 +20,10 @@ const TLS_ALERT: u8 = 0x15;
 #[error("it demands TLS: give --tls-ca, --tls-cert and --tls-key")]
 pub(crate) struct DemandsTls;
 
-/// A connection that tells how its first read went.
+/// A connection that reports the outcome of its first read.
 pub(crate) struct FirstWords<S> {
     stream: S,
-    /// Until it was told.
+    /// `Some` until the outcome was reported.
     tell: Option<oneshot::Sender<io::Result<()>>>,
 }
 
@@ -33,7 +32,7 @@ impl<S> FirstWords<S> {
         Self { stream, tell }
     }
 
-    /// Tells what was read, and hands it on.
+    /// Reports the outcome of the first read, and passes it on.
     fn told(&mut self, read: io::Result<u8>) -> io::Result<()> {
         let Some(tell) = self.tell.take() else { return read.map(drop) };
         let (answer, outcome) = match read {
@@ -47,7 +46,7 @@ impl<S> FirstWords<S> {
                 (Err(error), Err(copy))
             }
         };
-        // Nobody may be waiting any more.
+        // There may be nobody who waits for it.
         let _ = tell.send(answer);
         outcome
     }

@@ -17,18 +17,18 @@ use crate::connection::{Connection, Peer};
 use crate::room::{Place, Room};
 use crate::tls::ServerTls;
 
-/// After an error in accepting, such as having no file handles left.
+/// The pause after an error in accepting, such as a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Accepted connections that nobody has taken yet.
+/// Accepted connections that may wait to be taken.
 const BACKLOG: usize = 16;
 
-/// Clients that may be about to show who they are. One more of them takes the place of the one that has been about to for
-/// the longest: who never does must not keep out who does.
+/// Clients that may be in the handshake at once. A further client replaces the one that has been in it for the longest:
+/// a client that never finishes must not keep out others.
 const STRANGERS: usize = 64;
 
-/// The connections that clients open, `most` of them at a time, and half as many from one address; with `tls` those on
-/// which both have accepted each other, and beside them a few on which that is under way. Why one is turned away is in the
-/// log. One that says nothing at first is closed. Ends when it is dropped.
+/// The connections that clients open, at most `most` at a time, and half as many from one address. With `tls` these are
+/// the connections on which both sides have accepted each other; a few more may be in the handshake. The log says why a
+/// client is turned away. A connection on which nothing is sent at first is closed. Ends when the stream is dropped.
 ///
 /// Must be called in a tokio runtime.
 pub fn incoming(
@@ -69,7 +69,7 @@ async fn accept(
             longest.abort();
         }
         let (door, accepted) = (Arc::clone(door), accepted.clone());
-        // In a task of its own: one that is slow to show who it is must not keep the others waiting.
+        // In a task of its own: a client that is slow in the handshake must not delay the others.
         let opening = tokio::spawn(async move {
             if let Some(connection) = door.open(stream, address).await {
                 // An error means that the server stops.
@@ -80,17 +80,17 @@ async fn accept(
     }
 }
 
-/// Who is let in.
+/// Decides which clients are let in.
 struct Door {
     tls: Option<ServerTls>,
     room: Room,
-    /// One line tells of many: a client in a loop must not fill the log.
+    /// One line stands for many refusals: a client in a loop must not fill the log.
     refusing: AtomicBool,
 }
 
 impl Door {
     async fn open(&self, stream: TcpStream, address: SocketAddr) -> Option<Connection> {
-        // Answers are small, and awaited.
+        // Answers are small, and clients wait for them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%address, %error, "small packets may be late");
         }

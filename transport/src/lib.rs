@@ -1,19 +1,19 @@
-//! How servers (the controller, a parameter server) and their clients reach each other: TCP, with mutual TLS or in
-//! plain text.
+//! Connections between servers (the controller, a parameter server) and their clients: TCP, with mutual TLS or in plain
+//! text.
 //!
-//! With TLS both sides show a certificate, and each believes only those that its CA has signed. A server
-//! learns the names in its caller's certificate ([`Peer`]); what a name may do is the server's to say. Only TLS
-//! 1.3 is spoken, and nothing is resumed: every connection is verified anew. A certificate that the other side could not
-//! believe is not even taken from its file.
+//! With TLS both sides show a certificate, and each trusts only certificates that its CA has signed. A server learns
+//! the names in its caller's certificate ([`Peer`]) and decides what a name may do. Only TLS 1.3 is supported, without
+//! resumption: every connection is verified anew. A certificate that the other side could not trust is not even
+//! accepted from its file.
 //!
-//! TLS takes the feature `tls`, which the binary has and `make demo`, all in one process, does without. Without it
-//! [`ClientTls`] and [`ServerTls`] have no values, and no way to make one: what needs TLS does not compile, rather than
-//! talk in plain text.
+//! TLS needs the feature `tls`, which the binary has; `make demo`, all in one process, does without it. Without the
+//! feature [`ClientTls`] and [`ServerTls`] have no values and cannot be made: code that needs TLS does not compile,
+//! rather than communicate in plain text.
 //!
-//! What comes in is bounded before it is believed: by how many connections there are and how long they are silent
-//! ([`incoming`]), how large a request may be ([`BySize`]), and how much larger it may become ([`BoundedCodec`]).
+//! Everything that comes in is bounded before it is trusted: the number of connections and how long they may be silent
+//! ([`incoming`]), the size of a request ([`BySize`]), and how much larger it may become in memory ([`BoundedCodec`]).
 //!
-//! Whatever can be wrong with certificates comes back as a sentence that says what to do, on both sides.
+//! Every problem with certificates is reported on both sides in a sentence that says what to do.
 
 mod bounded;
 mod by_size;

@@ -3,11 +3,11 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// The DNS names (subject alternative names) of a certificate. Shown as a list.
+/// The DNS names (subject alternative names) of a certificate, displayed as a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Names(Arc<[String]>);
 
-/// A certificate that is another host's.
+/// The certificate belongs to another host.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "the certificate that was shown is for {names}, not for host {host:?}: give the agent its own host's \
@@ -24,7 +24,7 @@ impl Names {
         self.0.iter().any(|own| own == name)
     }
 
-    /// Whoever has the certificate acts for a host.
+    /// Checks that the holder of the certificate may act for a host.
     ///
     /// # Errors
     /// [`NotItsHost`]

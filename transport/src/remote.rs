@@ -24,14 +24,14 @@ pub struct Remote {
     service: Service,
     /// `host:port`.
     address: String,
-    /// The host that the server's certificate has to be for.
+    /// The host for which the server's certificate has to be.
     host: String,
     endpoint: Endpoint,
     tls: Option<ClientTls>,
 }
 
 impl Remote {
-    /// The controller at `host:port`; without `tls` it is talked to in plain text.
+    /// The controller at `host:port`; without `tls` connections are plain text.
     ///
     /// # Errors
     /// [`ConnectError::BadAddress`].
@@ -39,7 +39,7 @@ impl Remote {
         Self::new(Service::Controller, address, tls)
     }
 
-    /// The parameter server at `host:port`; without `tls` it is talked to in plain text.
+    /// The parameter server at `host:port`; without `tls` connections are plain text.
     ///
     /// # Errors
     /// [`ConnectError::BadAddress`].
@@ -52,7 +52,7 @@ impl Remote {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let uri: Uri = format!("{scheme}://{address}").parse().map_err(|_| bad())?;
         uri.port().ok_or_else(bad)?;
-        // The name of an IPv6 address is without its brackets.
+        // The host name of an IPv6 address has no brackets.
         let host = uri.host().ok_or_else(bad)?.trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() || tls.as_ref().is_some_and(|_| !ClientTls::can_verify(host)) {
             return Err(bad());
@@ -66,23 +66,23 @@ impl Remote {
         Ok(Self { service, address: address.to_owned(), host, endpoint, tls })
     }
 
-    /// Where the server is: `host:port`.
+    /// The server's address, `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// With what its clients show who they are; `None`: in plain text.
+    /// The TLS identity of its clients; `None`: connections are plain text.
     pub fn tls(&self) -> Option<&ClientTls> {
         self.tls.as_ref()
     }
 
-    /// A connection to the server, on which both have accepted each other.
+    /// Opens a connection to the server, on which both sides have accepted each other.
     ///
     /// # Errors
-    /// [`ConnectError`]: nobody there, or no trust.
+    /// [`ConnectError`]: nobody answers, or there is no trust.
     pub async fn connect(&self) -> Result<Channel, ConnectError> {
         let (tell, first_words) = oneshot::channel();
-        // Only the first connection is waited for: later ones are the channel's own matter.
+        // Only the first connection is waited for: the channel takes care of later ones.
         let tell = Arc::new(Mutex::new(Some(tell)));
         let dial = self.clone();
         let connector = service_fn(move |_: Uri| {
@@ -110,7 +110,7 @@ impl Remote {
         })
     }
 
-    /// What is wrong with the name is said before what is wrong with the server.
+    /// Opens a TCP connection. A problem with the name is reported before one with the server.
     async fn dial(&self) -> io::Result<TcpStream> {
         let patience = self.service.patience().connect / 2;
         let unresolved = |reason: String| {
@@ -125,11 +125,11 @@ impl Remote {
         TcpStream::connect(&addresses[..]).await
     }
 
-    /// The last moment of the certificate that the server shows now, in seconds since 1970; `None` in plain text. It
-    /// takes a connection of its own.
+    /// When the certificate that the server shows now expires, in seconds since 1970; `None` in plain text. Opens a
+    /// connection of its own.
     ///
     /// # Errors
-    /// [`ConnectError`]: nobody there, or the server cannot be trusted.
+    /// [`ConnectError`]: nobody answers, or the server cannot be trusted.
     pub async fn served_certificate_expires(&self) -> Result<Option<u64>, ConnectError> {
         let Some(tls) = &self.tls else { return Ok(None) };
         let patience = self.service.patience().connect;

@@ -1,11 +1,11 @@
-//! How many connections a server has room for.
+//! The number of connections for which a server has room.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Room for so many connections. Half of it is the most that one address gets: who takes all that it can must not shut
-/// out the others.
+/// Room for so many connections. One address gets at most half of it: a client that takes as many as it can must not
+/// shut out the others.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     most: usize,
@@ -30,7 +30,7 @@ impl Room {
         Self { most, taken: Arc::default() }
     }
 
-    /// A place for a connection from there, if one is free.
+    /// Takes a place for a connection from this address if one is free.
     pub(crate) fn take(&self, address: IpAddr) -> Option<Place> {
         let mut taken = locked(&self.taken);
         let of_address = taken.by_address.get(&address).copied().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Drop for Place {
     }
 }
 
-/// The numbers are right whatever ended while they were locked.
+/// Poisoning is harmless: the numbers are always right.
 fn locked(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What listens at the other end: errors name it, and the options that it is told about.
+/// The kind of server at the other end, for errors and the options that they mention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
     /// The controller.
@@ -10,20 +10,20 @@ pub enum Service {
     ParameterServer,
 }
 
-/// How long a client bears with its server.
+/// How long a client waits for its server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// One that does not answer for this long, when it is called, is not there.
+    /// A server that does not accept a connection for this long is not there.
     pub(crate) connect: Duration,
-    /// A connection that is silent this long while an answer is awaited is tried.
+    /// A connection on which nothing comes for this long, while an answer is awaited, is pinged.
     pub(crate) silence: Duration,
-    /// It is given up when nothing comes back for this long.
+    /// The connection is given up if no reply to the ping comes for this long.
     pub(crate) answer: Duration,
 }
 
 impl Service {
-    /// A controller that is away is noticed soon, since its hosts know how to go on without it. To a parameter server
-    /// a connection that breaks is a worker that leaves.
+    /// A controller that is away is noticed soon, since its hosts can go on without it. For a parameter server a broken
+    /// connection means that a worker leaves.
     pub(crate) fn patience(self) -> Patience {
         let (connect, silence, answer) = match self {
             Self::Controller => (2000, 1000, 1500),
@@ -33,7 +33,7 @@ impl Service {
         Patience { connect, silence, answer }
     }
 
-    /// The option with which its clients are told its address.
+    /// The option that gives its address to clients.
     pub(crate) fn option(self) -> &'static str {
         match self {
             Self::Controller => "--controller",

@@ -1,5 +1,5 @@
-//! In place of `tls`, without that feature: the same types, so that nobody who only hands them on has to ask, but
-//! without values. Nothing here is ever called.
+//! Replaces `tls` without that feature: the same types, so that code that only passes them on need not check the
+//! feature, but without values. Nothing here is ever called.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -11,12 +11,12 @@ use tokio::net::TcpStream;
 use crate::connection::{Peer, Stream};
 use crate::service::Service;
 
-/// With what a client shows who it is, and knows the server: nothing, without the feature `tls`.
+/// A client's TLS identity; without the feature `tls` there is none.
 #[derive(Debug, Clone)]
 pub struct ClientTls(Infallible);
 
 impl ClientTls {
-    /// The certificate's last moment, in seconds since 1970.
+    /// When the certificate expires, in seconds since 1970.
     pub fn expires(&self) -> Option<u64> {
         match self.0 {}
     }
@@ -38,7 +38,7 @@ impl ClientTls {
     }
 }
 
-/// With what a server shows who it is, and knows its clients: nothing, without the feature `tls`.
+/// A server's TLS identity; without the feature `tls` there is none.
 #[derive(Debug, Clone)]
 pub struct ServerTls(Infallible);
 

@@ -1,4 +1,4 @@
-//! Which files are taken, at the start and when they are read again.
+//! The files that are accepted, at the start and when they are read again.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod ca;
@@ -21,7 +21,7 @@ fn unfit(error: &TlsError, words: &[&str]) {
     assert!(words.iter().all(|word| error.contains(word)), "{words:?} are not all in: {error}");
 }
 
-/// Neither side may take these files.
+/// Checks that neither side accepts these files.
 fn unfit_for_both(files: &TlsFiles, words: &[&str]) {
     unfit(&ServerTls::load(files.clone()).unwrap_err(), words);
     unfit(&ClientTls::load(files.clone()).unwrap_err(), words);

@@ -1,4 +1,4 @@
-//! How many connections a server has room for, and how long it waits for one that says nothing.
+//! The number of connections for which a server has room, and how long it waits for a silent one.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,7 +10,7 @@ use tonic::transport::Server;
 use tower::service_fn;
 use tributary_transport::incoming;
 
-/// What a client of HTTP/2 says first.
+/// The first bytes of an HTTP/2 client.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn one_address_gets_half_of_the_room() {
     let _first = TcpStream::connect(address).await.unwrap();
     let mut second = TcpStream::connect(address).await.unwrap();
     let held = [connections.next().await, connections.next().await];
-    // There is no more room for this address: closed without a word.
+    // There is no more room for this address: the connection is closed without a message.
     let mut third = TcpStream::connect(address).await.unwrap();
     assert_eq!(third.read(&mut [0; 1]).await.unwrap(), 0);
     // One goes, and there is room again.
@@ -43,7 +43,7 @@ async fn a_client_that_says_nothing_is_closed() {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(said).await.unwrap();
         let mut answer = Vec::new();
-        // Its end, or a reset.
+        // Either its end, or a reset.
         let _ = client.read_to_end(&mut answer).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Who talks to whom, and what the others are told: real connections, with certificates of a test CA.
+//! Which peers trust each other, and what refused peers are told: real connections, with certificates of a test CA.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod ca;
@@ -23,7 +23,7 @@ async fn serve(tls: Option<ServerTls>) -> SocketAddr {
     serve_most(tls, 1024).await
 }
 
-/// One with room for so many connections.
+/// A server with room for so many connections.
 async fn serve_most(tls: Option<ServerTls>, most: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -39,9 +39,9 @@ async fn connect(address: SocketAddr, tls: Option<ClientTls>) -> Result<(), Conn
     Remote::controller(&address.to_string(), tls).unwrap().connect().await.map(drop)
 }
 
-/// It must be refused for want of trust, with each of `words`.
+/// Checks that trust is refused, with each of `words` in the error.
 async fn distrusted(address: SocketAddr, tls: Option<ClientTls>, words: &[&str]) {
-    // Again and again: what a client is told must not depend on who is faster.
+    // Again and again: the error must not depend on which side is faster.
     for _ in 0..10 {
         let error = connect(address, tls.clone()).await.unwrap_err();
         assert!(matches!(error, ConnectError::NoTrust { .. }), "{error}");
@@ -62,7 +62,7 @@ async fn who_has_certificates_of_one_ca_can_talk() {
 async fn certificates_of_another_ca_are_not_believed() {
     let (ca, other) = (Ca::new(), Ca::new());
     let address = serve(Some(ca.controller())).await;
-    // A host that trusts the controller's CA, too, but has its certificate from another one.
+    // A host that also trusts the controller's CA, but whose own certificate is from another one.
     let mut files = other.files("stranger", &host("w0"), days(5));
     files.ca = other.path("both.crt");
     let both = [&ca, &other].map(|ca| fs::read_to_string(ca.path("ca.crt")).unwrap());
@@ -82,7 +82,7 @@ async fn certificates_that_expire_meanwhile_are_not_believed() {
     assert!(said.contains("CertificateExpired"), "{said}");
     let old = ca.files("controller", &controller_at("127.0.0.1"), long_ago());
     distrusted(raw::serve(&old, 0).await, Some(ca.host("w0")), &["its certificate has expired"]).await;
-    // To a server whose clock is a month ahead the client's own has ended.
+    // For a server whose clock is a month ahead, the client's certificate has expired.
     let good = ca.files("controller", &controller_at("127.0.0.1"), days(5));
     distrusted(raw::serve(&good, 30).await, Some(ca.host("w0")), &["w0.crt", "has expired"]).await;
 }
@@ -121,7 +121,7 @@ async fn nobody_gets_in_without_a_certificate() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_says_nothing_does_not_keep_others_waiting() {
     let ca = Ca::new();
-    // Many more than there is room for, and than may be about to show who they are.
+    // Many more than there is room for, and than may be in the handshake.
     let address = serve_most(Some(ca.controller()), 4).await;
     let mut silent = Vec::new();
     for _ in 0..200 {
@@ -148,6 +148,6 @@ fn a_name_that_leads_nowhere_is_said() {
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
     let error = error.to_string();
     assert!(error.contains("the name \"no-such-host.invalid\" leads to no address"), "{error}");
-    // Where no resolver answers, the system goes on asking for a while.
+    // Where no resolver answers, the system keeps asking for a while.
     runtime.shutdown_background();
 }

@@ -1,4 +1,4 @@
-//! The client's side.
+//! The client's side of TLS.
 
 use std::io;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::cause::carried;
 use crate::connection::Stream;
 use crate::service::Service;
 
-/// With what a client shows who it is, and knows the server.
+/// A client's certificate and key, and its trust in servers.
 ///
-/// Clones share what was read from the files: all of them show what was read last.
+/// Clones share what was read from the files: all of them use what was read last.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
     current: Current<ClientConfig>,
     files: TlsFiles,
-    /// The host that the certificate has to be for.
+    /// The host for which the certificate has to be; `None`: any.
     host: Option<String>,
 }
 
@@ -51,36 +51,36 @@ impl ClientTls {
         Ok(Self { current: Current::new(read(&files, host.as_deref())?), files, host })
     }
 
-    /// Reads the files again, for connections from now on; those that there are stay as they are.
+    /// Reads the files again, for future connections; present connections stay as they are.
     ///
     /// # Errors
-    /// [`TlsError`]: nothing has changed.
+    /// [`TlsError`]; nothing has changed then.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.current.replace(read(&self.files, self.host.as_deref())?);
         Ok(())
     }
 
-    /// The certificate's last moment, in seconds since 1970; `None` where it cannot be read.
+    /// When the certificate expires, in seconds since 1970; `None` if it cannot be read.
     pub fn expires(&self) -> Option<u64> {
         self.current.get().expires
     }
 
-    /// The files.
+    /// The files from which it was read.
     pub fn files(&self) -> &TlsFiles {
         &self.files
     }
 
-    /// Whether a certificate can be for this host at all: a DNS name or an address.
+    /// Whether a certificate can be for this host at all, that is, for a DNS name or an address.
     pub(crate) fn can_verify(host: &str) -> bool {
         ServerName::try_from(host).is_ok()
     }
 
-    /// Speaks TLS on a connection to `host`, whose certificate has to be for it.
+    /// Opens TLS on a connection to `host`, for which the server's certificate has to be.
     pub(crate) async fn open(&self, stream: TcpStream, host: &str) -> io::Result<Box<dyn Stream>> {
         Ok(Box::new(self.handshake(stream, host).await?))
     }
 
-    /// The last moment of the certificate that `host` shows, in seconds since 1970.
+    /// When the certificate that `host` shows expires, in seconds since 1970.
     pub(crate) async fn served_expires(&self, stream: TcpStream, host: &str) -> io::Result<Option<u64>> {
         let stream = self.handshake(stream, host).await?;
         Ok(stream.get_ref().1.peer_certificates().and_then(current::expires))
@@ -92,7 +92,7 @@ impl ClientTls {
         TlsConnector::from(self.current.get().config).connect(name, stream).await
     }
 
-    /// Why `service` and this client do not come together, where TLS is what went wrong.
+    /// Why `service` and this client cannot connect, if TLS is the reason.
     pub(crate) fn explain(
         &self,
         error: &(dyn std::error::Error + 'static),

@@ -1,19 +1,19 @@
-//! What was read from certificate files last: it can be read again while it is in use.
+//! What was last read from certificate files; it can be read again while it is in use.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use x509_parser::parse_x509_certificate;
 
-/// Shared by all clones: each sees what was read last.
+/// Shared by all clones: each uses what was read last.
 #[derive(Debug)]
 pub(crate) struct Current<C>(Arc<RwLock<Loaded<C>>>);
 
-/// What the files held.
+/// The contents of the files.
 #[derive(Debug)]
 pub(crate) struct Loaded<C> {
     pub(crate) config: Arc<C>,
-    /// The certificate's last moment, in seconds since 1970.
+    /// When the certificate expires, in seconds since 1970.
     pub(crate) expires: Option<u64>,
 }
 
@@ -34,9 +34,9 @@ impl<C> Current<C> {
         Self(Arc::new(RwLock::new(loaded)))
     }
 
-    /// What holds for connections from now on.
+    /// The contents for future connections.
     pub(crate) fn get(&self) -> Loaded<C> {
-        // It is only ever replaced as a whole, so that a panic elsewhere can't spoil it.
+        // It is only ever replaced as a whole, so a panic elsewhere cannot spoil it.
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -45,7 +45,7 @@ impl<C> Current<C> {
     }
 }
 
-/// A certificate's last moment, in seconds since 1970; `None` where there is no certificate, or it cannot be read.
+/// When a certificate expires, in seconds since 1970; `None` if there is no certificate or it cannot be read.
 pub(crate) fn expires(chain: &[CertificateDer<'_>]) -> Option<u64> {
     let (_, certificate) = parse_x509_certificate(chain.first()?).ok()?;
     u64::try_from(certificate.validity().not_after.timestamp()).ok()

@@ -10,41 +10,41 @@ use super::fitness::Unfit;
 /// Why certificates and keys cannot be used.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// A file that is not there, or not for this user to read.
+    /// A file does not exist, or this user may not read it.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's reason.
         reason: io::Error,
     },
-    /// A file that holds something else.
+    /// A file does not hold what it should.
     #[error("{} holds no {what} in PEM format: {reason}", path.display())]
     NotPem {
-        /// What was looked for.
+        /// The expected content.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error in the file.
         reason: pem::Error,
     },
-    /// A certificate or a key of a kind that is not supported, or a damaged one.
+    /// A certificate or a key is damaged, or of a kind that is not supported.
     #[error("{} cannot be used: {reason}", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         reason: rustls::Error,
     },
-    /// A certificate that the other side could not believe.
+    /// The other side could not trust the certificate.
     #[error("the certificate in {} {reason}", path.display())]
     Unfit {
         /// The certificate's file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: Unfit,
     },
-    /// The key is another certificate's.
+    /// The key belongs to another certificate.
     #[error(
         "the key in {} does not belong to the certificate in {}: give the two that were made together",
         key.display(), certificate.display()
@@ -55,12 +55,12 @@ pub enum TlsError {
         /// The key's file.
         key: PathBuf,
     },
-    /// The certificates of the CA cannot serve to verify others.
+    /// The CA's certificates cannot be used to verify others.
     #[error("the CA in {} cannot be used: {problem}", path.display())]
     Verifier {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }

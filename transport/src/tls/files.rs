@@ -16,15 +16,15 @@ use super::fitness::Unfit;
 /// What one side of mutual TLS needs: three files in PEM format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Its certificate, followed by those between it and the CA, if there are any.
+    /// Its certificate, followed by intermediate certificates up to the CA, if there are any.
     pub certificate: PathBuf,
     /// The certificate's private key.
     pub key: PathBuf,
-    /// Certificates of the CAs that the other side's certificate may be signed by.
+    /// Certificates of the CAs that may have signed the other side's certificate.
     pub ca: PathBuf,
 }
 
-/// What was in the files.
+/// The contents of the files.
 pub(crate) struct Credentials {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
@@ -47,12 +47,12 @@ impl TlsFiles {
         Ok(Credentials { chain, key, roots: Arc::new(roots) })
     }
 
-    /// Why nobody would believe the certificate.
+    /// An error that says why nobody would trust the certificate.
     pub(crate) fn unfit(&self, reason: Unfit) -> TlsError {
         TlsError::Unfit { path: self.certificate.clone(), reason }
     }
 
-    /// What is wrong with a certificate and a key that could be read.
+    /// An error for a certificate and a key that could be read, but cannot be used.
     pub(crate) fn unusable(&self, error: rustls::Error) -> TlsError {
         match error {
             rustls::Error::InconsistentKeys(_) => {
@@ -66,16 +66,16 @@ impl TlsFiles {
     }
 }
 
-/// The cryptography of both sides.
+/// The cryptographic provider of both sides.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// At least one.
+/// Reads at least one certificate.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = read(path)?;
     let not_pem = |reason| TlsError::NotPem { what: "certificate", path: path.into(), reason };
-    // The first one alone says that there is none.
+    // Reading the first one separately gives an error if there is none.
     CertificateDer::from_pem_slice(&text).map_err(not_pem)?;
     CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(not_pem)
 }

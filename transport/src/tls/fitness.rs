@@ -1,7 +1,7 @@
-//! Whether a certificate is of use to its owner: whether those at the other end could believe it now.
+//! Whether a certificate is fit for use: whether its owner's peers could trust it now.
 //!
-//! It is asked whenever files are read, at the start and again later, since whoever goes on with a certificate that
-//! nobody believes has lost everyone: a controller would take all of its hosts for dead.
+//! This is checked whenever files are read, at the start and later, since a process with a certificate that nobody
+//! trusts loses all of its peers: a controller would consider all of its hosts dead.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use super::files::{Credentials, TlsFiles, provider};
 use super::names_of;
 use crate::names::Names;
 
-/// What its owner uses a certificate for.
+/// The owner's use of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
     /// It listens.
@@ -24,16 +24,16 @@ pub(crate) enum Usage {
     Client,
 }
 
-/// Why nobody would believe a certificate that was read. Follows the file's name in a message.
+/// Why nobody would trust a certificate that was read. In a message it follows the file's name.
 #[derive(Debug, Error)]
 pub enum Unfit {
-    /// It has ended; or one of those between it and the CA has.
+    /// It has expired, or an intermediate certificate has.
     #[error("expired on {0}: have it issued anew, and put it in this place")]
     Expired(String),
-    /// Its time has not begun.
+    /// It is not valid yet.
     #[error("is not valid before {0}: is this machine's clock right?")]
     NotYet(String),
-    /// The CA's file has no certificate of whoever has signed it.
+    /// The CA's file has no certificate of its signer.
     #[error(
         "is not signed by a CA in {}: give one that is, or add the certificate of its CA there",
         ca.display()
@@ -42,26 +42,26 @@ pub enum Unfit {
         /// The CA's file.
         ca: PathBuf,
     },
-    /// It is for clients, and its owner listens.
+    /// It is for clients, but its owner listens.
     #[error("is not for servers (extended key usage): is it a host's that only connects?")]
     NotForServers,
-    /// It is for servers, and its owner connects.
+    /// It is for servers, but its owner connects.
     #[error("is not for clients (extended key usage): is it the controller's own?")]
     NotForClients,
-    /// It is a CA's own.
+    /// It is a CA's own certificate.
     #[error("is a CA's own: give one that the CA has issued")]
     Ca,
-    /// It is another host's.
+    /// It belongs to another host.
     #[error(
         "is for {names}, not for host {host:?}: give the daemon its own host's certificate, or correct its --host"
     )]
     OtherHost {
-        /// Whom it is for.
+        /// The names in it.
         names: Names,
-        /// The host that is to show it.
+        /// The host that shows it.
         host: String,
     },
-    /// Something rarer.
+    /// Another reason.
     #[error("cannot be used: {0}")]
     Other(webpki::Error),
 }
@@ -75,7 +75,7 @@ impl Usage {
     }
 }
 
-/// Checks the certificate that was read from `files` as the other end would check it now.
+/// Checks the certificate read from `files` as the other end would check it now.
 ///
 /// # Errors
 /// [`TlsError::Unfit`].
@@ -120,7 +120,7 @@ fn reason(error: webpki::Error, usage: Usage, files: &TlsFiles) -> Unfit {
     }
 }
 
-/// As in `2027-01-31 08:05 UTC`.
+/// A date as in `2027-01-31 08:05 UTC`.
 fn date(time: UnixTime) -> String {
     let seconds = i64::try_from(time.as_secs()).ok();
     let Some(time) = seconds.and_then(|seconds| ASN1Time::from_timestamp(seconds).ok()) else {

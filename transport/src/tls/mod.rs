@@ -1,6 +1,6 @@
 //! Mutual TLS.
 //!
-//! Outside of this folder the crate knows of it only what `without_tls.rs` has, too.
+//! Outside this folder, the crate uses only what `without_tls.rs` has, too.
 
 mod client;
 mod current;
@@ -21,10 +21,10 @@ pub use files::TlsFiles;
 pub use fitness::Unfit;
 pub use server::ServerTls;
 
-/// What gRPC is called when TLS negotiates what is spoken.
+/// The name of HTTP/2, which gRPC uses, in TLS's protocol negotiation.
 const HTTP2: &[u8] = b"h2";
 
-/// The names in a certificate; one that cannot be read has none, and one without names is for nobody.
+/// The names in a certificate; none if it cannot be read. A certificate without names is for nobody.
 fn names_of(certificate: &CertificateDer<'_>) -> Names {
     let certificate = EndEntityCert::try_from(certificate);
     certificate.map(|certificate| certificate.valid_dns_names().collect()).unwrap_or_default()

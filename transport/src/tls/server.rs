@@ -1,4 +1,4 @@
-//! The server's side.
+//! The server's side of TLS.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use super::{HTTP2, names_of, words};
 use crate::cause::carried;
 use crate::connection::{Peer, Stream};
 
-/// A client that takes longer to show who it is goes without.
+/// How long a client may take for the handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// A client that was turned away has this long, and may send this much, until it has read why.
+/// How long a client that was turned away may take, and how much it may send, until it has read the reason.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
 const FAREWELL_BYTES: u64 = 64 * 1024;
 
-/// With what a server shows who it is, and knows its clients.
+/// A server's certificate and key, and its trust in clients.
 ///
-/// Clones share what was read from the files: all of them show what was read last.
+/// Clones share what was read from the files: all of them use what was read last.
 #[derive(Debug, Clone)]
 pub struct ServerTls {
     current: Current<ServerConfig>,
@@ -43,10 +43,10 @@ impl ServerTls {
         Ok(Self { current: Current::new(read(&files)?), files })
     }
 
-    /// Reads the files again, for connections from now on; those that there are stay as they are.
+    /// Reads the files again, for future connections; present connections stay as they are.
     ///
     /// # Errors
-    /// [`TlsError`]: nothing has changed.
+    /// [`TlsError`]; nothing has changed then.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.current.replace(read(&self.files)?);
         Ok(())
@@ -74,7 +74,7 @@ fn read(files: &TlsFiles) -> Result<Loaded<ServerConfig>, TlsError> {
 }
 
 impl ServerTls {
-    /// Speaks TLS on a connection; `None`: its client was turned away, and the log says why.
+    /// Opens TLS on a connection; `None`: its client was turned away, and the log says why.
     pub(crate) async fn handshake(
         self,
         stream: TcpStream,
@@ -97,7 +97,7 @@ impl ServerTls {
             Ok(Err((error, stream))) => {
                 match carried(&error) {
                     Some(error) => refused(&words::of_server(error, &self.files)),
-                    // Gone before it has shown anything: a probe of the port, perhaps.
+                    // Gone before it has shown anything: perhaps a port scan.
                     None => tracing::debug!(%address, %error, "a client gave up"),
                 }
                 farewell(stream).await;
@@ -111,8 +111,8 @@ impl ServerTls {
     }
 }
 
-/// Closes a connection so that the client can read what was sent last: with unread bytes left the system would
-/// reset it, and what was sent would be lost.
+/// Closes a connection so that the client can read what was sent last: with unread bytes left the system would reset
+/// the connection, and the last data would be lost.
 async fn farewell(mut stream: TcpStream) {
     let _ = stream.shutdown().await;
     let mut rest = (&mut stream).take(FAREWELL_BYTES);

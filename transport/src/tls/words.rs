@@ -1,4 +1,4 @@
-//! What went wrong with TLS, said so that it can be mended.
+//! Messages about TLS problems that say how to solve them.
 
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::{AlertDescription, CertificateError};
@@ -6,7 +6,7 @@ use tokio_rustls::rustls::{AlertDescription, CertificateError};
 use super::files::TlsFiles;
 use crate::service::Service;
 
-/// Why a server and this client do not come together; `files` are the client's.
+/// Why a server and this client cannot connect; `files` are the client's.
 pub(crate) fn of_client(error: &rustls::Error, service: Service, files: &TlsFiles) -> String {
     let (own, ca) = (files.certificate.display(), files.ca.display());
     match error {
@@ -37,7 +37,7 @@ pub(crate) fn of_client(error: &rustls::Error, service: Service, files: &TlsFile
     }
 }
 
-/// The option with which a server is told the CA of its clients.
+/// The option that gives a server the CA of its clients.
 fn ca_option(service: Service) -> &'static str {
     match service {
         Service::Controller => "--tls-client-ca",
@@ -89,7 +89,7 @@ pub(crate) fn of_server(error: &rustls::Error, files: &TlsFiles) -> String {
     }
 }
 
-/// What is wrong with a certificate, whosever it is.
+/// The problem of a certificate of either side.
 fn of_certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {

@@ -1,4 +1,4 @@
-//! A test CA whose certificates are files.
+//! A test CA whose certificates are in files.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::fs;
@@ -10,7 +10,7 @@ use tributary_transport::{ClientTls, ServerTls, TlsFiles};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A CA with a folder for what it issues.
+/// A CA with a folder for its certificates.
 pub(crate) struct Ca {
     authority: Authority,
     folder: tempfile::TempDir,
@@ -20,13 +20,13 @@ pub(crate) fn days(days: u32) -> Validity {
     Validity::days(days).unwrap()
 }
 
-/// For one day, a month ago.
+/// Valid for one day, a month ago.
 pub(crate) fn long_ago() -> Validity {
     let now = days(1);
     Validity { from: now.from - 30 * DAY, until: now.until - 30 * DAY }
 }
 
-/// From the day after tomorrow on.
+/// Valid from the day after tomorrow on.
 pub(crate) fn later() -> Validity {
     let now = days(1);
     Validity { from: now.from + 2 * DAY, until: now.until + 2 * DAY }
@@ -52,7 +52,7 @@ impl Ca {
         self.folder.path().join(name)
     }
 
-    /// Files of someone whom this CA has given a certificate, and who trusts it.
+    /// Files of a holder to whom this CA has issued a certificate, and who trusts the CA.
     pub(crate) fn files(&self, file: &str, subject: &Subject, validity: Validity) -> TlsFiles {
         let issued = self.authority.issue(subject, validity).unwrap();
         let (certificate, key) = (self.path(&format!("{file}.crt")), self.path(&format!("{file}.key")));

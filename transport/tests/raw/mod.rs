@@ -1,4 +1,4 @@
-//! The other side without the crate's own checks: one that shows what it should not.
+//! A peer without the crate's own checks, which shows what it should not.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,7 +18,7 @@ use tributary_transport::TlsFiles;
 
 use crate::ca::Ca;
 
-/// A clock that is ahead by so much.
+/// A clock that is ahead by this much.
 #[derive(Debug)]
 struct Ahead(Duration);
 
@@ -43,7 +43,7 @@ fn own(files: &TlsFiles) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static
     (vec![certificate], PrivateKeyDer::from_pem_file(&files.key).unwrap())
 }
 
-/// What a client reads first from a server that does not want what it shows.
+/// The first error that a client reads from a server that refuses its certificate.
 pub(crate) async fn turned_away(address: SocketAddr, ca: &Ca, shows: Option<&TlsFiles>) -> String {
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -59,7 +59,7 @@ pub(crate) async fn turned_away(address: SocketAddr, ca: &Ca, shows: Option<&Tls
     stream.read(&mut [0]).await.unwrap_err().to_string()
 }
 
-/// A server that shows these files, whatever they are, by a clock that is so many days ahead. It has nothing to say.
+/// A server that shows these files, whatever they are, by a clock that is so many days ahead. It sends nothing.
 pub(crate) async fn serve(files: &TlsFiles, days_ahead: u32) -> SocketAddr {
     let (chain, key) = own(files);
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(&files.ca)), provider());
@@ -77,7 +77,7 @@ pub(crate) async fn serve(files: &TlsFiles, days_ahead: u32) -> SocketAddr {
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             if let Err((_, mut stream)) = acceptor.accept(stream).into_fallible().await {
-                // Until the client has read why.
+                // Until the client has read the reason.
                 let _ = stream.read_to_end(&mut Vec::new()).await;
             }
         }
