@@ -14,13 +14,13 @@ pub const KIND_RESULT: u8 = 2;
 pub const FLAG_MAX: u8 = 0x01;
 /// Header flag: the worker has sent this slice before.
 pub const FLAG_RETRANSMIT: u8 = 0x02;
-/// Header flag: no values, only the question for a result.
+/// Header flag: no values, only a request for a result.
 pub const FLAG_PROBE: u8 = 0x04;
 /// The rank that stands for every member of the job.
 pub const RANK_ALL: u16 = 0xffff;
 /// The data-plane job id that no job has: what an unused slot holds.
 pub const NO_JOB: u16 = 0;
-/// The node id that no switch has: a switch told so forwards by MAC address only.
+/// The node id that no switch has: a switch with this id forwards by MAC address only.
 pub const NO_NODE: u16 = 0;
 /// Values in one block.
 pub const VALUES_PER_BLOCK: u16 = 32;
@@ -28,13 +28,13 @@ pub const VALUES_PER_BLOCK: u16 = 32;
 pub const MAX_BLOCKS: u8 = 64;
 /// The switches' port to their controller.
 pub const CPU_PORT: u16 = 510;
-/// The most hop entries a packet can carry.
+/// The most hop entries that a packet can carry.
 pub const MAX_HOPS: u8 = 8;
 /// Length of the INA header in bytes.
 pub const INA_HEADER_BYTES: usize = 28;
 /// Length of one hop entry in bytes.
 pub const HOP_BYTES: usize = 6;
 
-/// The most children that one switch can tell apart: the hop's child number has room for more, the
-/// slot's bitmap has not.
+/// The most children that one switch can distinguish: the hop's child number has room for more, but not the slot's
+/// bitmap.
 pub const MAX_CHILDREN: usize = 64;

@@ -1,27 +1,27 @@
 use thiserror::Error;
 
-/// Why received bytes are not a packet of ours, or a representation cannot be written.
+/// Why received bytes are not one of our packets, or a representation cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// The bytes end before the part named does.
+    /// The bytes end before the named part does.
     #[error("truncated {part}: {needed} bytes needed, {got} there")]
     Truncated {
         /// The part of the packet that is cut short.
         part: &'static str,
-        /// Bytes that the part needs.
+        /// The number of bytes that the part needs.
         needed: usize,
-        /// Bytes that are there.
+        /// The number of bytes present.
         got: usize,
     },
-    /// A field holds a number that has no meaning here.
+    /// A field holds an invalid number.
     #[error("bad {field}: {value:#x}")]
     Bad {
         /// The field's name.
         field: &'static str,
-        /// What it held.
+        /// The number.
         value: u64,
     },
-    /// The frame is well formed but carries something else than an INA message.
+    /// The frame is well formed, but does not carry an INA message.
     #[error("not an INA frame: {0}")]
     NotIna(&'static str),
     /// The IPv4 header's checksum does not match.

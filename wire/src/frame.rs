@@ -20,11 +20,11 @@ const IPV4_BYTES: usize = Ipv4Packet::minimum_packet_size();
 const UDP_BYTES: usize = UdpPacket::minimum_packet_size();
 /// Bytes in front of the INA message.
 pub const ENCAPSULATION_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
-/// Time to live that hosts send with; each switch takes one off.
+/// The time to live with which hosts send; each switch decrements it.
 pub const TTL: u8 = 64;
 const IPV4_WORDS: u8 = (IPV4_BYTES / 4) as u8;
 
-/// Where a frame is from and where it goes.
+/// The source and destination of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
     /// Ethernet source.
@@ -38,14 +38,13 @@ pub struct FrameHeader {
 }
 
 impl SliceWidth {
-    /// What links have to carry: the longest IPv4 packet around a slice, in bytes. It is that of a GRADIENT with a whole
-    /// hop stack.
+    /// The longest IPv4 packet around a slice, in bytes, which links have to carry: a GRADIENT with a full hop stack.
     pub const fn mtu(self) -> usize {
         IPV4_BYTES + UDP_BYTES + message_len(MAX_HOPS as usize, self.bytes())
     }
 
-    /// The widest whose packets links of this `mtu` (in bytes, from the IPv4 header on) carry; `None` where not even the
-    /// [narrowest](Self::NARROWEST) one's fit.
+    /// The widest slice whose packets fit links of this `mtu` (in bytes, from the IPv4 header on); `None` if not even
+    /// the [narrowest](Self::NARROWEST) does.
     pub fn widest_within(mtu: usize) -> Option<Self> {
         Self::all().rev().find(|width| width.mtu() <= mtu)
     }
@@ -61,8 +60,8 @@ pub fn frame_len(message: &Message<'_>) -> usize {
     ENCAPSULATION_BYTES + message.len()
 }
 
-/// What all frames of a job have that [`FrameView::parse`] takes, and hardly another frame has: each two bytes, by where they
-/// are in the frame and what they say. It is for those who sort frames before they look at them.
+/// Marks that all of a job's frames have which [`FrameView::parse`] accepts, and hardly any other frame: the offset and
+/// the value of two bytes each. For code that sorts frames before it parses them.
 pub fn marks(job: JobId) -> [(usize, u16); 3] {
     [
         (ETHERNET_BYTES - 2, EtherTypes::Ipv4.0),
@@ -107,7 +106,7 @@ pub fn emit(header: &FrameHeader, message: &Message<'_>, out: &mut [u8]) -> Resu
     udp.set_source(INA_UDP_PORT);
     udp.set_destination(INA_UDP_PORT);
     udp.set_length(ip_len - IPV4_BYTES as u16);
-    // Zero is "no checksum": switches change the payload, and the tag in the INA header guards the sum.
+    // Zero means "no checksum": switches change the payload, and the tag in the INA header protects the sum.
     udp.set_checksum(0);
     message.emit(payload)?;
     Ok(len)
@@ -121,13 +120,13 @@ pub struct FrameView<'a> {
 }
 
 impl<'a> FrameView<'a> {
-    /// Checks a frame from its Ethernet header to its last value. Only what follows the Ethernet header at once is
-    /// believed: no switch that aggregates lets a gradient pass behind a VLAN tag, IP options or a fragment, so one
-    /// that comes like that has walked around admission.
+    /// Checks a frame from its Ethernet header to its last value. Only what directly follows the Ethernet header is
+    /// trusted: no aggregating switch lets a gradient pass behind a VLAN tag, IP options or as a fragment, so such a
+    /// gradient has bypassed admission.
     ///
     /// # Errors
-    /// [`WireError::NotIna`] for a sound frame that is not ours to read; other [`WireError`]s for one
-    /// that claims to be ours and is malformed.
+    /// [`WireError::NotIna`] for a valid frame that is not ours to read; other [`WireError`]s for one that claims to be
+    /// ours and is malformed.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
         let truncated = |part, needed, got| WireError::Truncated { part, needed, got };
         let (ethernet_bytes, rest) = bytes.split_at_checked(ETHERNET_BYTES).ok_or(truncated(
@@ -169,13 +168,13 @@ impl<'a> FrameView<'a> {
         &self.header
     }
 
-    /// What it carries.
+    /// The message that it carries.
     pub fn message(&self) -> &MessageView<'a> {
         &self.message
     }
 }
 
-/// The UDP datagram in an IPv4 packet of our own form: no options, not a fragment.
+/// The UDP datagram in an IPv4 packet of our form: no options, not a fragment.
 fn udp_datagram<'a>(ip: &Ipv4Packet<'_>, packet: &'a [u8]) -> Result<&'a [u8], WireError> {
     const MORE_FRAGMENTS: u8 = ipv4::Ipv4Flags::MoreFragments;
     if ip.get_version() != 4 || ip.get_header_length() != IPV4_WORDS {

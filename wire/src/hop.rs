@@ -1,4 +1,4 @@
-//! One entry of the hop stack: what one switch is to do with the packet.
+//! One entry of the hop stack: what one switch does with the packet.
 
 use crate::constants::{HOP_BYTES, MAX_CHILDREN};
 use crate::error::WireError;
@@ -14,13 +14,13 @@ use crate::ids::NodeId;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hop {
-    /// Whom this entry is for.
+    /// The node that this entry is for.
     pub node: NodeId,
-    /// Where the packet leaves next. Without meaning in the server's entry.
+    /// The port by which the packet leaves; ignored in the server's entry.
     pub egress_port: u16,
     /// GRADIENT: aggregate here. RESULT: release the slot here.
     pub aggregate: bool,
-    /// Which child of the node the sender is, 0..[`MAX_CHILDREN`].
+    /// The sender's number among the node's children, 0..[`MAX_CHILDREN`].
     pub child: u8,
     /// How many children (not workers) the node waits for.
     pub fan_in: u8,
@@ -51,7 +51,7 @@ impl Hop {
         })
     }
 
-    /// The entry as it travels.
+    /// The entry in wire format.
     pub fn to_bytes(self) -> [u8; HOP_BYTES] {
         let [node_hi, node_lo] = self.node.get().to_be_bytes();
         let [port_hi, port_lo] = self.egress_port.to_be_bytes();

@@ -48,7 +48,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Whom a packet is from (GRADIENT) or for (RESULT): one worker of the job, or everyone.
+/// One worker of the job, or everyone: the sender of a GRADIENT, or the receiver of a RESULT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(u16);
 

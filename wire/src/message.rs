@@ -11,10 +11,10 @@ use crate::seq::Seq;
 use crate::values::{self, ValuesView};
 use crate::width::SliceWidth;
 
-/// Where the job's number is in a message.
+/// The offset of the job's number in a message.
 pub(crate) const JOB_AT: usize = 2;
 
-/// Which way a message travels.
+/// The direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Towards the server.
@@ -32,10 +32,10 @@ pub enum Operator {
     Max,
 }
 
-/// What is aggregated beside the values, whatever the operator.
+/// What is aggregated besides the values, whatever the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tally {
-    /// How many workers' gradients are inside.
+    /// The number of workers whose gradients are included.
     pub contributors: u32,
     /// Sum of those workers' weights.
     pub weight: u32,
@@ -44,7 +44,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds what another message carries, as switches do: each number mod 2^32.
+    /// Adds another message's tally, as switches do: each number mod 2^32.
     pub fn add(&mut self, other: Self) {
         self.contributors = self.contributors.wrapping_add(other.contributors);
         self.weight = self.weight.wrapping_add(other.weight);
@@ -53,8 +53,8 @@ impl Tally {
     }
 }
 
-/// An authenticator of a message, or the sum of several: one number in two digits, which switches add up each by itself.
-/// Whoever makes tags chooses the digits so small that their sum does not wrap.
+/// The authenticator of a message, or the sum of several: a number in two digits, each of which switches add
+/// separately. Tags are made with digits so small that their sums do not wrap around.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tag {
     /// The high digit.
@@ -63,26 +63,26 @@ pub struct Tag {
     pub low: u32,
 }
 
-/// The fields of the INA header that are not derived from the rest of the message.
+/// The fields of the INA header that do not follow from the rest of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Which way it travels.
+    /// The direction in which it travels.
     pub kind: Kind,
     /// How its values are combined.
     pub operator: Operator,
-    /// The worker has sent this slice before.
+    /// Whether the worker has sent this slice before.
     pub retransmit: bool,
-    /// The generation of the job it belongs to.
+    /// The job's generation to which it belongs.
     pub job: JobId,
     /// The worker it is from or for.
     pub rank: Rank,
     /// The slice.
     pub seq: Seq,
-    /// What is inside.
+    /// The tally of the included gradients.
     pub tally: Tally,
 }
 
-/// A message to be written: `values` is `None` in a PROBE, which asks for a result and carries nothing.
+/// A message to write. `values` is `None` in a PROBE, which asks for a result and carries nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Its header.
@@ -99,7 +99,7 @@ impl Message<'_> {
         message_len(self.hops.len(), self.values.map_or(0, size_of_val))
     }
 
-    /// Never: a message has a header.
+    /// Always false: a message has a header.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -107,8 +107,8 @@ impl Message<'_> {
     /// Writes the message to the start of `out`.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when `out` is too short, [`WireError::Bad`] when the stack is too deep,
-    /// a hop's child cannot be counted, a RESULT has no values or no slice has as many.
+    /// [`WireError::Truncated`] when `out` is too short; [`WireError::Bad`] when the stack is too deep, a hop's child
+    /// is out of range, a RESULT has no values, or no slice has this number of values.
     pub fn emit(&self, out: &mut [u8]) -> Result<(), WireError> {
         let (len, got) = (self.len(), out.len());
         let out = out.get_mut(..len).ok_or(WireError::Truncated { part: "buffer", needed: len, got })?;
@@ -168,7 +168,7 @@ pub const fn message_len(hops: usize, values: usize) -> usize {
     INA_HEADER_BYTES + hops * HOP_BYTES + values
 }
 
-/// A received message whose every field was checked; it borrows the bytes and copies only the header.
+/// A received message, all of whose fields were checked; it borrows the bytes and copies only the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageView<'a> {
     header: Header,
@@ -220,7 +220,7 @@ impl<'a> MessageView<'a> {
 
     /// The hop stack, the next one first.
     pub fn hops(&self) -> impl Iterator<Item = Hop> + 'a {
-        // `parse` has seen every entry, so none is left out here.
+        // `parse` has checked every entry, so none is left out here.
         self.stack.iter().filter_map(|entry| Hop::parse(entry).ok())
     }
 

@@ -1,5 +1,5 @@
-//! Probes of cables: a small frame that switches and hosts send out of each of their ports, and that says which port
-//! that is. Whoever hears one knows what is at the other end of its cable, and that the cable works in that direction.
+//! Probes of cables: small frames that switches and hosts send out of each of their ports, and that name the port. A
+//! receiver learns what is at the other end of its cable, and that the cable works in that direction.
 //!
 //! | bytes | |
 //! |---|---|
@@ -12,24 +12,24 @@
 //! | 20..22 | node |
 //! | 22..24 | port |
 //!
-//! What follows, up to the shortest length that Ethernet allows, is 0 and not looked at.
+//! The rest, up to the shortest length that Ethernet allows, is 0 and ignored.
 
 use crate::error::WireError;
 use crate::frame::MacAddr;
 use crate::ids::NodeId;
 
-/// The address of the nearest bridge (IEEE 802.1Q): a probe goes no further than to the end of its cable.
+/// The address of the nearest bridge (IEEE 802.1Q): a probe goes no further than the end of its cable.
 pub const DESTINATION: MacAddr = MacAddr(0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e);
 /// The first of the EtherTypes that IEEE 802 leaves to local experiments.
 pub const ETHER_TYPE: u16 = 0x88b5;
-/// Tells our probes from other uses of that EtherType: "TPRB".
+/// Distinguishes our probes from other uses of that EtherType: "TPRB".
 pub const MAGIC: u32 = 0x5450_5242;
 /// Version of the format.
 pub const VERSION: u8 = 1;
-/// Length of a probe that is sent: the shortest that Ethernet allows, without the frame check sequence.
+/// Length of a sent probe: the shortest that Ethernet allows, without the frame check sequence.
 pub const FRAME_BYTES: usize = 60;
 
-/// Where the fields are.
+/// The places of the fields.
 mod field {
     use std::ops::Range;
 
@@ -43,17 +43,17 @@ mod field {
     pub(super) const END: usize = PORT.end;
 }
 
-/// One end of a cable: what a probe says of its sender.
+/// One end of a cable: the sender of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Probe {
-    /// The switch or host that has sent it, by its id in the topology.
+    /// The id of the sending switch or host in the topology.
     pub node: NodeId,
-    /// The port that it went out of, as the topology counts them.
+    /// The port by which it left, as the topology counts ports.
     pub port: u16,
 }
 
 impl Probe {
-    /// The whole frame, from the address `source`.
+    /// The whole frame, sent from the address `source`.
     pub fn to_frame(self, source: MacAddr) -> [u8; FRAME_BYTES] {
         let mut frame = [0; FRAME_BYTES];
         frame[field::DESTINATION].copy_from_slice(&DESTINATION.octets());
@@ -69,12 +69,12 @@ impl Probe {
     /// Reads a received frame.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] and [`WireError::Bad`]: it is something else than a probe that this version reads.
+    /// [`WireError::Truncated`] and [`WireError::Bad`]: it is not a probe that this version reads.
     pub fn parse(frame: &[u8]) -> Result<Self, WireError> {
         let Some(head) = frame.first_chunk::<{ field::END }>() else {
             return Err(WireError::Truncated { part: "cable probe", needed: field::END, got: frame.len() });
         };
-        // To another address it may have come through bridges, and says nothing about this cable.
+        // A probe to another address may have passed bridges, and says nothing about this cable.
         let nearest = number(&DESTINATION.octets());
         expect("destination of a cable probe", number(&head[field::DESTINATION]), nearest)?;
         expect("EtherType", number(&head[field::ETHER_TYPE]), ETHER_TYPE.into())?;
@@ -88,7 +88,7 @@ impl Probe {
     }
 }
 
-/// Reads up to eight bytes.
+/// Reads a big-endian number of up to eight bytes.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -1,16 +1,16 @@
 //! The values of one slice.
 
-/// The values of one received slice: big-endian integers, read where they lie.
+/// The values of one received slice: big-endian integers, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValuesView<'a>(&'a [[u8; size_of::<i32>()]]);
 
 impl<'a> ValuesView<'a> {
-    /// The values that lie in `bytes`; any four bytes are one.
+    /// The values in `bytes`; any four bytes are a valid value.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes.as_chunks().0)
     }
 
-    /// The values as they travel: big-endian.
+    /// The values in wire format: big-endian.
     pub fn bytes(self) -> &'a [u8] {
         self.0.as_flattened()
     }
@@ -25,7 +25,7 @@ impl<'a> ValuesView<'a> {
         self.0.is_empty()
     }
 
-    /// So many of them after each other, and the rest.
+    /// Chunks of so many values in order; the last one may have fewer.
     pub fn chunks(self, values: usize) -> impl Iterator<Item = Self> {
         self.0.chunks(values).map(Self)
     }
@@ -37,14 +37,14 @@ impl<'a> ValuesView<'a> {
     }
 }
 
-/// Values as they travel: big-endian.
+/// Values in wire format: big-endian.
 pub fn to_bytes(values: &[i32]) -> Vec<u8> {
     let mut bytes = vec![0; size_of_val(values)];
     write(values, &mut bytes);
     bytes
 }
 
-/// Writes values as they travel, big-endian; `out` has four bytes for each of them.
+/// Writes values in wire format, big-endian; `out` has four bytes for each.
 pub fn write(values: &[i32], out: &mut [u8]) {
     let (words, _) = out.as_chunks_mut::<4>();
     for (word, value) in words.iter_mut().zip(values) {

@@ -1,29 +1,29 @@
-//! How many values a slice has.
+//! The number of values in a slice.
 
 use crate::constants::{MAX_BLOCKS, VALUES_PER_BLOCK};
 
-/// How many values a slice has: those of one block, or of 2, 4, 8 … blocks up to [`MAX_BLOCKS`]. It is a property of the
-/// switches' pipelines and of the longest packet that links carry; all slices of a job have the same.
+/// The number of values in a slice: those of one block, or of 2, 4, 8 … blocks up to [`MAX_BLOCKS`]. It depends on the
+/// switches' pipelines and on the longest packet that links carry; all slices of a job have the same width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceWidth {
-    /// A power of two, at most [`MAX_BLOCKS`].
+    /// The number of blocks: a power of two, at most [`MAX_BLOCKS`].
     blocks: u8,
 }
 
 impl SliceWidth {
-    /// One block: 32 values, which is what a Tofino adds in one pass.
+    /// One block: 32 values, the number that a Tofino adds in one pass.
     pub const NARROWEST: Self = Self { blocks: 1 };
-    /// 256 values: the most for which Ethernet's 1,500 bytes are enough.
+    /// 256 values: the most that fit into Ethernet's 1,500 bytes.
     pub const ETHERNET: Self = Self { blocks: 8 };
-    /// 2,048 values, for which 9,000 bytes are enough.
+    /// 2,048 values, which fit into 9,000 bytes.
     pub const WIDEST: Self = Self { blocks: MAX_BLOCKS };
 
-    /// The width of that many blocks, if there is one.
+    /// The width of that many blocks; `None` if there is no such width.
     pub const fn from_blocks(blocks: u8) -> Option<Self> {
         if blocks.is_power_of_two() && blocks <= MAX_BLOCKS { Some(Self { blocks }) } else { None }
     }
 
-    /// The width of that many values, if there is one.
+    /// The width of that many values; `None` if there is no such width.
     pub fn from_values(values: usize) -> Option<Self> {
         let per_block = usize::from(VALUES_PER_BLOCK);
         let blocks = values.is_multiple_of(per_block).then_some(values / per_block)?;
@@ -40,7 +40,7 @@ impl SliceWidth {
         self.blocks
     }
 
-    /// Values in a slice: V of DESIGN.md.
+    /// Values in a slice: V in DESIGN.md.
     pub const fn values(self) -> usize {
         self.blocks as usize * VALUES_PER_BLOCK as usize
     }

@@ -1,4 +1,4 @@
-//! The constants of `wire` are those of the P4 source.
+//! The constants of `wire` equal those in the P4 source.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Probes of cables: what is written is read back, and nothing else is taken for one.
+//! Probes of cables: a probe is read back as it was written, and nothing else is taken for one.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tributary_wire::probe::{DESTINATION, ETHER_TYPE, FRAME_BYTES};
 use tributary_wire::{MacAddr, NodeId, Probe, WireError};
 
-/// Bytes that say something: the rest is padding.
+/// The number of bytes with content; the rest is padding.
 const SAID: usize = 24;
 
 fn probes() -> impl Strategy<Value = Probe> {
@@ -46,7 +46,7 @@ proptest! {
     }
 }
 
-/// One byte for byte, so that both directions cannot be wrong in the same way.
+/// Checks the bytes one by one, so that both directions cannot be wrong in the same way.
 #[test]
 fn the_layout_is_the_documented_one() {
     let probe = Probe { node: NodeId::new(0x0102).unwrap(), port: 0x0304 };
