@@ -43,11 +43,11 @@ impl Agent {
         self.join_with(job, token, JoinOptions::default()).await
     }
 
-    /// As [`join`](Self::join), in the way that `options` say. An elastic process comes into a job that is running, too,
-    /// also into one that it was lost from.
+    /// Joins as [`join`](Self::join) does, with `options`. An elastic process may also join a running job, even one
+    /// from which it was lost.
     ///
     /// # Errors
-    /// As of [`join`](Self::join).
+    /// As for [`join`](Self::join).
     pub async fn join_with(
         &self,
         job: &str,
@@ -70,10 +70,10 @@ impl Agent {
         }
     }
 
-    /// Takes part in the job of a parameter server as one of its workers, from [`Training::begin`] on.
+    /// Takes part in a parameter server's job as one of its workers, from [`Training::begin`] on.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]: the options make no sense.
+    /// [`ClientError::Refused`]: the options are invalid.
     pub async fn train(&self, options: TrainingOptions) -> Result<Training, ClientError> {
         let mut client = self.client.clone();
         let TrainingOptions { servers, job, token, worker, codec, parameters_codec, patience } = options;
@@ -97,12 +97,12 @@ impl Agent {
     }
 }
 
-/// At least one: 0 stands for the agent's own patience.
+/// At least 1: 0 stands for the agent's own patience.
 fn milliseconds(patience: Duration) -> u64 {
     u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-/// tonic's own words are only "transport error".
+/// The underlying cause: tonic's own text is only "transport error".
 fn cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

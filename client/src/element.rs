@@ -1,9 +1,9 @@
 use half::{bf16, f16};
 use tributary_api::agent::v1::ElementType;
 
-/// A type of elements that agents can reduce.
+/// An element type that agents can reduce.
 pub trait Element: bytemuck::Pod {
-    /// What the agent calls it.
+    /// The agent's name for it.
     const TYPE: ElementType;
 }
 

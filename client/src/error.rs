@@ -9,7 +9,7 @@ use crate::regroup::{Detached, Regroup};
 /// Why a process cannot reduce or train.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody listens on the socket, or this user may not connect.
+    /// Nobody listens on the socket, or this user may not connect to it.
     #[error(
         "no agent at {}: is `tributary agent` running on this host with this --socket, and may this user connect? \
          ({reason})",
@@ -18,7 +18,7 @@ pub enum ClientError {
     NoAgent {
         /// The socket.
         socket: PathBuf,
-        /// What went wrong.
+        /// The reason.
         reason: String,
     },
     /// The connection to the agent broke.
@@ -27,9 +27,9 @@ pub enum ClientError {
          at its log, start it again, and start the job's processes again"
     )]
     AgentLost {
-        /// What there will be no answer to.
+        /// The call that gets no answer.
         what: String,
-        /// What went wrong.
+        /// The reason.
         cause: String,
     },
     /// The agent refused a request.
@@ -43,12 +43,12 @@ pub enum ClientError {
     /// The job is over before its end.
     #[error("the job failed: {0}")]
     JobFailed(String),
-    /// The job has come to its end, or was ended; in words.
+    /// The job has ended, or was ended; the text says how.
     #[error("{0}")]
     JobEnded(String),
-    /// Nothing was reduced, and the elements are untouched: members have joined, or whose data they process has changed,
-    /// and all of them have to synchronise first. Only in a job whose processes were all
-    /// [elastic](crate::JoinOptions::elastic) when they joined it.
+    /// Nothing was reduced, and the elements are untouched: members have joined, or the members' share of the data has
+    /// changed, and all members have to synchronise first. Only in a job all of whose processes were
+    /// [elastic](crate::JoinOptions::elastic) when they joined.
     #[error(
         "ranks {:?} have joined the job, whose members are {:?} and process the data of {:?}: every process has to \
          synchronise its parameters before it reduces again",
@@ -56,20 +56,20 @@ pub enum ClientError {
     )]
     Regroup(Regroup),
     /// Nothing was reduced, and the elements are untouched: the job goes on without this process for now. Only in a job
-    /// that was created so that it does something about processes that get slow, and as [`Regroup`](Self::Regroup).
+    /// that was created to react to slow processes, and under the condition of [`Regroup`](Self::Regroup).
     #[error("the job goes on without this process until it is as fast as the others again: {}", .0.reason)]
     Detached(Detached),
-    /// The agent says what this version does not understand.
+    /// The agent's answer is not understood by this version.
     #[error("the agent's answer makes no sense ({0}): do both have the same version?")]
     BadAnswer(&'static str),
-    /// There is no shared memory to be had.
+    /// Shared memory cannot be made.
     #[error("cannot {step} shared memory {}: {reason}", path.display())]
     SharedMemory {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's reason.
         reason: io::Error,
     },
     /// An operation with the segment has no answer yet, so that the agent may still write to it.
@@ -77,37 +77,36 @@ pub enum ClientError {
         "an operation with this segment is under way, or its connection broke: wait for its end, or use another segment"
     )]
     SegmentInUse,
-    /// An all-reduce before this one was refused. This one would have taken its place in the order, and has not been
-    /// started.
+    /// An earlier all-reduce was refused. This one would have taken its place in the order, and was not started.
     #[error("the all-reduce was not started, since one that was started before it was refused")]
     NotStarted,
-    /// The runtime in which the process joined its job is not there any more.
+    /// The runtime in which the process joined its job has ended.
     #[error("the runtime in which the job was joined has ended: keep it as long as the job")]
     Interrupted,
-    /// A gradient cannot be quantised; every member has an error, and the job goes on.
+    /// A gradient cannot be quantised. Every member gets an error, and the job goes on.
     #[error("rank {rank}, {name}: {error}")]
     NotQuantised {
-        /// This member.
+        /// This member's rank.
         rank: u32,
         /// The operation's name.
         name: String,
-        /// What is wrong.
+        /// The reason.
         error: EncodeError,
     },
-    /// What came back is no sum of quantised gradients, or there are too many members for one.
+    /// The result is not a sum of quantised gradients, or there are too many members for one.
     #[error(transparent)]
     Lanes(#[from] LanesError),
-    /// A gradient for which no memory was made.
+    /// The gradient is larger than the memory that was made for it.
     #[error(
         "a gradient needs {values} integers, and {room} were made room for: ask for as many values as it has"
     )]
     TooLong {
-        /// How many it needs.
+        /// The number of integers that it needs.
         values: usize,
-        /// How many there are.
+        /// The number of integers that fit.
         room: usize,
     },
-    /// A quantised sum is that of all members or none: a level says nothing without their number.
+    /// A quantised sum must be over all members: a sum of levels has no meaning without their number.
     #[error(
         "{name} was summed over {contributors} of {members} members, since others have left meanwhile: quantised sums \
          need all of them. Reduce again: the next one is that of those who are left"
@@ -115,12 +114,12 @@ pub enum ClientError {
     MembersMissing {
         /// The operation's name.
         name: String,
-        /// How many were inside, at least in one place.
+        /// The number of members included, at least at one place.
         contributors: u32,
-        /// How many there should be.
+        /// The number of members that should be included.
         members: u32,
     },
-    /// Shared memory has at least one byte.
+    /// Shared memory must have at least one byte.
     #[error("a segment cannot be empty: give it a size")]
     EmptySegment,
 }
@@ -134,14 +133,14 @@ impl ClientError {
         }
     }
 
-    /// The stream of all-reduces has ended before this one of `who` had an answer.
+    /// The stream of all-reduces has ended before this all-reduce of `who` had an answer.
     pub(crate) fn lost(who: &str, tensor: &str, status: &tonic::Status) -> Self {
         let cause = innermost(status).unwrap_or_else(|| status.message().into());
         Self::AgentLost { what: format!("all-reduce of \"{tensor}\", {who}"), cause }
     }
 }
 
-/// What has broken a call's connection: tonic's own words say no more than that. `None`: it is the agent's answer.
+/// The reason for a broken connection, which tonic's own text does not give. `None`: the status is the agent's answer.
 fn innermost(status: &tonic::Status) -> Option<String> {
     let first = std::error::Error::source(status);
     std::iter::successors(first, |cause| cause.source()).last().map(ToString::to_string)

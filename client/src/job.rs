@@ -34,9 +34,9 @@ struct Inner {
     host: String,
     membership: Arc<Membership>,
     runtime: Handle,
-    /// What all-reduces are asked for by now: another one follows where one was refused.
+    /// The line that all-reduces join; a new one follows where one was refused.
     line: Mutex<Arc<Line>>,
-    /// Of the task that has the stream of events: the agent takes its end for this process's.
+    /// The task that holds the stream of events: the agent takes the stream's end for the end of this process.
     sign_of_life: AbortHandle,
 }
 
@@ -48,7 +48,7 @@ impl Drop for Inner {
 }
 
 impl Job {
-    /// Must be called in a tokio runtime, which what the job does in the background runs in.
+    /// Must be called in a tokio runtime, in which the job's background tasks run.
     pub(crate) fn new(
         client: AgentClient<Channel>,
         events: Streaming<v1::JobEvent>,
@@ -73,28 +73,29 @@ impl Job {
         self.0.rank
     }
 
-    /// Ranks of all members, ascending: as of the last all-reduce that has ended, or of the start.
+    /// Ranks of all members, ascending, as of the last all-reduce that has ended, or of the start.
     pub fn ranks(&self) -> Vec<u32> {
         self.membership().ranks()
     }
 
-    /// Ranks that were in while this process was and are not any more, and why: as of the last all-reduce that has ended.
+    /// Ranks that were lost while this process was a member, with the reasons, as of the last all-reduce that has
+    /// ended.
     pub fn lost(&self) -> BTreeMap<u32, String> {
         self.membership().lost()
     }
 
-    /// Ranks whose data the members process, ascending: as of the start, or of the last [`Regroup`].
+    /// Ranks whose data the members process, ascending, as of the start or the last [`Regroup`].
     pub fn shards(&self) -> Vec<u32> {
         self.membership().shards()
     }
 
-    /// Which version of the job's structure that is: they count up from 1, by one for each time that a member goes or
-    /// comes, or that the tree changes.
+    /// The generation of the job's structure: they count up from 1, by one each time that a member comes or goes, or
+    /// that the tree changes.
     pub fn generation(&self) -> u32 {
         self.membership().generation()
     }
 
-    /// This host, as the topology names it.
+    /// This host's name in the topology.
     pub fn host(&self) -> &str {
         &self.0.host
     }
@@ -106,12 +107,13 @@ impl Job {
     /// Makes memory that is shared with the agent.
     ///
     /// # Errors
-    /// [`ClientError::SharedMemory`] when there is not as much, [`ClientError::Refused`].
+    /// [`ClientError::SharedMemory`] when there is not enough, [`ClientError::Refused`].
     pub async fn segment(&self, bytes: usize) -> Result<Segment, ClientError> {
         self.0.session.open_segment(bytes).await
     }
 
-    /// Gives memory back, and returns when the agent has let go of it. To drop it tells the agent, too, at some time.
+    /// Gives memory back, and returns when the agent has released it. Dropping the segment tells the agent, too, in the
+    /// background.
     ///
     /// # Errors
     /// [`ClientError::Refused`].
@@ -123,23 +125,24 @@ impl Job {
     }
 
     /// Starts to reduce elements of a segment over all members, in place, behind all that were started before. Every
-    /// member must start the same operations in the same order: where this returns, the place in it is fixed, whatever
-    /// thread calls. The segment can be looked at and used again once the operation has ended.
+    /// member must start the same operations in the same order; when this returns, the place in the order is fixed,
+    /// whichever thread calls. The segment can be accessed again once the operation has ended.
     ///
-    /// Any number may be under way; the agent begins with those that it has room for, in their order. Where the job was
-    /// joined in a runtime of one thread, what is started is sent as soon as that thread awaits something.
+    /// Any number may be under way; the agent begins those that it has room for, in order. If the job was joined in a
+    /// single-threaded runtime, requests are sent as soon as that thread awaits something.
     ///
-    /// If one is refused (elements outside of the segment, too little memory), all behind it end with
-    /// [`ClientError::NotStarted`]; what is started after this was heard of is asked for as usual. If one is told
-    /// [`ClientError::Regroup`] or [`ClientError::Detached`], so are all behind it.
+    /// If one is refused (elements outside the segment, too little memory), all behind it end with
+    /// [`ClientError::NotStarted`]; those that are started after this error was seen are requested as usual. If one
+    /// ends with [`ClientError::Regroup`] or [`ClientError::Detached`], so do all behind it.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`]. What else goes wrong the [`Reduction`] says.
+    /// [`ClientError::SegmentInUse`]. The [`Reduction`] returns all other errors.
     pub fn start(&self, segment: &mut Segment, operation: &Operation<'_>) -> Result<Reduction, ClientError> {
         self.start_for(segment, operation, 0)
     }
 
-    /// As [`start`](Self::start), synchronising for the members who have joined in `regroup_generation`.
+    /// Starts as [`start`](Self::start) does, and synchronises for the members that have joined in
+    /// `regroup_generation`.
     pub(crate) fn start_for(
         &self,
         segment: &mut Segment,
@@ -149,7 +152,7 @@ impl Job {
         let Inner { session, options, runtime, membership, line, rank, host, .. } = &*self.0;
         let request = operation.request(&session.id, segment, options);
         let mut asked = (v1::AllReduceRequest { regroup_generation, ..request }, segment.lend()?);
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match line.ask(asked.0, asked.1) {
@@ -161,15 +164,15 @@ impl Job {
         }
     }
 
-    /// Reduces elements of a segment over all members, in place: [starts](Self::start) it and waits for its end. Says what
-    /// the result was summed over.
+    /// Reduces elements of a segment over all members, in place: [starts](Self::start) this and waits for its end.
+    /// Returns what the result was summed over.
     ///
     /// # Errors
-    /// [`ClientError::Refused`], when the contributions have no sum, the job is over or goes on without this host, or the
-    /// deadline has passed. [`ClientError::Regroup`], each time that others have joined or that it has changed whose data
-    /// are processed, until this process has synchronised. [`ClientError::Detached`], as long as the job goes on without
-    /// this process. [`ClientError::SegmentInUse`], [`ClientError::NotStarted`]. A call that is broken off (its future
-    /// dropped) goes on all the same, and the segment can be used once it has ended.
+    /// [`ClientError::Refused`] when the contributions have no sum, the job is over or goes on without this host, or
+    /// the deadline has passed. [`ClientError::Regroup`] each time that others have joined or the members' share of the
+    /// data has changed, until this process has synchronised. [`ClientError::Detached`] as long as the job goes on
+    /// without this process. [`ClientError::SegmentInUse`], [`ClientError::NotStarted`]. If the future is dropped, the
+    /// operation goes on all the same, and the segment can be used once it has ended.
     pub async fn all_reduce(
         &self,
         segment: &mut Segment,
@@ -178,11 +181,12 @@ impl Job {
         Ok(self.start(segment, &operation)?.await?.runs)
     }
 
-    /// Hands in when this process's gradients were ready, and waits until all members have: all hear the same.
+    /// Hands in the profile of when this process's gradients were ready, and waits until all members have: all get the
+    /// same answer.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]: the members' models are not the same, the deadline has passed (the message names those who
-    /// are missing), or the job is over. [`ClientError::BadAnswer`].
+    /// [`ClientError::Refused`]: the members' models differ, the deadline has passed (the message names those who are
+    /// missing), or the job is over. [`ClientError::BadAnswer`].
     pub async fn hand_in_profile(
         &self,
         number: ProfileNumber,
@@ -195,10 +199,10 @@ impl Job {
         Decision::read(answer.into_inner(), profile.gradients.len())
     }
 
-    /// Says what collectives of this process have moved since the last call, and which way, for the agent's metrics.
+    /// Reports what this process's collectives have moved since the last call, and which way, for the agent's metrics.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]: more than 64 of them, or a name that is no printable ASCII of up to 64 bytes.
+    /// [`ClientError::Refused`]: more than 64 counts, or a name that is not printable ASCII of up to 64 bytes.
     pub async fn count_collectives(&self, counts: Vec<v1::CollectiveCount>) -> Result<(), ClientError> {
         let Session { client, id } = &self.0.session;
         let request = v1::CountCollectivesRequest { session: id.clone(), counts };
@@ -206,7 +210,7 @@ impl Job {
         Ok(())
     }
 
-    /// What the agent has counted for the job.
+    /// The agent's counters for the job.
     ///
     /// # Errors
     /// [`ClientError::Refused`].
@@ -216,22 +220,22 @@ impl Job {
         Ok(client.clone().stats(request).await.map_err(ClientError::refused)?.into_inner())
     }
 
-    /// Ends this process's part and leaves the host a member of the job, so that the others can finish and
-    /// another process go on. The job lives until it is ended at the controller.
+    /// Ends this process's part and leaves the host a member of the job, so that the others can finish and another
+    /// process can go on. The job lives until it is ended at the controller.
     ///
     /// # Errors
-    /// [`ClientError::Refused`], also when all-reduces are under way, or were given up and have no result yet: then the
-    /// job is left.
+    /// [`ClientError::Refused`], also when all-reduces are under way, or were given up and have no result yet; in the
+    /// latter case the host leaves the job.
     pub async fn close(self) -> Result<(), ClientError> {
         self.close_job(false).await
     }
 
-    /// Ends this process's part at the end of its training: the host leaves the job. When the last one has left, the job
-    /// has ended, if one of them has left so; those who were not in then are told that
-    /// ([`JobEnded`](ClientError::JobEnded)).
+    /// Ends this process's part at the end of its training: the host leaves the job. When the last member has left, the
+    /// job has ended, provided one of them has left in this way; processes that were not in it then get
+    /// [`JobEnded`](ClientError::JobEnded).
     ///
     /// # Errors
-    /// As of [`close`](Self::close).
+    /// As for [`close`](Self::close).
     pub async fn finish(self) -> Result<(), ClientError> {
         self.close_job(true).await
     }
@@ -244,12 +248,12 @@ impl Job {
     }
 }
 
-/// This member, for errors.
+/// The name of this member, for errors.
 fn who(rank: u32, host: &str) -> String {
     format!("rank {rank} ({host})")
 }
 
-/// Tells what is being waited for, as long as the job lasts. What there is to say about its end, answers say.
+/// Reports what is being waited for, as long as the job lasts. Answers say how it has ended.
 async fn listen(mut events: Streaming<v1::JobEvent>, observer: Observer) {
     while let Ok(Some(event)) = events.message().await {
         if let Some(Event::Waiting(waiting)) = event.event {

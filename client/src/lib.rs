@@ -13,8 +13,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Any number of all-reduces may be under way. They are started in the order of the calls, and their sums come as they are
-//! done, while the process goes on computing:
+//! Any number of all-reduces may be under way. They are started in the order of the calls, and their sums come as they
+//! are done, while the process goes on computing:
 //!
 //! ```no_run
 //! # async fn example(token: Vec<u8>, gradient_of: impl Fn(usize, &mut [f32])) -> Result<(), tributary_client::ClientError> {
@@ -33,8 +33,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A process that others may join while it is in, and that may itself join a job that is running, is *elastic*. When
-//! somebody has joined, all of them take over the parameters of one that was in before:
+//! An *elastic* process copes with others that join later, and may itself join a running job. When a process has
+//! joined, all of them take over the parameters of one that was a member before:
 //!
 //! ```no_run
 //! # async fn example(token: Vec<u8>, gradient: impl Fn(&[f32], &mut [f32])) -> Result<(), tributary_client::ClientError> {
@@ -58,7 +58,7 @@
 //! # }
 //! ```
 //!
-//! Or a process trains with a parameter server, which its host's agent talks to:
+//! A process may also train with a parameter server, to which its host's agent talks:
 //!
 //! ```no_run
 //! # async fn example(gradient: impl Fn(&[f32], &mut [f32])) -> Result<(), tributary_client::ClientError> {

@@ -1,7 +1,7 @@
-//! All-reduces that are started one behind the other, and their answers as they come.
+//! All-reduces that are started one after another, and their answers as they come.
 //!
-//! The order of the requests in one stream is the order of the operations. It is fixed while a lock is held, without
-//! waiting for anything: a task sends them from there.
+//! The order of the requests in a stream is the order of the operations. It is fixed under a lock, without waiting for
+//! anything; a task then sends the requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,11 +22,11 @@ use crate::segment::Loan;
 
 pub(crate) type Answer = Result<Reduced, ClientError>;
 
-/// One stream of requests.
+/// A stream of requests.
 #[derive(Debug)]
 pub(crate) struct Line {
     state: Mutex<State>,
-    /// This member, for errors.
+    /// The name of this member, for errors.
     who: String,
     membership: Arc<Membership>,
 }
@@ -39,23 +39,23 @@ struct State {
     under_way: BTreeMap<u64, UnderWay>,
 }
 
-/// One all-reduce that has no answer yet.
+/// An all-reduce without an answer.
 #[derive(Debug)]
 struct UnderWay {
     loan: Loan,
     tensor: String,
-    /// Whom to tell, if anybody waits.
+    /// The receiver of the answer, which may be gone.
     reply: oneshot::Sender<Answer>,
 }
 
 impl UnderWay {
-    /// Nobody may be waiting any more: then nobody misses it.
+    /// Delivers the answer; if nobody waits for it any more, it is dropped.
     fn end(self, answer: Answer) {
         drop(self.loan);
         let _ = self.reply.send(answer);
     }
 
-    /// The agent may still be writing to the segment.
+    /// Ends without an answer: the agent may still be writing to the segment.
     fn lose(self, who: &str, status: &Status) {
         let error = ClientError::lost(who, &self.tensor, status);
         self.loan.keep();
@@ -64,7 +64,7 @@ impl UnderWay {
 }
 
 impl Line {
-    /// One whose requests go to this agent.
+    /// Opens a line whose requests go to this agent.
     pub(crate) fn open(
         runtime: &Handle,
         client: AgentClient<Channel>,
@@ -78,7 +78,7 @@ impl Line {
         line
     }
 
-    /// Asks for an all-reduce behind all others; `None`: the line takes no more.
+    /// Requests an all-reduce behind all others; `None`: the line takes no more.
     pub(crate) fn ask(
         &self,
         request: v1::AllReduceRequest,
@@ -144,7 +144,7 @@ impl Line {
             };
             (own, behind)
         };
-        // One behind another that was not started may be answered, too.
+        // An all-reduce behind one that was not started may be answered, too.
         if let Some(own) = own {
             own.end(self.outcome(answer));
         }
@@ -184,7 +184,7 @@ impl Line {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

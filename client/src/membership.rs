@@ -1,11 +1,11 @@
-//! Who is in the job, as far as its answers have said so far.
+//! The members of the job, as far as answers have told so far.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::regroup::Regroup;
 
-/// What answers say in passing.
+/// What answers tell about the members.
 #[derive(Debug)]
 pub(crate) struct Membership(Mutex<State>);
 
@@ -13,11 +13,11 @@ pub(crate) struct Membership(Mutex<State>);
 struct State {
     generation: u32,
     ranks: Vec<u32>,
-    /// Why others are not in any more.
+    /// The ranks that were lost, with the reasons.
     lost: BTreeMap<u32, String>,
     shards: Vec<u32>,
     regroup: Option<Regroup>,
-    /// The last generation that this process has synchronised for.
+    /// The last generation for which this process has synchronised.
     synchronised: u32,
 }
 
@@ -47,7 +47,7 @@ impl Membership {
         self.state().regroup.clone()
     }
 
-    /// Answers may overtake one another: the newest generation counts.
+    /// Takes over an answer's members. Answers may overtake one another: the newest generation counts.
     pub(crate) fn update(&self, generation: u32, ranks: Vec<u32>, lost: BTreeMap<u32, String>) {
         let mut state = self.state();
         if generation >= state.generation {
@@ -55,7 +55,7 @@ impl Membership {
         }
     }
 
-    /// Members have to synchronise; several all-reduces may say so, and one of them late.
+    /// Records that members have to synchronise. Several all-reduces may report that, one of them late.
     pub(crate) fn regroup(&self, regroup: Regroup) -> Regroup {
         let mut state = self.state();
         if regroup.generation > state.synchronised {
@@ -65,7 +65,7 @@ impl Membership {
         regroup
     }
 
-    /// They have, for this generation.
+    /// Records that the process has synchronised for this generation.
     pub(crate) fn synchronised(&self, generation: u32) {
         let mut state = self.state();
         state.synchronised = state.synchronised.max(generation);
@@ -73,7 +73,7 @@ impl Membership {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is one call that leaves it sound.
+        // Poisoning is harmless: each change is one call that leaves the state consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What a process asks its agent to reduce, and what comes of it.
+//! All-reduce operations and their results.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,23 +9,24 @@ use crate::element::Element;
 use crate::options::JoinOptions;
 use crate::segment::Segment;
 
-/// What is to be reduced, and how.
+/// An operation to be carried out on a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation<'a> {
-    /// The tensor: the same on all members, which have an error where it is not.
+    /// The tensor's name, which must be the same on all members; otherwise all of them get an error.
     pub name: &'a str,
-    /// How the elements are stored.
+    /// The type in which the elements are stored.
     pub element_type: v1::ElementType,
-    /// Which elements of the segment; `None`: all.
+    /// The elements in the segment; `None`: all.
     pub elements: Option<Range<usize>>,
-    /// What this member's contribution is multiplied by. 0: it has nothing to give.
+    /// The factor of this member's contribution. 0: it contributes nothing.
     pub weight: u32,
-    /// How long it may take until it fails; `None`: as the [`JoinOptions`](crate::JoinOptions) say, or as long as the job
-    /// lives. Best the same on all members: one that gives up contributes nothing to what is left of the operation.
+    /// How long it may take until it fails; `None`: as long as the [`JoinOptions`](crate::JoinOptions) say, or as the
+    /// job lives. It should be the same on all members: one that gives up contributes nothing to the rest of the
+    /// operation.
     pub deadline: Option<Duration>,
-    /// Another all-reduce of the same step of training follows, whatever comes of this one. What a step takes is measured,
-    /// and its samples are the weight of its last all-reduce: a job that does something about processes that get slow
-    /// goes by that.
+    /// Whether another all-reduce of the same training step follows, whatever the outcome of this one. A job that
+    /// reacts to slow processes measures the time of each step, and takes the weight of its last all-reduce as the
+    /// number of its samples.
     pub step_goes_on: bool,
 }
 
@@ -44,7 +45,7 @@ impl Operation<'_> {
 }
 
 impl Operation<'_> {
-    /// As its agent is asked for it.
+    /// The request to the agent.
     pub(crate) fn request(
         &self,
         session: &[u8],
@@ -71,7 +72,7 @@ impl Operation<'_> {
         self.elements.clone().unwrap_or(all)
     }
 
-    /// Where its elements are.
+    /// The range of its elements in bytes.
     pub(crate) fn bytes_in(&self, segment: &Segment) -> Range<usize> {
         let (Range { start, end }, size) = (self.elements_in(segment), bytes_of(self.element_type));
         start.saturating_mul(size)..end.saturating_mul(size)
@@ -81,11 +82,11 @@ impl Operation<'_> {
 /// Neighbouring elements that were summed over the same members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// How many elements.
+    /// The number of elements.
     pub elements: u64,
-    /// Sum of the weights inside.
+    /// The sum of the weights.
     pub weight: u32,
-    /// Members inside.
+    /// The number of members whose contributions are included.
     pub contributors: u32,
 }
 
@@ -95,16 +96,16 @@ impl From<v1::Run> for Run {
     }
 }
 
-/// What an all-reduce has given; the sums are in the segment.
+/// The result of an all-reduce; the sums are in the segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reduced {
-    /// What they are over: neighbouring elements, without gaps.
+    /// What the sums are over: runs of neighbouring elements, without gaps.
     pub runs: Vec<Run>,
-    /// From when the agent had the request until it had the answer.
+    /// The time from when the agent got the request until it had the answer.
     pub in_agent: Duration,
 }
 
-/// At least one: 0 stands for no deadline.
+/// At least 1: 0 stands for no deadline.
 pub(crate) fn milliseconds(deadline: Duration) -> u64 {
     u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).max(1)
 }

@@ -8,7 +8,7 @@ use tributary_api::agent::v1;
 
 type Tell = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
-/// How a process takes part in a job, for [`Agent::join_with`](crate::Agent::join_with).
+/// Options for [`Agent::join_with`](crate::Agent::join_with).
 #[derive(Clone, Default)]
 pub struct JoinOptions {
     pub(crate) elastic: bool,
@@ -17,7 +17,7 @@ pub struct JoinOptions {
 }
 
 impl JoinOptions {
-    /// The process copes with others that join while it is in, and may itself come into a job that is running: its
+    /// Makes the process elastic: it copes with others that join later, and may itself join a running job. Its
     /// all-reduces may end with [`ClientError::Regroup`](crate::ClientError::Regroup).
     #[must_use]
     pub fn elastic(mut self) -> Self {
@@ -25,16 +25,17 @@ impl JoinOptions {
         self
     }
 
-    /// How long each all-reduce may take until it fails, unless its [operation](crate::Operation) says otherwise.
+    /// How long each all-reduce may take until it fails, unless its [operation](crate::Operation) sets its own
+    /// deadline.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Is told what the process is waiting for: when nothing has moved for two seconds, and every five seconds from
-    /// then on. It is called while the process waits for its job's start or for all-reduces, by the runtime in
-    /// which it joins, and must not block.
+    /// Sets a callback for what the process waits for: it is called when nothing has moved for two seconds, and every
+    /// five seconds from then on, while the process waits for its job's start or for all-reduces. It runs in the
+    /// runtime in which the process joins, and must not block.
     #[must_use]
     pub fn on_waiting(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
         self.observer = Observer(Some(Arc::new(tell)));
@@ -50,12 +51,12 @@ impl fmt::Debug for JoinOptions {
     }
 }
 
-/// What a process is waiting for.
+/// A wait of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// What for, in words.
+    /// What the process waits for, in words.
     pub what: String,
-    /// How long.
+    /// How long it has waited.
     pub time: Duration,
 }
 
@@ -65,7 +66,7 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// Who is told of it, if anybody.
+/// The callback for waits, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Observer(Option<Tell>);
 

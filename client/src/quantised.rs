@@ -1,4 +1,4 @@
-//! All-reduces of f32 in a quarter of the bytes or so, over a fabric that aggregates integers.
+//! All-reduces of f32 in about a quarter of the bytes, over a fabric that aggregates integers.
 
 use tributary_codec::{Codebook, Codec, EncodeError, Lanes, Residual, Shared, Sketch};
 
@@ -7,11 +7,11 @@ use crate::job::Job;
 use crate::operation::Operation;
 use crate::segment::Segment;
 
-/// All-reduces of f32 with `casq-4-shared`: two all-reduces of i32 each, one that makes all members agree on four
-/// levels, and one that adds levels up, several values in each integer. [`Job::quantised`] makes it.
+/// All-reduces of f32 with `casq-4-shared`. Each consists of two all-reduces of i32: one for all members to agree on
+/// four levels, and one that sums levels, several values in each integer. [`Job::quantised`] makes it.
 ///
-/// How many bytes that saves follows from the number of members: a quarter of them are sent with up to 8, a third
-/// with up to 68 (`docs/quantisation.md`).
+/// The savings depend on the number of members: with up to 8, a quarter of the bytes are sent, with up to 68 a third
+/// (`docs/quantisation.md`).
 #[derive(Debug)]
 pub struct Quantised {
     codec: Shared,
@@ -20,26 +20,26 @@ pub struct Quantised {
     feedback: Option<Residual>,
 }
 
-/// What a quantised all-reduce was made of.
+/// The parts of a quantised all-reduce.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sent {
-    /// What all members have agreed on.
+    /// The codebook on which all members have agreed.
     pub codebook: Codebook,
-    /// Elements of the two all-reduces of i32, 4 bytes each.
+    /// The number of elements of the two all-reduces of i32, 4 bytes each.
     pub elements: usize,
 }
 
 impl Job {
-    /// Quantised all-reduces of up to `values` values. With `feedback`, what the levels leave out of one gradient is
-    /// added to the next: for gradients of one model, which then need no other care.
+    /// Prepares quantised all-reduces of up to `values` values. With `feedback`, what the levels leave out of one
+    /// gradient is added to the next: use it for the gradients of one model only.
     ///
     /// # Errors
-    /// Those of [`segment`](Self::segment).
+    /// The errors of [`segment`](Self::segment).
     pub async fn quantised(&self, values: usize, feedback: bool) -> Result<Quantised, ClientError> {
         Ok(Quantised {
             codec: Shared::new(self.rank().into()),
             sketch: self.segment(Sketch::LANES * size_of::<i32>()).await?,
-            // An integer holds one value at least.
+            // An integer holds at least one value.
             lanes: self.segment(values * size_of::<i32>()).await?,
             feedback: feedback.then(Residual::default),
         })
@@ -47,12 +47,12 @@ impl Job {
 }
 
 impl Quantised {
-    /// Replaces a gradient by the sum of all members' gradients, as far as four levels can say it: the same bits on
-    /// every member. Every member must start the same operations in the same order.
+    /// Replaces a gradient by the sum of all members' gradients, as precisely as four levels can express it: the same
+    /// bits on every member. Every member must start the same operations in the same order.
     ///
     /// # Errors
-    /// Those of [`Job::all_reduce`]; [`ClientError::NotQuantised`] on every member if a value of any of them is not
-    /// finite; [`ClientError::MembersMissing`]. The gradient is as it was then.
+    /// The errors of [`Job::all_reduce`]; [`ClientError::NotQuantised`] on every member if any member's value is not
+    /// finite; [`ClientError::MembersMissing`]. The gradient is then unchanged.
     pub async fn all_reduce(
         &mut self,
         job: &Job,
@@ -79,8 +79,8 @@ impl Quantised {
         Ok(Sent { codebook, elements: Sketch::LANES + own.len() })
     }
 
-    /// Aggregates sketches, of as many members as it says. A member that has none lets all others know, and fails after
-    /// that like them.
+    /// Sums the members' sketches, and returns the number of members included. A member without a sketch tells all
+    /// others so, and then fails as they do.
     async fn agree(
         &mut self,
         job: &Job,
@@ -100,8 +100,9 @@ impl Quantised {
     }
 }
 
-/// The sum of all members' `values`, at the beginning of the segment. Says how many members that were, which all members
-/// see alike, while each hears in its own time that one has left; `members`: it has to be as many.
+/// Replaces `values` at the beginning of the segment by the sum of all members' values. Returns the number of members
+/// included, which is the same on all members, although they may learn at different times that one has left. With
+/// `members`, the number must equal that.
 async fn reduce(
     job: &Job,
     segment: &mut Segment,

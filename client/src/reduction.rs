@@ -1,4 +1,4 @@
-//! An all-reduce that has been started.
+//! A started all-reduce.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,19 +9,19 @@ use crate::error::ClientError;
 use crate::line::Answer;
 use crate::operation::Reduced;
 
-/// An all-reduce that has been started by [`Job::start`](crate::Job::start): a future of what comes of it.
+/// An all-reduce that was started by [`Job::start`](crate::Job::start): a future of its outcome.
 ///
-/// Dropping it takes nothing back, since the other members need this one's contribution: the operation goes on, and its
+/// Dropping it does not cancel the operation, since the other members need this one's contribution: it goes on, and its
 /// segment can be used again once it has ended.
 #[derive(Debug)]
 #[must_use = "what comes of it may be an error"]
 pub struct Reduction(pub(crate) oneshot::Receiver<Answer>);
 
 impl Reduction {
-    /// Blocks this thread until it has ended. Not for async code, which awaits it.
+    /// Blocks this thread until it has ended. In async code, await it instead.
     ///
     /// # Errors
-    /// As of [`Job::all_reduce`](crate::Job::all_reduce).
+    /// As for [`Job::all_reduce`](crate::Job::all_reduce).
     pub fn wait(self) -> Result<Reduced, ClientError> {
         self.0.blocking_recv().unwrap_or(Err(ClientError::Interrupted))
     }

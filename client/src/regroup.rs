@@ -1,4 +1,4 @@
-//! Members who join a job that is running, or leave it for a while.
+//! Members that join a running job, or leave it for a while.
 
 use std::ops::Range;
 
@@ -9,35 +9,36 @@ use crate::job::Job;
 use crate::operation::Operation;
 use crate::segment::Segment;
 
-/// Members have joined, or whose data they process has changed: before the next all-reduce all members have to
-/// [synchronise](Job::synchronise). All of them are told at the same place in the order of their all-reduces, so that they
-/// can agree from there on who processes what without another word.
+/// Members have joined, or the members' share of the data has changed: before the next all-reduce all members have to
+/// [synchronise](Job::synchronise). All of them are told at the same place in the order of their all-reduces, so that
+/// they can agree without further messages on who processes what from there on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regroup {
-    /// The version of the job's structure in which they came.
+    /// The generation of the change.
     pub generation: u32,
-    /// Ranks of all members in that version, ascending: some may be lost since.
+    /// Ranks of all members in that generation, ascending; some may be lost since.
     pub ranks: Vec<u32>,
-    /// Those of them that are new.
+    /// The ranks that are new.
     pub joined: Vec<u32>,
-    /// The one whose parameters all of them go on with: the lowest rank that was in before.
+    /// The rank whose parameters all members take over: the lowest that was a member before.
     pub leader: u32,
     /// Ranks whose data the members process from now on, ascending: their own, and those of processes that are
-    /// [left out](Detached) because they are slow, where the others share their data.
+    /// [detached](Detached) because they are slow, if the others share their data.
     pub shards: Vec<u32>,
 }
 
 /// The job goes on without this process for now, since it is much slower than the others.
 ///
-/// It stays in the job, and goes on making steps as if nothing were: what they take tells when it is well again. Until then
-/// each of its all-reduces ends with this at once. Then it is told [`Regroup`], as all others are, and is in again.
+/// It stays in the job, and should go on making steps as if nothing had happened: their times show when it is well
+/// again. Until then each of its all-reduces ends with this at once. Then it is told [`Regroup`], as all others are,
+/// and takes part again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detached {
-    /// The version of the job's structure in which it is not in any more.
+    /// The generation from which on it is not a member.
     pub generation: u32,
-    /// The others process its data, too; else nobody does.
+    /// Whether the others process its data, too; otherwise nobody does.
     pub data_adopted: bool,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
@@ -54,30 +55,31 @@ impl From<v1::Regroup> for Regroup {
 }
 
 impl Job {
-    /// What the members have to synchronise for before they reduce again: of a process that has come into a job that
-    /// was running, and of one whose all-reduce has ended with [`ClientError::Regroup`].
+    /// What the members have to synchronise for before they reduce again. Set for a process that has joined a running
+    /// job, and after an all-reduce has ended with [`ClientError::Regroup`].
     pub fn regroup(&self) -> Option<Regroup> {
         self.membership().to_synchronise_for()
     }
 
     /// Replaces the elements that `operation` names by the leader's, on all members alike: the same bits everywhere.
-    /// That is one all-reduce, to which the leader contributes its elements and everyone else nothing; the operation's
-    /// weight is not looked at. All that has to be the same on every member is best put into one segment. Without a
-    /// [`regroup`](Self::regroup) it does nothing. Gives back what it has synchronised for: on all members the same.
+    /// This is one all-reduce, to which the leader contributes its elements and everyone else nothing; the operation's
+    /// weight is ignored. Everything that has to be the same on all members is best put into one segment. Without a
+    /// [`regroup`](Self::regroup) it does nothing. Returns what it has synchronised for, which is the same on all
+    /// members.
     ///
-    /// Should the leader be lost meanwhile, another one takes its place. All-reduces that are started before it has ended
+    /// If the leader is lost meanwhile, another one takes its place. All-reduces that are started before this has ended
     /// wait for it.
     ///
     /// # Errors
-    /// Those of [`all_reduce`](Self::all_reduce), but for [`ClientError::Regroup`]. The elements are as they were then,
-    /// unless the call was broken off.
+    /// The errors of [`all_reduce`](Self::all_reduce), except [`ClientError::Regroup`]. The elements are then as
+    /// before, unless the call was broken off.
     pub async fn synchronise(
         &self,
         segment: &mut Segment,
         operation: Operation<'_>,
     ) -> Result<Option<Regroup>, ClientError> {
         let place = operation.bytes_in(segment);
-        // Elements that are not all inside are the agent's to refuse.
+        // If elements are outside, the agent refuses them.
         let own = segment.bytes()?.get(place.clone()).map(<[u8]>::to_vec).unwrap_or_default();
         while let Some(regroup) = self.regroup() {
             let Regroup { generation, leader, .. } = regroup;
@@ -92,7 +94,7 @@ impl Job {
                 // Others have joined meanwhile, or the leader is lost.
                 Err(ClientError::Regroup(_)) => {}
                 Err(error) => {
-                    // One whose connection broke: the agent may be writing.
+                    // If the connection broke, the agent may be writing.
                     let _ = put(segment, &place, Some(&own));
                     return Err(error);
                 }
@@ -102,7 +104,7 @@ impl Job {
     }
 }
 
-/// Writes these bytes there, or zeros.
+/// Writes these bytes to the place, or zeros.
 fn put(segment: &mut Segment, place: &Range<usize>, bytes: Option<&[u8]>) -> Result<(), ClientError> {
     let elements = segment.bytes_mut()?.get_mut(place.clone()).unwrap_or_default();
     match bytes {

@@ -1,4 +1,4 @@
-//! When gradients are ready, and when they leave.
+//! When gradients are ready, and when they are sent.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ pub use tributary_schedule::{Gradient, Profile, Schedule, Set};
 use crate::error::ClientError;
 use crate::operation::milliseconds;
 
-/// What all members do from now on.
+/// The agent's decision after a profile, the same for all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Their gradients leave by this.
+    /// Gradients are sent by this schedule.
     Schedule {
-        /// The number of the profile that it follows from.
+        /// The number of the profile from which it follows.
         version: u32,
-        /// The same on all members.
+        /// The schedule, the same on all members.
         schedule: Schedule,
     },
-    /// Something has held up one of them while it profiled: all do that again, on other data. Why, in words.
+    /// One of them was held up while it profiled, so all profile again, with other data. The text gives the reason.
     ThrownOut(String),
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn request(
 }
 
 impl Decision {
-    /// Takes what the agent says of a model with so many gradients.
+    /// Reads the agent's answer for a model with so many gradients.
     pub(crate) fn read(answer: v1::HandInProfileResponse, gradients: usize) -> Result<Self, ClientError> {
         let schedule = match answer.outcome {
             Some(Outcome::Schedule(schedule)) => schedule,

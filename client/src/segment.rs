@@ -18,9 +18,9 @@ use crate::element::Element;
 use crate::error::ClientError;
 
 /// Memory that this process shares with its agent; zeros at first. [`Job::segment`](crate::Job::segment) and
-/// [`Training::segment`](crate::Training::segment) make one.
+/// [`Training::segment`](crate::Training::segment) make it.
 ///
-/// It goes with the last of the two: nothing of it is left when both processes are gone, however they went. Dropping it
+/// It is freed with the last of the two processes: nothing is left when both are gone, however they ended. Dropping it
 /// tells the agent, in the background.
 #[derive(Debug)]
 pub struct Segment {
@@ -29,11 +29,11 @@ pub struct Segment {
     pub(crate) id: u32,
     /// Whether the agent may be writing.
     lent: Arc<AtomicBool>,
-    /// How the agent is told that it is not needed any more, unless it knows.
+    /// Tells the agent that the segment is not needed any more, unless it knows already.
     closer: Option<Closer>,
 }
 
-/// Tells the agent to let go of a segment.
+/// Tells the agent to release a segment.
 #[derive(Debug)]
 pub(crate) struct Closer {
     pub(crate) client: AgentClient<Channel>,
@@ -50,7 +50,7 @@ impl Closer {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // One that the agent may write to is let go of with the session.
+        // A segment to which the agent may write is released with the session.
         if let Some(closer) = self.closer.take().filter(|_| !self.is_in_use()) {
             let runtime = closer.runtime.clone();
             // The session may be over, and the segment with it.
@@ -66,12 +66,12 @@ pub(crate) struct Mapped {
     file: File,
 }
 
-/// The agent may write to a segment until this is dropped.
+/// While this lives, the agent may write to a segment.
 #[derive(Debug)]
 pub(crate) struct Loan(Option<Arc<AtomicBool>>);
 
 impl Loan {
-    /// It may for good.
+    /// Leaves the segment to the agent for good.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
@@ -85,13 +85,13 @@ impl Drop for Loan {
     }
 }
 
-/// The name of a segment's file, as long as the agent has not opened it; dropping this removes the name.
+/// The name of a segment's file until the agent has opened it; dropping this removes the name.
 #[derive(Debug)]
 pub(crate) struct Named(pub(crate) SegmentName);
 
 impl Drop for Named {
     fn drop(&mut self) {
-        // Should it be gone already, all is well.
+        // If the name is gone already, all is well.
         let _ = fs::remove_file(self.0.path());
     }
 }
@@ -108,7 +108,7 @@ pub(crate) fn create(bytes: usize) -> Result<(Mapped, Named), ClientError> {
     };
     let file = create_file(&name).map_err(failed("create"))?;
     let named = Named(name.clone());
-    // Reserved now: memory that runs out later would end this process by SIGBUS.
+    // Allocated now: a lack of memory later would end this process by SIGBUS.
     fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)
         .map_err(|errno| failed("reserve")(errno.into()))?;
     let map = map(&file).map_err(failed("map"))?;
@@ -132,7 +132,7 @@ impl Segment {
         Self { map, file, id, lent: Arc::default(), closer }
     }
 
-    /// To tell the agent by hand.
+    /// Takes over telling the agent.
     pub(crate) fn take_closer(&mut self) -> Option<Closer> {
         self.closer.take()
     }
@@ -140,7 +140,7 @@ impl Segment {
     /// Lets the agent write to it.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`]: it may already.
+    /// [`ClientError::SegmentInUse`]: the agent may write to it already.
     pub(crate) fn lend(&mut self) -> Result<Loan, ClientError> {
         match self.lent.swap(true, Ordering::AcqRel) {
             true => Err(ClientError::SegmentInUse),
@@ -148,7 +148,7 @@ impl Segment {
         }
     }
 
-    /// Whether an operation with it has no answer yet.
+    /// Whether an operation on it has no answer yet.
     pub fn is_in_use(&self) -> bool {
         self.lent.load(Ordering::Acquire)
     }
@@ -158,12 +158,12 @@ impl Segment {
         self.map.len()
     }
 
-    /// Never: a segment has at least one byte.
+    /// Always false: a segment has at least one byte.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
-    /// All whole elements that are in it, from its beginning on.
+    /// All whole elements in it, from its beginning on.
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`].
@@ -173,7 +173,7 @@ impl Segment {
         Ok(bytemuck::cast_slice(self.map.get(..whole).unwrap_or_default()))
     }
 
-    /// As [`elements`](Self::elements), to be written.
+    /// As [`elements`](Self::elements), mutable.
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`].
@@ -183,7 +183,7 @@ impl Segment {
         Ok(bytemuck::cast_slice_mut(self.map.get_mut(..whole).unwrap_or_default()))
     }
 
-    /// All of it.
+    /// All of its bytes.
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`].
@@ -192,7 +192,7 @@ impl Segment {
         Ok(&self.map)
     }
 
-    /// As [`bytes`](Self::bytes), to be written.
+    /// As [`bytes`](Self::bytes), mutable.
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`].
@@ -206,8 +206,8 @@ impl Segment {
     }
 }
 
-/// For a runtime that maps the memory by itself, as Python's does; it has to see to it that it does not touch what
-/// [is in use](Segment::is_in_use).
+/// For a runtime that maps the memory itself, as Python's does; it must not touch memory that [is in
+/// use](Segment::is_in_use).
 impl AsFd for Segment {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

@@ -7,7 +7,7 @@ use tributary_api::agent::v1::agent_client::AgentClient;
 use crate::error::ClientError;
 use crate::segment::{self, Closer, Loan, Segment};
 
-/// A segment that is lent for a call, and stays so if that is broken off.
+/// A segment that is lent for a call, and stays lent if the call is broken off.
 #[derive(Debug)]
 pub(crate) struct Unanswered(Option<Loan>);
 
@@ -29,7 +29,7 @@ impl Drop for Unanswered {
     }
 }
 
-/// What jobs and trainings have in common: a session of the agent, which has segments.
+/// What jobs and trainings have in common: a session with the agent, and its segments.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub(crate) client: AgentClient<Channel>,
@@ -53,13 +53,13 @@ impl Session {
     }
 }
 
-/// The agent's answer to a call for which segments are lent to it.
+/// Handles the agent's answer to a call for which segments were lent.
 pub(crate) fn answer<T, const N: usize>(
     answer: Result<Response<T>, Status>,
     loans: [Unanswered; N],
 ) -> Result<T, ClientError> {
-    // An answer of the agent's own comes when it is done with them; one that comes because the connection broke
-    // does not.
+    // The agent's own answer comes when it is done with the segments; an error from a broken connection does not mean
+    // that.
     let broke = matches!(&answer, Err(status) if std::error::Error::source(status).is_some());
     if !broke {
         loans.into_iter().for_each(Unanswered::end);

@@ -11,10 +11,10 @@ use crate::error::ClientError;
 use crate::segment::Segment;
 use crate::session::{self, Session, Unanswered};
 
-/// How this process takes part in a parameter server's job.
+/// Options for taking part in a parameter server's job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrainingOptions {
-    /// The servers' addresses, `HOST:PORT`, each of which holds a range of the parameters, in the ranges' order.
+    /// The servers' addresses, `HOST:PORT`. Each holds a range of the parameters, in the ranges' order.
     pub servers: Vec<String>,
     /// The job's name.
     pub job: String,
@@ -22,16 +22,16 @@ pub struct TrainingOptions {
     pub token: Vec<u8>,
     /// This worker's rank.
     pub worker: u16,
-    /// What gradients are encoded with: `none`, `casq-4-ef`, and so on.
+    /// The codec of gradients: `none`, `casq-4-ef`, and so on.
     pub codec: String,
-    /// What parameters are encoded with on their way back, by the same names; error feedback is always part of it.
+    /// The codec of parameters on their way back, by the same names; it always has error feedback.
     pub parameters_codec: String,
-    /// How long a server may be away before the worker gives up; none: as long as the agent thinks right.
+    /// How long a server may be away before the worker gives up; `None`: the agent's default.
     pub patience: Option<Duration>,
 }
 
 impl TrainingOptions {
-    /// Without a token and a codec, and with the agent's patience.
+    /// Options without a token and codecs, and with the agent's patience.
     pub fn new(servers: Vec<String>, job: impl Into<String>, worker: u16) -> Self {
         let (job, token) = (job.into(), Vec::new());
         let (codec, parameters_codec) = ("none".to_owned(), "none".to_owned());
@@ -39,27 +39,27 @@ impl TrainingOptions {
     }
 }
 
-/// This process's part in a parameter server's job, as one of its workers. Dropping it is leaving.
+/// This process's part in a parameter server's job, as one of its workers. Dropping it leaves the job.
 #[derive(Debug)]
 pub struct Training {
     session: Session,
-    /// The sign of life: the agent takes its end for this process's.
+    /// Keeps the session alive: the agent takes the stream's end for the end of this process.
     _events: Streaming<v1::TrainingEvent>,
     host: String,
-    /// Done with the last call that concerns parts.
+    /// Done when the last call that concerns parts is.
     parts: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
-/// What to compute the next gradient from, besides the parameters.
+/// What is needed to compute the next gradient, besides the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Which iteration comes next: how many of this worker's gradients all parameters contain. After a server has
-    /// gone back to its checkpoint it is lower than expected, and what is lost has to be done again.
+    /// The next iteration: how many of this worker's gradients are in all parameters. After a server has gone back to
+    /// its checkpoint it is lower than expected, and the lost iterations have to be done again.
     pub iteration: u64,
-    /// Updates that have been made to the parameters, by all workers' gradients; with several servers those of the one
-    /// that is the furthest behind. A server's restart from its checkpoint takes it back, too.
+    /// The number of updates of the parameters by all workers' gradients; with several servers, of the server that is
+    /// furthest behind. A server's restart from its checkpoint sets it back, too.
     pub updates: u64,
-    /// The worker whose gradient, or leaving, made the last server let this one go on.
+    /// The worker whose gradient, or whose leaving, made the last server release this worker.
     pub released_by: u32,
     /// Whether this worker is in a synchronous group.
     pub in_group: bool,
@@ -70,15 +70,15 @@ impl Training {
         Self { session, _events: events, host, parts: Mutex::default() }
     }
 
-    /// This host, as the topology names it.
+    /// This host's name in the topology.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// As [`Job::segment`](crate::Job::segment).
+    /// Makes shared memory, as [`Job::segment`](crate::Job::segment) does.
     ///
     /// # Errors
-    /// [`ClientError::SharedMemory`] when there is not as much, [`ClientError::Refused`].
+    /// [`ClientError::SharedMemory`] when there is not enough, [`ClientError::Refused`].
     pub fn segment(
         &self,
         bytes: usize,
@@ -87,20 +87,21 @@ impl Training {
         async move { session.open_segment(bytes).await }
     }
 
-    /// Joins the job, and waits until its training has started. All f32 values in `parameters` are what the model
-    /// starts from if the servers have none yet; those of the first step take their place.
+    /// Joins the job, and waits until its training has started. All f32 values in `parameters` are the model's first
+    /// parameters if the servers have none yet; the parameters of the first step replace them.
     ///
     /// # Errors
-    /// [`ClientError::Refused`], with the agent's or the server's reason. A call that is broken off (its future
-    /// dropped) leaves the segment unusable.
+    /// [`ClientError::Refused`] with the agent's or the server's reason. If the future is dropped, the segment stays
+    /// unusable.
     pub async fn begin(&mut self, parameters: &mut Segment) -> Result<Step, ClientError> {
         self.start_begin(all_of(parameters))?.await
     }
 
-    /// As [`begin`](Self::begin), of values in a segment: the future is the first step, and borrows nothing.
+    /// Begins as [`begin`](Self::begin) does, with values in a segment: the future yields the first step, and borrows
+    /// nothing.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`]. The future's are those of [`begin`](Self::begin).
+    /// [`ClientError::SegmentInUse`]. The future's errors are those of [`begin`](Self::begin).
     pub fn start_begin(&self, (segment, elements): Values<'_>) -> Result<PendingStep, ClientError> {
         let request = v1::BeginTrainingRequest {
             session: self.session.id.clone(),
@@ -114,11 +115,11 @@ impl Training {
         }))
     }
 
-    /// Hands in the gradient of the last step's iteration, one value for each parameter, and waits for the next
-    /// step, whose parameters are put into `parameters`.
+    /// Hands in the gradient of the last step's iteration, one value for each parameter, and waits for the next step,
+    /// whose parameters are written to `parameters`.
     ///
     /// # Errors
-    /// As of [`begin`](Self::begin).
+    /// As for [`begin`](Self::begin).
     pub async fn push(
         &mut self,
         gradient: &mut Segment,
@@ -127,10 +128,11 @@ impl Training {
         self.start_push(all_of(gradient), all_of(parameters))?.await
     }
 
-    /// As [`push`](Self::push), of values in two segments: the future is the next step, and borrows nothing.
+    /// Pushes as [`push`](Self::push) does, with values in two segments: the future yields the next step, and borrows
+    /// nothing.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`]. The future's are those of [`push`](Self::push).
+    /// [`ClientError::SegmentInUse`]. The future's errors are those of [`push`](Self::push).
     pub fn start_push(
         &self,
         gradient: Values<'_>,
@@ -139,11 +141,11 @@ impl Training {
         self.start_push_rest(gradient, 0, parameters)
     }
 
-    /// As [`start_push`](Self::start_push), of the last part of a gradient, which begins at the model's parameter
-    /// `first`; the others are those that were handed in before. The future waits for theirs.
+    /// Pushes as [`start_push`](Self::start_push) does, with the last part of a gradient, which begins at the model's
+    /// parameter `first`. The other parts were handed in before; the future waits for theirs.
     ///
     /// # Errors
-    /// As of [`start_push`](Self::start_push). After those of the future parts are there still, if some were.
+    /// As for [`start_push`](Self::start_push). After an error of the future, earlier parts are still there.
     pub fn start_push_rest(
         &self,
         (gradient, given): Values<'_>,
@@ -156,7 +158,7 @@ impl Training {
             parameters: Some(values(parameters, &taken)),
             first: first as u64,
         };
-        // Where the second one is in use the first one is not lent.
+        // If the second segment is in use, the first is not lent.
         let lent = [parameters.lend()?, gradient.lend()?].map(Unanswered::new);
         let mut client = self.session.client.clone();
         let (before, done) = self.after_parts();
@@ -168,13 +170,13 @@ impl Training {
         }))
     }
 
-    /// Hands in a part of the next gradient, before the rest of it is there; it begins at the model's parameter `first`.
-    /// The future is done when the agent has read it, and borrows nothing. Parts come in any order, each from a segment
-    /// that no other call uses, and take effect with [`start_push_rest`](Self::start_push_rest), whose future waits for
-    /// theirs: all of them have to be awaited, or dropped.
+    /// Hands in a part of the next gradient before the rest is there; it begins at the model's parameter `first`. The
+    /// future is done when the agent has read the part, and borrows nothing. Parts come in any order, each from a
+    /// segment that no other call uses, and take effect with [`start_push_rest`](Self::start_push_rest), whose future
+    /// waits for theirs: all of them have to be awaited or dropped.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`]. The future's: [`ClientError::Refused`], where the part is not counted.
+    /// [`ClientError::SegmentInUse`]. The future's error: [`ClientError::Refused`]; the part is then not counted.
     pub fn start_push_part(
         &self,
         (part, given): Values<'_>,
@@ -196,8 +198,8 @@ impl Training {
         }))
     }
 
-    /// Lets go of the parts that were handed in: there will be no gradient of them. Waits for a step that is under way.
-    /// The future borrows nothing.
+    /// Drops the parts that were handed in: there will be no gradient of them. Waits for a step that is under way. The
+    /// future borrows nothing.
     ///
     /// # Errors
     /// [`ClientError::Refused`]
@@ -212,8 +214,9 @@ impl Training {
         })
     }
 
-    /// What the next call waits for, and what tells the one behind it that it is done, by being dropped: the agent takes
-    /// calls in the order in which they come, which need not be that in which they were started.
+    /// The previous call, for which the next one waits, and a sender whose drop tells the following call that this one
+    /// is done: the agent takes calls in the order of their arrival, which need not be the order in which they were
+    /// started.
     fn after_parts(&self) -> (Option<oneshot::Receiver<()>>, oneshot::Sender<()>) {
         let (done, is_done) = oneshot::channel();
         let mut last = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -221,21 +224,21 @@ impl Training {
     }
 }
 
-/// Waits for the call before.
+/// Waits for the previous call.
 async fn until(before: Option<oneshot::Receiver<()>>) {
     if let Some(before) = before {
-        // It is dropped, with its call.
+        // The sender is dropped together with its call.
         let _ = before.await;
     }
 }
 
-/// f32 values of a segment: which of them, counted from its beginning.
+/// f32 values of a segment: a range of them, counted from its beginning.
 pub type Values<'a> = (&'a mut Segment, Range<usize>);
 
 /// A part of a gradient on its way to the agent.
 pub type PendingPart = Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
 
-/// A step that is under way.
+/// The future of a step.
 pub type PendingStep = Pin<Box<dyn Future<Output = Result<Step, ClientError>> + Send>>;
 
 fn all_of(segment: &mut Segment) -> Values<'_> {

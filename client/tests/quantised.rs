@@ -1,4 +1,4 @@
-//! Quantised all-reduces, as far as this process's side can tell.
+//! Quantised all-reduces, as far as this process's side is concerned.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ fn gradient() -> Vec<f32> {
     (0..VALUES).map(|at| (at as f32 * 0.7).sin().powi(5)).collect()
 }
 
-/// Reduces with an agent that says so many members' contributions to be in its first sum, and in its second.
+/// Reduces with an agent that claims so many members in its first sum, and in its second.
 async fn reduce(contributors: [u32; 2], feedback: bool) -> (Result<Sent, ClientError>, Vec<f32>) {
     let agent = Agent::start(contributors).await;
     let job =
@@ -26,7 +26,7 @@ async fn reduce(contributors: [u32; 2], feedback: bool) -> (Result<Sent, ClientE
 
 #[tokio::test]
 async fn a_sum_of_some_members_is_an_error_and_leaves_the_gradient_alone() {
-    // In the sum of the sketches, of which the levels would be made, and in that of the levels.
+    // Missing in the sum of the sketches, from which the levels would be made, or in the sum of the levels.
     for contributors in [[MEMBERS - 1, MEMBERS], [MEMBERS, 1]] {
         for feedback in [false, true] {
             let (sent, after) = reduce(contributors, feedback).await;

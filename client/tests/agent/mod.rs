@@ -1,4 +1,4 @@
-//! An agent of a test's own, behind a real socket: it has one job, and its sums are what this process gave.
+//! A test's own agent, behind a real socket: it has one job, and its sums are this process's own contribution.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_server::{Agent as Calls, AgentServer};
 use tributary_api::agent::v1::job_event::Event;
 
-/// Of the job; this process is the first.
+/// The number of the job's members; this process is the first.
 pub(crate) const MEMBERS: u32 = 3;
 
 pub(crate) struct Agent {
@@ -21,7 +21,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Its sums are said to be over so many members, one after the other.
+    /// Starts an agent whose sums claim these numbers of contributors, one after another.
     pub(crate) async fn start(contributors: [u32; 2]) -> Self {
         let agent = Self { folder: tempfile::tempdir().unwrap() };
         let listener = UnixListener::bind(agent.socket()).unwrap();
@@ -76,7 +76,7 @@ impl Calls for Service {
         tokio::spawn(async move {
             let mut number = 0..;
             while let Some(request) = requests.message().await.unwrap() {
-                // All but the last element over all members: one that lacks some is enough.
+                // All but the last element over all members: one element without some of them is enough.
                 let run = |elements, contributors| v1::Run { elements, weight: contributors, contributors };
                 let runs = vec![run(request.count - 1, MEMBERS), run(1, contributors.next().unwrap())];
                 let (ranks, request) = ((0..MEMBERS).collect(), number.next().unwrap());
