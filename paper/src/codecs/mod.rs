@@ -10,7 +10,7 @@ use serde::Serialize;
 use tributary_picture::{Axis, Chart, Line, OTHERS, OTHERS_LIGHT, OURS, OURS_LIGHT};
 
 use crate::results::Results;
-use network::{Place, Run};
+use network::{LEARNING_RATE, Place, Run};
 
 /// What gradients are encoded with, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ const fn by_layer(codec: &'static str, back: &'static str) -> Candidate {
     Candidate { codec, back, by_layer: true }
 }
 
-const CANDIDATES: [Candidate; 24] = [
+const CANDIDATES: [Candidate; 28] = [
     whole("none", "none"),
     whole("f16", "none"),
     whole("uniform-8-ef", "none"),
@@ -49,9 +49,13 @@ const CANDIDATES: [Candidate; 24] = [
     whole("f16", "f16"),
     whole("uniform-8-ef", "uniform-8"),
     whole("terngrad-ef", "uniform-8"),
+    whole("terngrad-ef", "terngrad"),
     whole("one-bit-ef", "uniform-8"),
+    whole("one-bit-ef", "one-bit"),
     whole("top-100-ef", "top-10"),
+    whole("top-100-ef", "top-20"),
     whole("quantile-4-ef", "quantile-16"),
+    whole("quantile-4-ef", "quantile-4"),
     whole("casq-8-ef", "casq-8"),
     whole("casq-4-ef", "casq-8"),
     whole("casq-4-ef", "casq-4"),
@@ -107,10 +111,11 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
         "Eight workers train the demo's network (100,234 parameters) over a parameter server for {ITERATIONS} synchronous \
          rounds, each node in a network namespace of its own, all links as fast as said and joined by one plain switch. \
          Every time is measured, from the first step to the update, over real TCP; the server's link is the bottleneck. \
-         Bytes are those of whole frames on it, in one round of all workers, up and down. *Times less* is of both ways \
-         together. Parameters come back as they are, or encoded as what has changed; then what a code leaves out comes \
-         later, whatever the codec. *By layer* the codec scales each of the three layers by itself. Time is to {:.0} % of \
-         held-out images. Where there are several seeds figures are means, with the least and the most.",
+         Bytes are those of whole frames on it, in one round of all workers, up and down: a {ITERATIONS}th of all that the \
+         training sends, its beginning included, in which parameters go whole, once each way. *Times less* is of both ways \
+         together. The learning rate is {LEARNING_RATE} for all. Parameters come back as they are, or encoded as what has changed; then what a code leaves out comes \
+         later, whatever the codec. *By layer* the codec scales each of the three layers by itself. Time is to the first round after which \
+         {:.0} % of held-out images are told right; many trainings are less accurate in the end. Where there are several seeds figures are means, with the least and the most.",
         100.0 * TARGET
     );
     let mut results = Results::start(out, "codecs", "Codecs over links of a given speed", &said)?;
@@ -245,10 +250,10 @@ const SHOWN: [Candidate; 8] = [
     whole("casq-4-ef", "none"),
     whole("f16", "f16"),
     whole("uniform-8-ef", "uniform-8"),
-    whole("one-bit-ef", "uniform-8"),
-    whole("top-100-ef", "top-10"),
-    whole("terngrad-ef", "uniform-8"),
-    whole("casq-4-ef", "casq-8"),
+    whole("one-bit-ef", "one-bit"),
+    whole("top-100-ef", "top-20"),
+    whole("quantile-4-ef", "quantile-4"),
+    whole("casq-4-ef", "casq-4"),
 ];
 
 fn chart(rate: &str, all: &[Trained]) -> Chart {
