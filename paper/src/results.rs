@@ -12,8 +12,11 @@ use time::format_description::well_known::Rfc3339;
 use tributary_bench::comparison::Machine;
 use tributary_picture::Chart;
 
-/// The folder of one part. It is written as a whole: [`finish`](Self::finish) adds the page.
+/// The folder of one part. It is written beside the last one, whose place it takes when it is [whole](Self::finish).
 pub(crate) struct Results {
+    /// Where it is to be.
+    place: PathBuf,
+    /// Where it is made.
     folder: PathBuf,
     page: String,
 }
@@ -22,19 +25,19 @@ pub(crate) struct Results {
 pub(crate) type Cells = Vec<String>;
 
 impl Results {
-    /// An empty folder, and a page with this title. What it had before is gone.
+    /// An empty folder, and a page with this title.
     ///
     /// # Errors
     /// The folder cannot be made.
     pub(crate) fn start(out: &Path, part: &str, title: &str, said: &str) -> Result<Self> {
-        let folder = out.join(part);
+        let (place, folder) = (out.join(part), out.join(format!(".{part}.unfinished")));
         let cannot = || format!("cannot make the folder {}", folder.display());
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(cannot)?;
         }
         fs::create_dir_all(&folder).with_context(cannot)?;
         let page = format!("# {title}\n\n{said}\n\n{}", made_by(part)?);
-        Ok(Self { folder, page })
+        Ok(Self { place, folder, page })
     }
 
     /// A heading of the page, and what is to be said there.
@@ -112,13 +115,18 @@ impl Results {
         Ok(())
     }
 
-    /// Writes the page.
+    /// Writes the page, and puts the folder in the place of the last one.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written, or the last folder not be replaced.
     pub(crate) fn finish(self) -> Result<()> {
         let file = self.folder.join("README.md");
-        fs::write(&file, self.page).with_context(|| format!("cannot write {}", file.display()))
+        fs::write(&file, self.page).with_context(|| format!("cannot write {}", file.display()))?;
+        let cannot = || format!("cannot replace the folder {}", self.place.display());
+        if self.place.exists() {
+            fs::remove_dir_all(&self.place).with_context(cannot)?;
+        }
+        fs::rename(&self.folder, &self.place).with_context(cannot)
     }
 }
 
