@@ -93,12 +93,15 @@ pub enum ServerError {
     /// The transport failed.
     #[error("the parameter server cannot go on: {0}")]
     Transport(String),
+    /// The last checkpoints of some jobs could not be written; the log says which, and why.
+    #[error("updates are lost that could not be written to a checkpoint: the log says why")]
+    Unsaved,
 }
 
 /// The jobs of one server.
 pub struct ParameterServer {
     jobs: Arc<BTreeMap<String, Arc<Served>>>,
-    threads: Vec<std::thread::JoinHandle<()>>,
+    threads: Vec<std::thread::JoinHandle<bool>>,
 }
 
 impl ParameterServer {
@@ -134,7 +137,7 @@ impl ParameterServer {
     /// connections are plain text.
     ///
     /// # Errors
-    /// [`ServerError::Transport`]
+    /// [`ServerError::Transport`]; [`ServerError::Unsaved`], once everything else has ended as it should.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -169,14 +172,17 @@ impl ParameterServer {
         }
         self.jobs.values().for_each(|job| drop(job.commands.send(Command::Stop)));
         let threads = self.threads;
-        let join = move || threads.into_iter().for_each(|thread| drop(thread.join()));
         // A job's thread does not panic; if it did, the others' checkpoints would still matter.
-        let _ = tokio::task::spawn_blocking(join).await;
+        let join = move || {
+            let is_saved: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or(false)).collect();
+            is_saved.into_iter().all(|saved| saved)
+        };
+        let is_saved = tokio::task::spawn_blocking(join).await.unwrap_or(false);
         drop(end);
         if tokio::time::timeout(GOODBYE, &mut serving).await.is_err() {
             serving.abort();
         }
-        Ok(())
+        if is_saved { Ok(()) } else { Err(ServerError::Unsaved) }
     }
 
     fn service(&self) -> ParameterServerServer<Service> {

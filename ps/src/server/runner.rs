@@ -28,7 +28,8 @@ use workers::Session;
 pub(super) struct Runner {
     pub(super) commands: Arc<Sender<Command>>,
     pub(super) stats: Arc<Mutex<JobStats>>,
-    pub(super) thread: JoinHandle<()>,
+    /// Ends with whether the job's last updates are in a checkpoint, if there are any to be.
+    pub(super) thread: JoinHandle<bool>,
 }
 
 impl Runner {
@@ -70,7 +71,7 @@ struct State {
 }
 
 impl State {
-    fn run(mut self, commands: &Receiver<Command>) {
+    fn run(mut self, commands: &Receiver<Command>) -> bool {
         loop {
             let deadline = self.job.as_ref().and_then(Job::deadline);
             let command = match self.gather_until.into_iter().chain(deadline).min() {
@@ -92,9 +93,7 @@ impl State {
             let _ = session.replies.try_send(Err(Status::unavailable("the parameter server is stopping")));
         }
         self.save();
-        if let Some(writer) = self.writer.take() {
-            writer.finish();
-        }
+        self.writer.take().is_none_or(Writer::finish)
     }
 
     fn handle(&mut self, command: Command) {
@@ -197,5 +196,17 @@ impl State {
 
     fn lock(&self) -> MutexGuard<'_, JobStats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for State {
+    /// A defect has ended the thread: workers must not wait for it.
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let failed = "a defect of the parameter server has ended this job: its log says more";
+            for session in self.sessions.values() {
+                let _ = session.replies.try_send(Err(Status::internal(failed)));
+            }
+        }
     }
 }

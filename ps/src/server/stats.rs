@@ -18,6 +18,8 @@ pub struct JobStats {
     pub workers: BTreeMap<Worker, WorkerStats>,
     /// Checkpoints written to disk.
     pub checkpoints: u64,
+    /// Checkpoints that could not be written.
+    pub checkpoint_failures: u64,
     /// Updates by a sum that the fabric has made.
     pub fabric_rounds: u64,
     /// Contributions of zeros to such sums, requested from workers whose gradients were late.

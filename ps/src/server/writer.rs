@@ -14,23 +14,36 @@ pub(super) struct Writer {
     snapshots: Sender<Snapshot>,
     /// Whether a snapshot is on its way to the disk.
     busy: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    /// Ends with whether the last snapshot was written.
+    thread: JoinHandle<bool>,
 }
 
 impl Writer {
-    /// Starts the thread; it counts the checkpoints that it has written.
+    /// Starts the thread; it counts the checkpoints that it has written, and those that it could not write. The last one of
+    /// these is tried once more in the end, unless a later one was written.
     pub(super) fn start(file: PathBuf, stats: Arc<Mutex<JobStats>>) -> std::io::Result<Self> {
         let (snapshots, receiver) = mpsc::channel::<Snapshot>();
         let busy = Arc::new(AtomicBool::new(false));
         let done = Arc::clone(&busy);
         let write = move || {
+            let write = |snapshot: &Snapshot| {
+                let written = checkpoint::write(&file, snapshot);
+                let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
+                *if written.is_ok() { &mut stats.checkpoints } else { &mut stats.checkpoint_failures } += 1;
+                written
+            };
+            let mut unwritten = None;
             for snapshot in receiver {
-                match checkpoint::write(&file, &snapshot) {
-                    Ok(()) => stats.lock().unwrap_or_else(PoisonError::into_inner).checkpoints += 1,
-                    Err(error) => tracing::error!(%error, "training goes on without this checkpoint"),
+                let written = write(&snapshot);
+                if let Err(error) = &written {
+                    tracing::error!(%error, "training goes on without this checkpoint");
                 }
+                unwritten = written.is_err().then_some(snapshot);
                 done.store(false, Ordering::Release);
             }
+            let Some(Err(error)) = unwritten.as_ref().map(write) else { return true };
+            tracing::error!(%error, "the updates since the last checkpoint are lost");
+            false
         };
         let thread = thread::Builder::new().name("checkpoints".into()).spawn(write)?;
         Ok(Self { snapshots, busy, thread })
@@ -48,9 +61,9 @@ impl Writer {
         let _ = self.snapshots.send(snapshot);
     }
 
-    /// Waits until everything is written.
-    pub(super) fn finish(self) {
+    /// Waits until everything is written. Returns whether the last snapshot was.
+    pub(super) fn finish(self) -> bool {
         drop(self.snapshots);
-        let _ = self.thread.join();
+        self.thread.join().unwrap_or(false)
     }
 }

@@ -113,6 +113,9 @@ pub(crate) fn tell(page: &mut Page, view: &View) {
     };
     counter("tributary_ps_updates", "Updates of the parameters", |stats| stats.updates);
     counter("tributary_ps_checkpoints", "Checkpoints written", |stats| stats.checkpoints);
+    counter("tributary_ps_checkpoint_failures", "Checkpoints that could not be written", |stats| {
+        stats.checkpoint_failures
+    });
     counter("tributary_ps_refused", "Messages that could not be used", |stats| stats.refused);
     counter("tributary_ps_fabric_rounds", "Updates by sums of the fabric", |stats| stats.fabric_rounds);
     counter("tributary_ps_fabric_zeros", "Zeros in place of late gradients", |stats| stats.fabric_zeros);
