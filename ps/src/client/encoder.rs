@@ -44,6 +44,11 @@ impl Encoder {
         Ok(Encoded { code, owed })
     }
 
+    /// Forgets all residuals: they are of gradients that the server has lost.
+    pub(super) fn forget(&mut self) {
+        self.owed = Vec::new();
+    }
+
     /// Restores the residual from before values were encoded that are not sent after all.
     pub(super) fn restore(&mut self, part: Range<usize>, owed: &[f32]) {
         let Some(present) = self.owed.get_mut(part) else { return };

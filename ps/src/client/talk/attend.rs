@@ -79,6 +79,11 @@ impl Talk {
 
     fn accept(&mut self, step: &StepMessage) -> Result<Step, Trouble> {
         let parameters = self.parameters(step)?;
+        if step.iteration < self.iteration {
+            // The server has gone back to its checkpoint. What its updates since then left out is lost with them: these
+            // iterations are computed again.
+            self.encoder.forget();
+        }
         (self.iteration, self.updates, self.group) = (step.iteration, step.updates, step.group);
         if let Some(session) = &mut self.session {
             session.good = true;
