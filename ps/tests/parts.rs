@@ -34,7 +34,7 @@ struct Case {
 
 fn case() -> impl Strategy<Value = Case> {
     let adam = OptimizerKind::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
-    let optimizers = prop_oneof![Just(OptimizerKind::Sgd), Just(adam)];
+    let optimizers = prop_oneof![Just(OptimizerKind::default()), Just(adam)];
     let policies = prop_oneof![
         Just(PolicyKind::Bsp),
         Just(PolicyKind::Asp),

@@ -31,12 +31,12 @@ pub struct OptimizerState {
 }
 
 /// The kind of optimiser, and its constants. The learning rate belongs to the job.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum OptimizerKind {
     /// `W ← W − rate · g`
-    #[default]
-    Sgd,
+    // With braces: serde refuses unknown keys only where there could be some.
+    Sgd {},
     /// `v ← momentum · v + g; W ← W − rate · v` (Polyak's heavy ball)
     Momentum {
         /// The part of the last step that is carried on; 0 to below 1.
@@ -85,6 +85,12 @@ pub enum OptimizerError {
     },
 }
 
+impl Default for OptimizerKind {
+    fn default() -> Self {
+        Self::Sgd {}
+    }
+}
+
 impl OptimizerKind {
     /// Builds the optimiser of `length` parameters, with this `state` or before its first step.
     ///
@@ -103,7 +109,7 @@ impl OptimizerKind {
             return Err(OptimizerError::State { expected, got: state.vectors.len(), length });
         }
         Ok(match self {
-            Self::Sgd => Box::new(Sgd::new(state)),
+            Self::Sgd {} => Box::new(Sgd::new(state)),
             Self::Momentum { momentum } => Box::new(Momentum::new(momentum, state)),
             Self::Adam { beta1, beta2, epsilon } => Box::new(Adam::new(beta1, beta2, epsilon, state)),
         })
@@ -112,7 +118,7 @@ impl OptimizerKind {
     /// The number of its state's vectors.
     fn vectors(self) -> usize {
         match self {
-            Self::Sgd => 0,
+            Self::Sgd {} => 0,
             Self::Momentum { .. } => 1,
             Self::Adam { .. } => 2,
         }
@@ -128,7 +134,7 @@ impl OptimizerKind {
             }
         };
         match self {
-            Self::Sgd => Ok(()),
+            Self::Sgd {} => Ok(()),
             Self::Momentum { momentum } => fraction("momentum", momentum),
             Self::Adam { beta1, beta2, epsilon } => {
                 fraction("beta1", beta1)?;
@@ -165,7 +171,7 @@ mod tests {
 
     #[test]
     fn each_descends_as_its_definition_says() {
-        assert_close(&steps(OptimizerKind::Sgd, &[1.0, 2.0]), &[-0.1, -0.3]);
+        assert_close(&steps(OptimizerKind::Sgd {}, &[1.0, 2.0]), &[-0.1, -0.3]);
         // v: 1, 0.5 + 2
         assert_close(&steps(OptimizerKind::Momentum { momentum: 0.5 }, &[1.0, 2.0]), &[-0.1, -0.35]);
         // Adam's first step equals the rate, whatever the gradient's size. Second: m = 0.29 / 0.19, v = 0.004999 /
@@ -177,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_restored_state_goes_on_where_it_was() {
-        for kind in [OptimizerKind::Sgd, OptimizerKind::Momentum { momentum: 0.9 }, ADAM] {
+        for kind in [OptimizerKind::Sgd {}, OptimizerKind::Momentum { momentum: 0.9 }, ADAM] {
             let (mut whole, mut parameters) = (kind.build(2, None).unwrap(), [1.0f32, -1.0]);
             whole.update(&mut parameters, &[0.5, 2.0], 0.1);
             let (mut restored, mut same) = (kind.build(2, Some(whole.state())).unwrap(), parameters);
@@ -194,7 +200,7 @@ mod tests {
         assert!(OptimizerKind::Momentum { momentum: f32::NAN }.build(1, None).is_err());
         assert!(OptimizerKind::Adam { beta1: 0.9, beta2: 0.999, epsilon: 0.0 }.build(1, None).is_err());
         let adams = ADAM.build(3, None).unwrap().state();
-        assert!(OptimizerKind::Sgd.build(3, Some(adams.clone())).is_err());
+        assert!(OptimizerKind::Sgd {}.build(3, Some(adams.clone())).is_err());
         assert!(ADAM.build(4, Some(adams)).is_err());
     }
 }

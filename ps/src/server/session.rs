@@ -125,7 +125,9 @@ impl Session {
         replies: mpsc::Sender<Result<ServerMessage, Status>>,
     ) -> Result<(), Status> {
         let (session, host) = (self.number, Some(hello.host).filter(|host| !host.is_empty()));
-        let replies = steps::encoded(steps::codec(&hello.parameters_codec)?, session, replies);
+        // By the worker, not by the session: then they do not depend on who joins first.
+        let seed = u64::from(worker) << 32 | (hello.first & u64::from(u32::MAX));
+        let replies = steps::encoded(steps::codec(&hello.parameters_codec)?, seed, replies);
         send(job, Command::Join { worker, session, first: hello.first, initial, host, replies })?;
         let end = self.gradients(job, worker, usize::try_from(hello.length).unwrap_or(usize::MAX)).await;
         // The job's thread ends only when the server stops.
@@ -236,6 +238,10 @@ fn check(spec: &JobSpec, hello: &Hello) -> Result<(Worker, Vec<f32>), Status> {
     let Some(initial) = initial else {
         return Err(Status::invalid_argument("the initial parameters are not as many as announced"));
     };
+    if let Some(place) = initial.iter().position(|value| !value.is_finite()) {
+        let said = format!("the initial parameter {place} is {}: all have to be finite", initial[place]);
+        return Err(Status::invalid_argument(said));
+    }
     Ok((worker, initial))
 }
 

@@ -79,6 +79,9 @@ const MOST_PARAMETERS: u64 = 500_000_000;
 /// The most credit: DSSP tries each possible credit whenever it gives one.
 const MOST_CREDIT: u64 = 1_000;
 
+/// The longest time to wait for workers, a year: a time that a clock can still tell.
+const MOST_GATHER_SECONDS: u64 = 365 * 24 * 3600;
+
 fn default_bound() -> u64 {
     Ssp::DEFAULT_BOUND
 }
@@ -193,6 +196,9 @@ impl JobSpec {
         let most = self.max_parameters;
         let rule = "1 to 500 million are possible: use several servers, each with a range";
         number("max-parameters", most as f64, (1..=MOST_PARAMETERS).contains(&most), rule)?;
+        let most = self.gather_seconds;
+        let rule = "at most a year, 31,536,000, is possible";
+        number("gather-seconds", most as f64, most <= MOST_GATHER_SECONDS, rule)?;
         let optimizer = self.optimizer.build(0, None);
         optimizer.map_err(|error| SpecError::Optimizer { job: self.name.clone(), error })?;
         Ok(())
@@ -243,6 +249,7 @@ mod tests {
         assert!(said(JobSpec { policy: PolicyKind::Dssp, most_bound: 2, ..spec() }).contains("most-bound"));
         assert!(said(JobSpec { policy: PolicyKind::Dssp, most_bound: 1 << 60, ..spec() }).contains("1,000"));
         assert!(said(JobSpec { max_parameters: 0, ..spec() }).contains("max-parameters"));
+        assert!(said(JobSpec { gather_seconds: u64::MAX, ..spec() }).contains("gather-seconds"));
         let optimizer = OptimizerKind::Momentum { momentum: 2.0 };
         assert!(said(JobSpec { optimizer, ..spec() }).contains("momentum"));
     }

@@ -25,7 +25,7 @@ pub(super) fn codec(name: &str) -> Result<Kind, Status> {
     let kind: Kind =
         name.parse().map_err(|error| Status::invalid_argument(format!("the parameters' codec: {error}")))?;
     if kind.needs_agreement() {
-        let said = format!("{kind} is for gradients that a fabric adds up, and not for parameters");
+        let said = format!("{kind} is for gradients that a fabric aggregates, and not for parameters");
         return Err(Status::invalid_argument(said));
     }
     Ok(kind)
