@@ -73,6 +73,7 @@ fn wrong_use_is_said() {
         2,
         &["--controller", "--parameter-server", "--host", "--topology", "--operator"],
     );
+    refused(&["certs", "issue", "--dir", dir, "--days", "3", "--replace"], 2, &["--host <NAME>"]);
     refused(&["certs", "issue", "--dir", dir, "--host", "a b"], 2, &["a b", "DNS name"]);
     refused(&["certs", "issue", "--dir", dir, "--host", "10.0.0.1"], 2, &["not an address"]);
     refused(&["certs", "issue", "--dir", dir, "--parameter-server", "ps"], 2, &["ps=10.0.0.1"]);

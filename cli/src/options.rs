@@ -35,10 +35,11 @@ pub fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyError> {
 
 /// Parses the probability that a link loses a frame.
 pub fn probability(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent.trim_end(), 100.0));
+    match number.parse::<f64>().map(|number| number / unit) {
         // If every frame were lost, nothing would ever finish.
         Ok(p) if (0.0..=0.5).contains(&p) => Ok(p),
-        _ => Err("a probability from 0 to 0.5 is needed".to_owned()),
+        _ => Err("a probability from 0 to 0.5 is needed, or 0% to 50%".to_owned()),
     }
 }
 

@@ -24,6 +24,7 @@ use report::{Quantisation, Report, Timing};
 
 use crate::daemon::WrongUse;
 use crate::part::PartArgs;
+use tributary_cli::options::size;
 
 /// Reduces a tensor over all members of a job, and says how long it took
 ///
@@ -34,7 +35,7 @@ pub(crate) struct AllReduceArgs {
     part: PartArgs,
 
     /// Size of the tensor
-    #[arg(long, value_name = "BYTES", default_value = "16MiB")]
+    #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = size)]
     size: ByteSize,
 
     /// Reduce it as this many tensors of about the same size, one after the other

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde_json::json;
 use tributary_certs::{Name, Subject, Validity};
 use tributary_topology::Topology;
@@ -18,7 +18,15 @@ use tributary_cli::output;
 const CONTROLLER: &str = "controller";
 
 #[derive(Debug, Args)]
-#[group(id = "whom", required = true, multiple = true, args = ["controller", "parameter_server", "host", "topology", "operator"])]
+#[command(
+    group = ArgGroup::new("whom").required(true).multiple(true)
+        .args(["controller", "parameter_server", "host", "topology", "operator"]),
+    override_usage = "tributary certs issue [OPTIONS] --controller <NAME-OR-IP>
+       tributary certs issue [OPTIONS] --parameter-server <HOST=NAME-OR-IP>
+       tributary certs issue [OPTIONS] --host <NAME>
+       tributary certs issue [OPTIONS] --topology <FILE>
+       tributary certs issue [OPTIONS] --operator [<NAME>]"
+)]
 pub(super) struct IssueArgs {
     /// A certificate for the controller, which agents reach at this name or IP address; may be given often, for one
     /// certificate with all of them

@@ -14,7 +14,7 @@ use super::list::plan_json;
 use super::queue;
 use crate::files::{self, Readers};
 use crate::remote::{ControllerArgs, connect, refused};
-use tributary_cli::options::{Aggregation, Downlink, share, window};
+use tributary_cli::options::{Aggregation, Downlink, share, size, window};
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
@@ -46,7 +46,7 @@ pub(super) struct CreateArgs {
     window: Option<u32>,
 
     /// Size of one worker's gradient, for the expected speed-ups [default: the controller's]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
     gradient: Option<ByteSize>,
 
     /// Let the job fail when it loses a member, instead of going on without it

@@ -34,6 +34,8 @@ const SAID_EVERY: Duration = Duration::from_secs(5);
 /// Trains the demo's network as one worker of a job on running parameter servers (`tributary server --ps-listen`). If a
 /// server restarts, the worker waits for it.
 #[derive(Debug, Clone, Args)]
+#[command(override_usage = "tributary ps worker [OPTIONS] --server <HOST:PORT> --job <JOB>
+           --worker <WORKER> --workers <WORKERS> --iterations <ITERATIONS>")]
 pub(super) struct WorkerArgs {
     /// The parameter server; if there are several, each holds a range of the parameters, in this order
     #[arg(long, value_name = "HOST:PORT", required = true)]

@@ -55,7 +55,7 @@ pub(crate) struct AllReduceArgs {
 
     /// Probabilities that a link loses a frame, on every link and in both directions, such as 0.1%; with losses,
     /// only this project's own all-reduce is measured
-    #[arg(long, value_name = "P", value_delimiter = ',', value_parser = loss, default_value = "0,0.1%,1%")]
+    #[arg(long, value_name = "P", value_delimiter = ',', value_parser = probability, default_value = "0,0.1%,1%")]
     loss: Vec<f64>,
 
     /// Size of the tensor
@@ -105,15 +105,6 @@ impl AllReduceArgs {
             }
         }
         cases
-    }
-}
-
-fn loss(text: &str) -> Result<f64, String> {
-    match text.strip_suffix('%') {
-        Some(percent) => percent
-            .parse()
-            .map_or_else(|_| probability(""), |percent: f64| probability(&(percent / 100.0).to_string())),
-        None => probability(text),
     }
 }
 
