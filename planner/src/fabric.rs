@@ -32,8 +32,8 @@ pub struct FabricState {
 impl FabricState {
     /// The state that the topology file describes: its loads, every slot free, everything alive.
     ///
-    /// `slots`: how many slots a switch has unless the file gives a number (the size of the slot registers in its
-    /// P4Info).
+    /// `slots`: how many slots a switch has at most, and has where the file gives no number (the size of the slot
+    /// registers in its P4Info).
     pub fn of(topology: &Topology, slots: u32) -> Self {
         let both = |(link, ends): (LinkKey, &Link)| {
             [0, 1].map(|sender| (LinkDirection { link, sender }, ends.load[sender]))
@@ -41,7 +41,9 @@ impl FabricState {
         let programmable = topology.switches().filter(|(_, _, switch)| switch.programmable);
         Self {
             load: topology.links().flat_map(both).collect(),
-            free_slots: programmable.map(|(key, _, switch)| (key, switch.slots.unwrap_or(slots))).collect(),
+            free_slots: programmable
+                .map(|(key, _, switch)| (key, switch.slots.map_or(slots, |own| own.min(slots))))
+                .collect(),
             ..Self::default()
         }
     }

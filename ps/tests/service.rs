@@ -55,6 +55,10 @@ async fn who_does_not_belong_never_joins() {
         (Some(Message::Hello(Hello { length: 0, initial: Vec::new(), ..hello(0) })), Code::InvalidArgument),
         (Some(Message::Hello(Hello { length: 1 << 60, ..hello(0) })), Code::InvalidArgument),
         (Some(Message::Hello(Hello { initial: vec![0; 7], ..hello(0) })), Code::InvalidArgument),
+        (
+            Some(Message::Hello(Hello { initial: vec![255; 4 * PARAMETERS], ..hello(0) })),
+            Code::InvalidArgument,
+        ),
         (None, Code::InvalidArgument),
     ];
     for (message, code) in refusals {
