@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 
 /// Prints a long text. It is no error if the reader stops half-way, as `head` does.
 ///
@@ -32,6 +32,27 @@ pub fn number_table(header: &[&str]) -> Table {
     let mut table = table(header);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// The same table, in which only headers are wrapped, and between words: a number on two lines is not read as one.
+pub fn with_whole_words(mut table: Table) -> Table {
+    let columns = table.column_iter().count();
+    let mut widths = vec![0; columns];
+    for (width, cell) in
+        widths.iter_mut().zip(table.header().into_iter().flat_map(|header| header.cell_iter()))
+    {
+        *width = cell.content().split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+    }
+    for row in table.row_iter() {
+        for (width, cell) in widths.iter_mut().zip(row.cell_iter()) {
+            *width = cell.content().chars().count().max(*width);
+        }
+    }
+    for (column, width) in table.column_iter_mut().zip(widths) {
+        let padded = u16::try_from(width).unwrap_or(u16::MAX).saturating_add(column.padding_width());
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(padded)));
     }
     table
 }

@@ -6,21 +6,28 @@ use std::fmt::Write;
 use indicatif::{HumanBytes, HumanCount};
 
 use super::reading::{Count, Counts, Reading, SwitchReading};
-use tributary_cli::output::number_table;
+use tributary_cli::output::{number_table, with_whole_words};
 use tributary_cli::switches;
 
 /// What happens to a job's packet, in the order of its way through a switch; other counters follow these.
 const ORDER: [&str; 8] =
     ["received", "contributed", "completed", "consumed", "duplicate", "stale", "probe", "forwarded"];
+/// Switches in one table.
+const SWITCHES_ABREAST: usize = 7;
 const PORT_KINDS: [&str; 3] = ["ingress", "egress", "rejected"];
 
-/// Two tables: jobs, and ports. `rates`: the numbers are per second.
+/// Tables of jobs, and one of ports. `rates`: the numbers are per second.
 pub(super) fn text(reading: &Reading, rates: bool) -> String {
     let mut text = String::new();
     let per_second = if rates { " a second" } else { "" };
-    if reading.switches.iter().any(|switch| !switch.jobs.is_empty()) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "packets{per_second}\n{}", jobs(reading));
+    let jobs: BTreeSet<_> = reading.switches.iter().flat_map(|switch| switch.jobs.keys()).collect();
+    for job in jobs {
+        let switches: Vec<_> =
+            reading.switches.iter().filter(|switch| switch.jobs.contains_key(job)).collect();
+        for switches in switches.chunks(SWITCHES_ABREAST) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "packets{per_second}\n{}", packets(job, switches));
+        }
     }
     if reading.switches.iter().any(|switch| !switch.ports.is_empty()) {
         let table = if rates { port_rates(reading) } else { ports(reading) };
@@ -48,36 +55,34 @@ fn remarks(reading: &Reading) -> Vec<String> {
     reading.switches.iter().filter_map(remark).collect()
 }
 
-fn jobs(reading: &Reading) -> comfy_table::Table {
-    let reasons = reasons(reading);
-    let mut header = vec!["switch", "job"];
-    header.extend(reasons.iter().copied());
+/// The packets of one job in some switches, a column each: there are more reasons than a terminal has room for.
+fn packets(job: &str, switches: &[&SwitchReading]) -> comfy_table::Table {
+    let mut header = vec![job];
+    header.extend(switches.iter().map(|switch| switch.name.as_str()));
     let mut table = number_table(&header);
-    for switch in &reading.switches {
-        for (job, counts) in &switch.jobs {
-            let mut row = vec![switch.name.clone(), job.clone()];
-            row.extend(reasons.iter().map(|reason| number(get(counts, reason).packets)));
-            table.add_row(row);
-        }
+    let counts: Vec<_> = switches.iter().filter_map(|switch| switch.jobs.get(job)).collect();
+    for reason in reasons(&counts) {
+        let packets = counts.iter().map(|counts| number(get(counts, reason).packets));
+        table.add_row(std::iter::once(reason.to_owned()).chain(packets));
     }
-    table
+    with_whole_words(table)
 }
 
 fn ports(reading: &Reading) -> comfy_table::Table {
-    let header = ["switch", "port", "to", "frames in", "bytes in", "frames out", "bytes out", "rejected"];
+    let header = ["switch", "port to", "frames in", "bytes in", "frames out", "bytes out", "rejected"];
     let mut table = number_table(&header);
     for PortRow { place, ingress, egress, rejected, .. } in port_rows(reading) {
         let frames = [ingress, egress].map(|count| [number(count.packets), bytes(count.bytes)]);
         table
             .add_row(place.into_iter().chain(frames.into_iter().flatten()).chain([number(rejected.packets)]));
     }
-    table
+    with_whole_words(table)
 }
 
 /// As links' rates are told: in Mbit/s, and what part of the link that is.
 fn port_rates(reading: &Reading) -> comfy_table::Table {
     let header =
-        ["switch", "port", "to", "frames in", "Mbit/s", "full", "frames out", "Mbit/s", "full", "rejected"];
+        ["switch", "port to", "frames in", "Mbit/s", "full", "frames out", "Mbit/s", "full", "rejected"];
     let mut table = number_table(&header);
     for PortRow { place, ingress, egress, rejected, link_rate } in port_rows(reading) {
         let rates = [ingress, egress].map(|count| {
@@ -90,13 +95,13 @@ fn port_rates(reading: &Reading) -> comfy_table::Table {
         });
         table.add_row(place.into_iter().chain(rates.into_iter().flatten()).chain([number(rejected.packets)]));
     }
-    table
+    with_whole_words(table)
 }
 
 /// The counters of one port.
 struct PortRow {
-    /// The switch, the port, and the node at the other end of its link.
-    place: [String; 3],
+    /// The switch; the port, and the node at the other end of its link.
+    place: [String; 2],
     ingress: Count,
     egress: Count,
     rejected: Count,
@@ -109,16 +114,16 @@ fn port_rows(reading: &Reading) -> impl Iterator<Item = PortRow> {
         switch.ports.iter().map(|(port, counts)| {
             let [ingress, egress, rejected] = PORT_KINDS.map(|kind| get(counts, kind));
             let link = switch.links.get(port).cloned().unwrap_or_default();
-            let place = [switch.name.clone(), port.to_string(), link.neighbour];
+            let place = [switch.name.clone(), format!("{port} {}", link.neighbour)];
             PortRow { place, ingress, egress, rejected, link_rate: link.rate as f64 }
         })
     })
 }
 
-/// All reasons that occur, the usual ones first.
-fn reasons(reading: &Reading) -> Vec<&str> {
-    let jobs = reading.switches.iter().flat_map(|switch| switch.jobs.values());
-    let occur: BTreeSet<&str> = jobs.flat_map(|counts| counts.keys().map(String::as_str)).collect();
+/// All reasons for which there is a packet anywhere, the usual ones first.
+fn reasons<'a>(counts: &[&'a Counts]) -> Vec<&'a str> {
+    let counted = counts.iter().flat_map(|counts| counts.iter().filter(|(_, count)| count.packets > 0.0));
+    let occur: BTreeSet<&str> = counted.map(|(reason, _)| reason.as_str()).collect();
     let usual = ORDER.iter().copied().filter(|reason| occur.contains(reason));
     let others = occur.iter().copied().filter(|reason| !ORDER.contains(reason));
     usual.chain(others).collect()
