@@ -133,9 +133,8 @@ impl Book {
         slots: u32,
         job_indices: u16,
     ) -> Self {
-        let capacity = |own: Option<u32>| own.map_or(slots, |own| own.min(slots));
         let programmable = topology.switches().filter(|(_, _, switch)| switch.programmable);
-        let maps = programmable.map(|(key, _, switch)| (key, SlotMap::new(capacity(switch.slots)))).collect();
+        let maps = programmable.map(|(key, _, switch)| (key, SlotMap::new(switch.slots_of(slots)))).collect();
         Self {
             base,
             slots: maps,

@@ -41,9 +41,7 @@ impl FabricState {
         let programmable = topology.switches().filter(|(_, _, switch)| switch.programmable);
         Self {
             load: topology.links().flat_map(both).collect(),
-            free_slots: programmable
-                .map(|(key, _, switch)| (key, switch.slots.map_or(slots, |own| own.min(slots))))
-                .collect(),
+            free_slots: programmable.map(|(key, _, switch)| (key, switch.slots_of(slots))).collect(),
             ..Self::default()
         }
     }

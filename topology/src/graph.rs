@@ -72,6 +72,13 @@ pub struct Switch {
     pub p4runtime: Option<String>,
 }
 
+impl Switch {
+    /// How many slots jobs can have on it, with a program that has so many: the file may give a switch fewer.
+    pub fn slots_of(&self, program: u32) -> u32 {
+        self.slots.map_or(program, |own| own.min(program))
+    }
+}
+
 /// The properties of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
