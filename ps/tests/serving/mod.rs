@@ -3,9 +3,11 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::num::{NonZeroU16, NonZeroU64};
+use std::path::Path;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
@@ -14,7 +16,7 @@ use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{Hello, ServerMessage, WorkerMessage};
 use tributary_ps::client::ClientOptions;
-use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind, View};
+use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind, ServerError, View};
 use tributary_transport::Remote;
 
 pub(crate) const PARAMETERS: usize = 10;
@@ -23,7 +25,8 @@ pub(crate) const PARAMETERS: usize = 10;
 pub(crate) struct Running {
     pub(crate) remote: Remote,
     pub(crate) view: View,
-    _stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<Result<(), ServerError>>,
 }
 
 impl Running {
@@ -34,16 +37,26 @@ impl Running {
     }
 
     pub(crate) async fn serve(spec: JobSpec) -> Self {
+        Self::serve_at("127.0.0.1:0", spec, None).await
+    }
+
+    pub(crate) async fn serve_at(address: &str, spec: JobSpec, checkpoints: Option<&Path>) -> Self {
         let settings = JobSettings { spec, token: Some(b"secret".to_vec()) };
-        let server = ParameterServer::start(vec![settings], None, None).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = ParameterServer::start(vec![settings], checkpoints, None).unwrap();
+        let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel::<()>();
         let view = server.view();
-        tokio::spawn(server.serve(listener, None, async move {
+        let serving = tokio::spawn(server.serve(listener, None, async move {
             let _ = stopped.await;
         }));
-        Self { remote: Remote::parameter_server(&address, None).unwrap(), view, _stop: stop }
+        Self { remote: Remote::parameter_server(&address, None).unwrap(), view, stop, serving }
+    }
+
+    /// Stops it as SIGTERM does.
+    pub(crate) async fn stop(self) -> Result<(), ServerError> {
+        self.stop.send(()).unwrap();
+        self.serving.await.unwrap()
     }
 
     pub(crate) fn options(&self, worker: u16) -> ClientOptions {
