@@ -62,6 +62,8 @@ const SCENARIOS: [Scenario; 4] = [
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     batch: usize,
+    /// Iterations of a worker that count as an epoch, where a pass over its shard is longer than the study.
+    epoch: Option<NonZeroU64>,
     length: Time,
     looks: u64,
     seeds: u64,
@@ -77,6 +79,7 @@ fn extent(model: Model) -> Extent {
     match model {
         Model::Digits => Extent {
             batch: 16,
+            epoch: None,
             length: 300 * UNIT,
             looks: 60,
             seeds: 3,
@@ -87,6 +90,7 @@ fn extent(model: Model) -> Extent {
         },
         Model::Cnn => Extent {
             batch: 16,
+            epoch: None,
             length: 320 * UNIT,
             looks: 32,
             seeds: 2,
@@ -97,6 +101,7 @@ fn extent(model: Model) -> Extent {
         },
         Model::Transformer => Extent {
             batch: 4,
+            epoch: NonZeroU64::new(10),
             length: 160 * UNIT,
             looks: 16,
             seeds: 1,
@@ -159,9 +164,9 @@ fn setting<'a>(
     extent: &Extent,
     speeds: Speeds,
 ) -> Result<Setting<'a>> {
-    let epoch = u64::try_from(shards.of(0).len().div_ceil(extent.batch))?;
-    let epoch = NonZeroU64::new(epoch).unwrap_or(NonZeroU64::MIN);
+    let pass = u64::try_from(shards.of(0).len().div_ceil(extent.batch))?;
     let Extent { batch, optimizer, length, looks, .. } = *extent;
+    let epoch = extent.epoch.or(NonZeroU64::new(pass)).unwrap_or(NonZeroU64::MIN);
     Ok(Setting { workload, speeds, shards, batch, optimizer, epoch, length, looks })
 }
 
@@ -169,7 +174,7 @@ fn said(workload: &dyn Workload, extent: &Extent) -> String {
     format!(
         "{} workers train a model of {} parameters over a parameter server, on a virtual clock: the server's own \
          policies and real gradients, while times are what the study says. Each worker has a shard of the data of its own, \
-         {} samples make a gradient, the server's optimiser is {}, and {} steps of the fastest worker are trained. Every contender is shown at the \
+         {} samples make a gradient, an epoch is {}, the server's optimiser is {}, and {} steps of the fastest worker are trained. Every contender is shown at the \
          learning rate of its own that leads to the best accuracy in the end (mean of {} seeds); rates were doubled and \
          halved until the best one was not the last one tried. *Time* is in steps of the fastest worker. Messages take no \
          time. *Stale* is how many updates, and how many gradients in them, there were between a worker's pull and the use \
@@ -177,6 +182,12 @@ fn said(workload: &dyn Workload, extent: &Extent) -> String {
         Speeds::WORKERS,
         workload.parameters(),
         extent.batch,
+        match extent.epoch {
+            Some(iterations) => format!(
+                "{iterations} iterations of a worker (a pass over its shard would be longer than the study)"
+            ),
+            None => "a pass over a worker's shard".into(),
+        },
         match extent.optimizer {
             OptimizerKind::Sgd {} => "plain descent",
             OptimizerKind::Momentum { .. } => "descent with momentum",

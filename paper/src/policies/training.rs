@@ -28,7 +28,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) batch: usize,
     /// The server's; a worker's own where that does several steps by itself.
     pub(crate) optimizer: OptimizerKind,
-    /// Iterations of one worker that make an epoch: one pass over its shard.
+    /// Iterations of one worker that make an epoch.
     pub(crate) epoch: NonZeroU64,
     /// How long it goes on.
     pub(crate) length: Time,
