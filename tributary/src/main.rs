@@ -1,36 +1,24 @@
 //! The `tributary` command line: argument parsing and wiring only.
 
-mod agent;
 mod allocator;
-mod allreduce;
-mod bench;
-mod certs;
-mod controller;
-mod counters;
-mod daemon;
-mod doctor;
+mod commands;
+mod daemons;
+mod experiments;
 mod files;
-mod jobs;
 mod lab;
-mod member;
-mod metrics;
-mod named;
-mod parameter_server;
-mod part;
-mod plan;
-mod ps;
-mod remote;
-mod server;
-mod switch;
-mod tls;
-mod topology;
+mod options;
+mod present;
 mod version;
 
 use std::panic;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use daemon::{DaemonArgs, WrongUse};
+
+use commands::{allreduce, certs, counters, doctor, jobs, plan, topology};
+use daemons::service::{DaemonArgs, WrongUse};
+use daemons::{agent, controller, server, switch};
+use experiments::{bench, ps};
 
 /// In-network gradient aggregation: switches aggregate the gradients of distributed training
 #[derive(Debug, Parser)]
@@ -55,7 +43,7 @@ enum Command {
     Demo(tributary_demo::DemoArgs),
     Doctor(doctor::DoctorArgs),
     Jobs(jobs::JobsArgs),
-    Lab(lab::LabArgs),
+    Lab(commands::lab::LabArgs),
     Plan(plan::PlanArgs),
     Ps(ps::PsArgs),
     /// Runs an aggregation server, a parameter server, or both
@@ -81,7 +69,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => tributary_demo::run(args),
         Command::Doctor(args) => return doctor::run(args),
         Command::Jobs(args) => jobs::run(args),
-        Command::Lab(args) => lab::run(args),
+        Command::Lab(args) => commands::lab::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Ps(args) => ps::run(args),
         Command::Server(args) => server::run(args),

@@ -25,11 +25,11 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A daemon that was started and may not be ready yet.
 #[derive(Debug)]
-pub(super) struct Background {
+pub(crate) struct Background {
     name: String,
     child: Child,
     /// Its process id.
-    pub(super) process: u32,
+    pub(crate) process: u32,
     log: PathBuf,
     /// Socket on which the daemon reports that it is ready, as it would to systemd.
     notify: UnixDatagram,
@@ -39,12 +39,12 @@ pub(super) struct Background {
 
 impl Background {
     /// Starts the daemon at a station, with a log in `folder`.
-    pub(super) fn launch(folder: &Path, name: &str, launch: &Launch) -> Result<Self> {
+    pub(crate) fn launch(folder: &Path, name: &str, launch: &Launch) -> Result<Self> {
         Self::start(folder, name, launch.command(), launch.ready())
     }
 
     /// Starts it with a log in `folder`, in a process group of its own so that Ctrl-C does not reach it.
-    pub(super) fn start(folder: &Path, name: &str, mut command: Command, ready: Ready) -> Result<Self> {
+    pub(crate) fn start(folder: &Path, name: &str, mut command: Command, ready: Ready) -> Result<Self> {
         let notify_path = folder.join(format!("{name}.notify"));
         // Left over if the process that waited for the daemon before was killed.
         let _ = fs::remove_file(&notify_path);
@@ -70,7 +70,7 @@ impl Background {
     ///
     /// # Errors
     /// It ended, or takes too long; the error has the end of its log.
-    pub(super) async fn ready(mut self, lab: &Lab) -> Result<()> {
+    pub(crate) async fn ready(mut self, lab: &Lab) -> Result<()> {
         let ready = async {
             match self.ready {
                 Ready::Notifies => notified(&self.notify).await,

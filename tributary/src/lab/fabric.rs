@@ -12,8 +12,8 @@ use super::interrupted;
 use super::job::{self, JobOptions};
 use super::launch::{Launch, Ready};
 use super::record::Record;
-use crate::daemon::Stop;
-use crate::topology;
+use crate::daemons::service::Stop;
+use crate::options::topology;
 use tributary_cli::options::{Aggregation, Downlink, probability, window};
 
 /// Name of the controller's copy of the topology: the user may change the original, and a relative path would depend on
@@ -99,7 +99,7 @@ impl FabricArgs {
     }
 
     /// The kind of switch, by its name on the command line.
-    pub(super) fn switch(&self) -> String {
+    pub(crate) fn switch(&self) -> String {
         self.switch.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }

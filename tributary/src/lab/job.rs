@@ -13,8 +13,8 @@ use tributary_lab::{CONTROLLER, Lab};
 use tributary_transport::Remote;
 
 use super::record::Record;
-use crate::jobs::{queue, write_token};
-use crate::remote::{self, read_token, refused};
+use crate::commands::jobs::{queue, write_token};
+use crate::options::remote::{self, read_token, refused};
 use tributary_cli::options::{Aggregation, Downlink};
 
 /// How long the controller may take to answer.
@@ -24,21 +24,21 @@ const REVIVAL: Duration = Duration::from_secs(10);
 
 /// How the lab's job is planned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct JobOptions {
-    pub(super) aggregation: Aggregation,
-    pub(super) downlink: Downlink,
+pub(crate) struct JobOptions {
+    pub(crate) aggregation: Aggregation,
+    pub(crate) downlink: Downlink,
     /// `None`: the controller's default.
-    pub(super) window: Option<u32>,
+    pub(crate) window: Option<u32>,
     /// The job's θ; `None`: it does nothing about slow processes.
     #[serde(default)]
-    pub(super) theta: Option<f64>,
+    pub(crate) theta: Option<f64>,
     /// Whether workers hide their values.
     #[serde(default)]
-    pub(super) confidential: bool,
+    pub(crate) confidential: bool,
 }
 
 /// Creates the job. The controller asks the server's daemon to serve it.
-pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
+pub(crate) fn create(lab: &Lab, record: &Record) -> Result<()> {
     let JobOptions { aggregation, downlink, window, theta, confidential } = record.job_options.clone();
     let request = v1::CreateJobRequest {
         name: record.job.clone(),
@@ -68,7 +68,7 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
 }
 
 /// Creates the job again if it is over: a command that failed has failed the job.
-pub(super) fn renew(lab: &Lab, record: &Record) -> Result<()> {
+pub(crate) fn renew(lab: &Lab, record: &Record) -> Result<()> {
     if is_alive(lab, record)? { Ok(()) } else { create(lab, record) }
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn schedule(lab: &Lab, record: &Record) -> Result<v1::GetScheduleResp
 ///
 /// # Errors
 /// The controller does not answer.
-pub(super) fn is_alive(lab: &Lab, record: &Record) -> Result<bool> {
+pub(crate) fn is_alive(lab: &Lab, record: &Record) -> Result<bool> {
     let request = v1::ListJobsRequest {};
     let listed = ask(lab, record, async |mut client| client.list_jobs(request).await.map_err(refused))?;
     // Names are reused: only the last job of that name can be alive.
@@ -125,7 +125,7 @@ pub(super) fn is_alive(lab: &Lab, record: &Record) -> Result<bool> {
 }
 
 /// Ends the job, unless it is over.
-pub(super) fn end(lab: &Lab, record: &Record) -> Result<()> {
+pub(crate) fn end(lab: &Lab, record: &Record) -> Result<()> {
     let token = read_token(&record.token_file)?;
     let request = v1::EndJobRequest { job: record.job.clone(), token };
     ask(lab, record, async |mut client| {

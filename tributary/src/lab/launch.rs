@@ -14,7 +14,7 @@ const VARIABLES: [&str; 4] = ["PATH", "LD_", "RUST_", "TRIBUTARY_"];
 
 /// A daemon's command line and environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Launch {
+pub(crate) struct Launch {
     /// The program, which enters the station's namespace, and its arguments.
     command: Vec<String>,
     /// All variables that it may depend on.
@@ -25,7 +25,7 @@ pub(super) struct Launch {
 /// How a daemon shows that it is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Ready {
+pub(crate) enum Ready {
     /// It sends systemd's notification.
     Notifies,
     /// It accepts connections at this address.
@@ -37,7 +37,7 @@ impl Launch {
     ///
     /// # Errors
     /// The command or a variable is not UTF-8.
-    pub(super) fn of(command: &Command, ready: Ready) -> Result<Self> {
+    pub(crate) fn of(command: &Command, ready: Ready) -> Result<Self> {
         let text = |part: &OsStr| {
             part.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", part.display()))
         };
@@ -56,7 +56,7 @@ impl Launch {
     }
 
     /// The recorded command, independent of this process's variables.
-    pub(super) fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let (program, arguments) = self
             .command
             .split_first()
@@ -73,7 +73,7 @@ impl Launch {
     }
 
     /// How the daemon shows that it is ready.
-    pub(super) fn ready(&self) -> Ready {
+    pub(crate) fn ready(&self) -> Ready {
         self.ready
     }
 }

@@ -1,192 +1,32 @@
-//! `tributary lab`: a whole fabric on this machine, every node of it in a network namespace of its own.
+//! A whole fabric on this machine, every node of it in a network namespace of its own: for `tributary lab`, and for
+//! experiments.
 
 mod background;
-mod chaos;
 mod fabric;
-mod job;
+pub(crate) mod job;
 mod launch;
-mod list;
-mod operations;
+pub(crate) mod operations;
 mod record;
-mod workers;
+pub(crate) mod workers;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use anyhow::anyhow;
 
-use anyhow::{Result, anyhow, bail};
-use clap::{Args, Subcommand};
-use tokio::runtime;
-use tributary_lab::Lab;
-
-use crate::daemon::Stop;
 pub(crate) use background::log_file;
 pub(crate) use fabric::{FabricArgs, up as up_fabric};
 pub(crate) use job::{explain, restart as restart_job, schedule as job_schedule, switches};
 pub(crate) use operations::slow as slow_station;
-pub(crate) use record::{Record, Worker};
+pub(crate) use record::{DaemonState, Record, Worker};
 pub(crate) use workers::{threads_of_a_rank, worker_command};
 
 /// The default name of a lab.
-const DEFAULT_NAME: &str = "lab";
+pub(crate) const DEFAULT_NAME: &str = "lab";
 
-/// Runs a whole fabric on this machine. Needs root
-///
-/// The nodes of a topology are network namespaces, its links veth pairs with rates and losses, and in them the daemons
-/// run as on real hosts.
-#[derive(Debug, Args)]
-pub(crate) struct LabArgs {
-    #[command(subcommand)]
-    command: LabCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum LabCommand {
-    /// Start a fabric with a job that waits for its workers; it stays up until `down`
-    Up(UpArgs),
-    /// Run a command on all workers at once, as ranks of the job
-    ///
-    /// With a TOPOLOGY a fabric is started for this command alone and removed after it; without, it is the
-    /// one that `up` started. The command finds TRIBUTARY_RANK, TRIBUTARY_WORLD_SIZE, TRIBUTARY_JOB,
-    /// TRIBUTARY_TOKEN_FILE and TRIBUTARY_SOCKET in its environment, so that `tributary allreduce` needs no
-    /// options, and what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. When it fails on one worker, the others have 5 seconds to end by themselves.
-    Run(RunArgs),
-    /// End everything that runs in a lab and remove it, after a crash too
-    Down(DownArgs),
-    /// Show the labs on this machine, also those that a crash left, and what is killed, cut or slow in them
-    List(list::ListArgs),
-    /// Kill the daemon at a node at once (SIGKILL): of a switch, a worker (its agent), the server, the controller
-    Kill(operations::StationArgs),
-    /// Start the daemon at a node again, as it was, and wait until it is ready
-    Start(operations::StationArgs),
-    /// Cut a link: frames sent over it vanish, in both directions, and neither end notices
-    Cut(operations::CutArgs),
-    /// Mend a link that was cut
-    Mend(operations::LinkArgs),
-    /// Make everything that runs at a node slower by a factor, also the commands of `run`
-    Slow(operations::SlowArgs),
-    /// Break things at random while a training runs, and report the effects
-    ///
-    /// A lab is made for it, with a process on each worker that reduces without end and checks every sum: it must be
-    /// the sum over exactly the members that it names, and all members must have the same bits. Meanwhile switches, the
-    /// controller, agents, the server and training processes are killed and started again, and links cut and mended,
-    /// one after the other and sometimes two at once; the next one is hit when all members are in the job again.
-    ///
-    /// A pause belongs to one disturbance: it is the longest time between two consecutive sums of a member that was not
-    /// hit, from the disturbance until all members are in again. A member is hit when its process or its host's agent
-    /// is killed, or when it is cut off from the part of the network with the most members (among several largest
-    /// parts, the one that pauses least goes on). Each of two simultaneous disturbances is given the longest pause of
-    /// both. The time that a member that was hit takes to be back counts from the mending to its next sum. A member is
-    /// stuck if it makes no progress for more than 10 s though it was not hit, or is not back 10 s after the mending.
-    Chaos(chaos::ChaosArgs),
-    /// The training process of `chaos`
-    #[command(hide = true)]
-    ChaosWorker(chaos::WorkerArgs),
-    /// The process that `slow` starts
-    #[command(hide = true)]
-    KeepSlow(operations::SlowArgs),
-}
-
-#[derive(Debug, Args)]
-struct UpArgs {
-    /// Topology file
-    topology: PathBuf,
-
-    /// Name that distinguishes this lab from others on the machine
-    #[arg(long, default_value = DEFAULT_NAME)]
-    name: String,
-
-    #[command(flatten)]
-    fabric: FabricArgs,
-
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
-struct RunArgs {
-    /// Topology file, for a fabric that exists only for this command
-    topology: Option<PathBuf>,
-
-    /// The lab to run in, or a name for the new one
-    #[arg(long, default_value = DEFAULT_NAME)]
-    name: String,
-
-    #[command(flatten)]
-    fabric: FabricArgs,
-
-    /// What to run on every worker
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-struct DownArgs {
-    /// Which lab
-    #[arg(default_value = DEFAULT_NAME)]
-    name: String,
-}
-
-/// Runs the subcommand.
-///
-/// # Errors
-/// No root, a step that failed, a command that failed on a worker.
-pub(crate) fn run(args: &LabArgs) -> Result<()> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        match &args.command {
-            LabCommand::Up(args) => up(args).await,
-            LabCommand::Run(args) => run_command(args).await,
-            LabCommand::Down(args) => Ok(Lab::clean(&args.name)?),
-            LabCommand::List(args) => list::run(args),
-            LabCommand::Kill(args) => operations::run_kill(args),
-            LabCommand::Start(args) => operations::run_start(args).await,
-            LabCommand::Cut(args) => operations::run_cut(args),
-            LabCommand::Mend(args) => operations::run_mend(args),
-            LabCommand::Slow(args) => operations::run_slow(args).await,
-            LabCommand::Chaos(args) => chaos::run(args).await,
-            LabCommand::ChaosWorker(args) => chaos::run_worker(args).await,
-            LabCommand::KeepSlow(args) => operations::run_keep_slow(args).await,
-        }
-    })
-}
-
-async fn up(args: &UpArgs) -> Result<()> {
-    let mut stop = Stop::new()?;
-    let (lab, record) = fabric::up(&args.name, &args.topology, &args.fabric, &mut stop).await?;
-    lab.keep();
-    record.print(args.json)
-}
-
-async fn run_command(args: &RunArgs) -> Result<()> {
-    let mut stop = Stop::new()?;
-    if let Some(topology) = &args.topology {
-        let (lab, record) = fabric::up(&args.name, topology, &args.fabric, &mut stop).await?;
-        let done = workers::run(&lab, &record, &args.command, &mut stop).await;
-        let removed = lab.down();
-        return done.and(removed.map_err(Into::into));
-    }
-    let lab = Lab::open(&args.name)?;
-    let record = Record::load(&lab)?;
-    let ended = record.ended(&lab)?;
-    if !ended.is_empty() {
-        bail!("lab {} is {}", lab.name(), broken(lab.name(), &ended));
-    }
-    job::renew(&lab, &record)?;
-    let done = workers::run(&lab, &record, &args.command, &mut stop).await;
-    if done.is_err() {
-        // A worker that is left must not take part in the next command's job.
-        job::end(&lab, &record)?;
-    }
-    done
-}
-
-fn interrupted() -> anyhow::Error {
+pub(crate) fn interrupted() -> anyhow::Error {
     anyhow!("stopped by a signal")
 }
 
 /// What is wrong with a lab in which a daemon has ended, and what to do.
-fn broken(name: &str, ended: &[String]) -> String {
+pub(crate) fn broken(name: &str, ended: &[String]) -> String {
     format!(
         "broken: the daemon of {} has ended, see its log; start it again with `tributary lab start{} {}`, or remove \
          the lab with `tributary lab down {name}`, and make it anew",
@@ -197,6 +37,6 @@ fn broken(name: &str, ended: &[String]) -> String {
 }
 
 /// The `--name` option that a command needs to refer to this lab; empty for the default name.
-fn name_option(name: &str) -> String {
+pub(crate) fn name_option(name: &str) -> String {
     if name == DEFAULT_NAME { String::new() } else { format!(" --name {name}") }
 }

@@ -11,14 +11,14 @@ use super::background::Background;
 use super::launch::Ready;
 use super::record::{DaemonState, Record, Slow, StationRecord};
 use super::{DEFAULT_NAME, name_option};
-use crate::daemon::{self, Stop};
+use crate::daemons::service::{self, Stop};
 
 /// An alias of the controller's station, unless a node has that name.
 const CONTROLLER_ALIAS: &str = "controller";
 
 /// A station of a lab.
 #[derive(Debug, Args)]
-pub(super) struct StationArgs {
+pub(crate) struct StationArgs {
     /// A node of the topology, or `controller`
     node: String,
 
@@ -29,7 +29,7 @@ pub(super) struct StationArgs {
 
 /// A link of a lab that is to be cut.
 #[derive(Debug, Args)]
-pub(super) struct CutArgs {
+pub(crate) struct CutArgs {
     #[command(flatten)]
     link: LinkArgs,
 
@@ -40,7 +40,7 @@ pub(super) struct CutArgs {
 
 /// A link of a lab.
 #[derive(Debug, Args)]
-pub(super) struct LinkArgs {
+pub(crate) struct LinkArgs {
     /// Its two nodes in any order, as in leaf0-w3 or leaf0:w3; or an interface at one of its ends
     link: String,
 
@@ -51,7 +51,7 @@ pub(super) struct LinkArgs {
 
 /// A station of a lab, and its slowdown.
 #[derive(Debug, Args)]
-pub(super) struct SlowArgs {
+pub(crate) struct SlowArgs {
     #[command(flatten)]
     station: StationArgs,
 
@@ -66,7 +66,7 @@ fn slowdown(text: &str) -> Result<Slowdown, String> {
 }
 
 /// `tributary lab kill`.
-pub(super) fn run_kill(args: &StationArgs) -> Result<()> {
+pub(crate) fn run_kill(args: &StationArgs) -> Result<()> {
     let lab = Lab::open(&args.name)?;
     let station = station(&lab, &args.node);
     let killed = kill(&lab, station)?;
@@ -79,7 +79,7 @@ pub(super) fn run_kill(args: &StationArgs) -> Result<()> {
 }
 
 /// `tributary lab start`.
-pub(super) async fn run_start(args: &StationArgs) -> Result<()> {
+pub(crate) async fn run_start(args: &StationArgs) -> Result<()> {
     let lab = Lab::open(&args.name)?;
     let station = station(&lab, &args.node);
     let process = start(&lab, station).await?;
@@ -88,7 +88,7 @@ pub(super) async fn run_start(args: &StationArgs) -> Result<()> {
 }
 
 /// `tributary lab cut`.
-pub(super) fn run_cut(args: &CutArgs) -> Result<()> {
+pub(crate) fn run_cut(args: &CutArgs) -> Result<()> {
     let lab = Lab::open(&args.link.name)?;
     let how = if args.carrier { Cut::Carrier } else { Cut::Silent };
     let link = lab.cut(&args.link.link, how)?;
@@ -98,14 +98,14 @@ pub(super) fn run_cut(args: &CutArgs) -> Result<()> {
 }
 
 /// `tributary lab mend`.
-pub(super) fn run_mend(args: &LinkArgs) -> Result<()> {
+pub(crate) fn run_mend(args: &LinkArgs) -> Result<()> {
     let link = Lab::open(&args.name)?.mend(&args.link)?;
     println!("link {} is whole", link.name);
     Ok(())
 }
 
 /// `tributary lab slow`.
-pub(super) async fn run_slow(args: &SlowArgs) -> Result<()> {
+pub(crate) async fn run_slow(args: &SlowArgs) -> Result<()> {
     let lab = Lab::open(&args.station.name)?;
     let station = station(&lab, &args.station.node);
     slow(&lab, station, args.factor).await?;
@@ -117,13 +117,13 @@ pub(super) async fn run_slow(args: &SlowArgs) -> Result<()> {
 }
 
 /// `tributary lab keep-slow`, which [`slow`] starts: slows a station down until it is stopped.
-pub(super) async fn run_keep_slow(args: &SlowArgs) -> Result<()> {
+pub(crate) async fn run_keep_slow(args: &SlowArgs) -> Result<()> {
     let mut stop = Stop::new()?;
     let lab = Lab::open(&args.station.name)?;
     let (station, slowdown) = (args.station.node.clone(), args.factor);
     let (end, ended) = mpsc::channel();
     let slowing = spawn_blocking(move || lab.slow_down(&station, slowdown, &ended));
-    daemon::ready();
+    service::ready();
     tokio::pin!(slowing);
     tokio::select! {
         done = &mut slowing => Ok(done??),
@@ -144,7 +144,7 @@ fn station<'a>(lab: &Lab, node: &'a str) -> &'a str {
 ///
 /// # Errors
 /// There is no such station, or no daemon runs there.
-pub(super) fn kill(lab: &Lab, name: &str) -> Result<u32> {
+pub(crate) fn kill(lab: &Lab, name: &str) -> Result<u32> {
     Record::change(lab, |record| {
         let station = record.station_mut(lab, name)?;
         let Some(process) = running(lab, station)? else { bail!("{}", why_none_runs(lab, station)?) };
@@ -158,7 +158,7 @@ pub(super) fn kill(lab: &Lab, name: &str) -> Result<u32> {
 ///
 /// # Errors
 /// There is no such station, it has no daemon or a running one, or the daemon does not become ready.
-pub(super) async fn start(lab: &Lab, name: &str) -> Result<u32> {
+pub(crate) async fn start(lab: &Lab, name: &str) -> Result<u32> {
     let starting = Record::change(lab, |record| {
         let station = record.station_mut(lab, name)?;
         if let Some(process) = running(lab, station)? {

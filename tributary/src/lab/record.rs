@@ -29,12 +29,12 @@ pub(crate) struct Record {
     topology: String,
     /// Folder of logs, sockets and the token.
     pub(crate) folder: PathBuf,
-    pub(super) controller: SocketAddrV4,
+    pub(crate) controller: SocketAddrV4,
     pub(crate) job: String,
     pub(crate) token_file: PathBuf,
-    pub(super) job_options: JobOptions,
+    pub(crate) job_options: JobOptions,
     /// The host of the aggregation server.
-    pub(super) server: String,
+    pub(crate) server: String,
     /// In the order of ranks.
     pub(crate) workers: Vec<Worker>,
     stations: Vec<StationRecord>,
@@ -45,41 +45,41 @@ pub(crate) struct Record {
 pub(crate) struct Worker {
     pub(crate) host: String,
     /// Its address on the data network.
-    pub(super) address: Ipv4Addr,
+    pub(crate) address: Ipv4Addr,
     /// Its agent's socket.
     pub(crate) socket: PathBuf,
 }
 
 /// One namespace.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct StationRecord {
-    pub(super) name: String,
-    pub(super) daemon: String,
+pub(crate) struct StationRecord {
+    pub(crate) name: String,
+    pub(crate) daemon: String,
     namespace: String,
     management_address: Ipv4Addr,
     interfaces: Vec<String>,
     log: PathBuf,
     /// How its daemon is started; `None` if there is no daemon.
-    pub(super) launch: Option<Launch>,
+    pub(crate) launch: Option<Launch>,
     /// Its daemon's process id; `None` if there is no daemon, or it was killed with `tributary lab kill`.
-    pub(super) process: Option<u32>,
+    pub(crate) process: Option<u32>,
     /// Set while its processes are slowed down.
-    pub(super) slow: Option<Slow>,
+    pub(crate) slow: Option<Slow>,
 }
 
 /// The slowdown of a station's processes.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Slow {
+pub(crate) struct Slow {
     /// The factor.
-    pub(super) factor: f64,
+    pub(crate) factor: f64,
     /// The process that slows them down.
-    pub(super) process: u32,
+    pub(crate) process: u32,
 }
 
 /// The state of a station's daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum DaemonState {
+pub(crate) enum DaemonState {
     /// The station has no daemon.
     None,
     /// It runs.
@@ -92,7 +92,7 @@ pub(super) enum DaemonState {
 
 impl Record {
     /// The record of `lab`, before anything is started.
-    pub(super) fn new(
+    pub(crate) fn new(
         lab: &Lab,
         topology: &Topology,
         daemons: &Daemons<'_>,
@@ -128,7 +128,7 @@ impl Record {
     ///
     /// # Errors
     /// There is no such station, or the program cannot be started.
-    pub(super) fn launch(&mut self, lab: &Lab, name: &str, launch: Launch) -> Result<Background> {
+    pub(crate) fn launch(&mut self, lab: &Lab, name: &str, launch: Launch) -> Result<Background> {
         let daemon = Background::launch(&self.folder, name, &launch)?;
         let station = self.station_mut(lab, name)?;
         station.process = Some(daemon.process);
@@ -137,7 +137,7 @@ impl Record {
     }
 
     /// All stations, the controller's first.
-    pub(super) fn stations(&self) -> &[StationRecord] {
+    pub(crate) fn stations(&self) -> &[StationRecord] {
         &self.stations
     }
 
@@ -151,7 +151,7 @@ impl Record {
     ///
     /// # Errors
     /// There is none of that name.
-    pub(super) fn station_mut(&mut self, lab: &Lab, name: &str) -> Result<&mut StationRecord, LabError> {
+    pub(crate) fn station_mut(&mut self, lab: &Lab, name: &str) -> Result<&mut StationRecord, LabError> {
         // For its error, which lists the stations.
         lab.namespace(name)?;
         let station = self.stations.iter_mut().find(|station| station.name == name);
@@ -159,7 +159,7 @@ impl Record {
     }
 
     /// The stations whose daemons have ended unexpectedly.
-    pub(super) fn ended(&self, lab: &Lab) -> Result<Vec<String>, LabError> {
+    pub(crate) fn ended(&self, lab: &Lab) -> Result<Vec<String>, LabError> {
         let mut ended = Vec::new();
         for station in &self.stations {
             if station.state(lab)? == DaemonState::Ended {
@@ -173,7 +173,7 @@ impl Record {
     ///
     /// # Errors
     /// The lab was never finished; or the error of `change`, after which nothing is changed.
-    pub(super) fn change<T>(lab: &Lab, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn change<T>(lab: &Lab, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let folder = lab.folder();
         let lock = File::open(&folder).and_then(|folder| folder.lock().map(|()| folder));
         let _lock = lock.with_context(|| format!("cannot lock {}", folder.display()))?;
@@ -184,7 +184,7 @@ impl Record {
     }
 
     /// Writes the record atomically.
-    pub(super) fn save(&self) -> Result<()> {
+    pub(crate) fn save(&self) -> Result<()> {
         let file = self.folder.join(FILE);
         let draft = file.with_extension("tmp");
         let written = fs::write(&draft, serde_json::to_string_pretty(self)?);
@@ -193,13 +193,13 @@ impl Record {
 
     /// # Errors
     /// The lab was never finished.
-    pub(super) fn load(lab: &Lab) -> Result<Self> {
+    pub(crate) fn load(lab: &Lab) -> Result<Self> {
         let incomplete = || LabError::Incomplete(lab.name().to_owned());
         let text = fs::read_to_string(lab.folder().join(FILE)).map_err(|_| incomplete())?;
         Ok(serde_json::from_str(&text)?)
     }
 
-    pub(super) fn print(&self, json: bool) -> Result<()> {
+    pub(crate) fn print(&self, json: bool) -> Result<()> {
         if json {
             println!("{}", serde_json::to_string(self)?);
         } else {
@@ -209,7 +209,7 @@ impl Record {
     }
 
     /// A table of the stations.
-    pub(super) fn table(&self) -> Table {
+    pub(crate) fn table(&self) -> Table {
         let mut table = output::table(&[
             "station",
             "runs",
@@ -259,7 +259,7 @@ impl StationRecord {
     ///
     /// # Errors
     /// The lab has no such station any more.
-    pub(super) fn state(&self, lab: &Lab) -> Result<DaemonState, LabError> {
+    pub(crate) fn state(&self, lab: &Lab) -> Result<DaemonState, LabError> {
         Ok(match (&self.launch, self.process) {
             (None, _) => DaemonState::None,
             (_, None) => DaemonState::Killed,

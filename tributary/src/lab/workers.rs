@@ -17,7 +17,7 @@ use tributary_lab::Lab;
 
 use super::interrupted;
 use super::record::{Record, Worker};
-use crate::daemon::Stop;
+use crate::daemons::service::Stop;
 
 /// The port at which the ranks of a program meet, as with torchrun.
 const MASTER_PORT: u16 = 29500;
@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// The command failed on a worker, or was stopped; none of its processes is left then.
-pub(super) async fn run(lab: &Lab, record: &Record, command: &[OsString], stop: &mut Stop) -> Result<()> {
+pub(crate) async fn run(lab: &Lab, record: &Record, command: &[OsString], stop: &mut Stop) -> Result<()> {
     let mut running = JoinSet::new();
     let mut groups = Groups::default();
     for (rank, worker) in record.workers.iter().enumerate() {

@@ -1,0 +1,123 @@
+//! `tributary counters`: the switches' counters.
+
+mod reading;
+mod table;
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use console::Term;
+use time::OffsetDateTime;
+use tokio::runtime;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tonic::transport::Channel;
+use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
+
+use reading::Reading;
+
+use crate::options::remote::{ControllerArgs, refused};
+use tributary_cli::switches;
+
+/// Shows the switches' counters
+///
+/// Packets of each job by what happened to them, and frames and bytes of each port.
+#[derive(Debug, Args)]
+pub(crate) struct CountersArgs {
+    #[command(flatten)]
+    controller: ControllerArgs,
+
+    /// Only this switch; may be given often
+    #[arg(long, value_name = "NAME")]
+    switch: Vec<String>,
+
+    /// Only this job, and no ports
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+
+    /// Show rates of growth until interrupted; on a terminal each reading takes the place of the last one
+    #[arg(long)]
+    watch: bool,
+
+    /// Seconds between two readings with --watch
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    interval: u64,
+
+    /// Print one JSON object per reading instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads and prints.
+///
+/// # Errors
+/// No controller, its refusal, or a job without counters.
+pub(crate) fn run(args: &CountersArgs) -> Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut client = args.controller.connect().await?;
+        if args.watch {
+            watch(&mut client, args).await
+        } else {
+            let reading = read(&mut client, args).await?;
+            print(args, &reading, None);
+            Ok(())
+        }
+    })
+}
+
+/// Prints a first reading as totals and each later one as rates, until interrupted.
+async fn watch(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Result<()> {
+    let mut looks = interval(Duration::from_secs(args.interval));
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before: Option<(Instant, Reading)> = None;
+    loop {
+        looks.tick().await;
+        let reading = read(client, args).await?;
+        let now = Instant::now();
+        let rates = before.map(|(then, before)| reading.rates_since(&before, now - then));
+        if !args.json {
+            turn_page()?;
+        }
+        print(args, &reading, rates.as_ref());
+        before = Some((now, reading));
+    }
+}
+
+/// Begins a reading with the time; on a terminal it takes the place of the last one.
+fn turn_page() -> Result<()> {
+    let terminal = Term::stdout();
+    if terminal.is_term() {
+        terminal.clear_screen()?;
+    }
+    let now = OffsetDateTime::now_utc();
+    println!("{:02}:{:02}:{:02} UTC", now.hour(), now.minute(), now.second());
+    Ok(())
+}
+
+async fn read(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Result<Reading> {
+    let request = v1::GetCountersRequest { switches: args.switch.clone() };
+    let mut switches = client.get_counters(request).await.map_err(refused)?.into_inner().switches;
+    let states = switches::list(client).await?;
+    if let Some(job) = &args.job {
+        for switch in &mut switches {
+            switch.jobs.retain(|counter| counter.job == *job);
+            switch.ports.clear();
+        }
+        // A switch that is away is kept: it may have counters that were never read.
+        switches.retain(|switch| !switch.jobs.is_empty() || switch.unreachable.is_some());
+        if switches.iter().all(|switch| switch.jobs.is_empty()) {
+            bail!("no counters of a job {job:?}: `tributary jobs list` shows the jobs");
+        }
+    }
+    Ok(Reading::new(&switches, &states))
+}
+
+fn print(args: &CountersArgs, reading: &Reading, rates: Option<&Reading>) {
+    if args.json {
+        println!("{}", reading.json(rates));
+    } else {
+        println!("{}", table::text(rates.unwrap_or(reading), rates.is_some()));
+    }
+}

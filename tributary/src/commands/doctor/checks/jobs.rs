@@ -1,0 +1,278 @@
+//! Jobs that wait, stall, or run worse than they could.
+
+use std::time::Duration;
+
+use tributary_api::v1;
+
+use super::{Limits, seconds};
+use crate::commands::doctor::finding::{Code, Finding};
+use crate::commands::doctor::snapshot::Snapshot;
+
+/// How many of its job's longest steps a process may wait: beyond this something is wrong, and not just one rank slow.
+const STEPS: u32 = 3;
+
+pub(super) fn check(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
+    let checks = |job| {
+        let waits = if is_waiting(job, limits) { waits(snapshot, job) } else { Vec::new() };
+        waits.into_iter().chain(setback(job)).chain(stalled(snapshot, job, limits)).chain(fallback(job))
+    };
+    snapshot.jobs.iter().flat_map(checks).collect()
+}
+
+fn place(job: &v1::Job) -> String {
+    format!("job {}", job.name)
+}
+
+/// Whether a job has not started for too long.
+fn is_waiting(job: &v1::Job, limits: &Limits) -> bool {
+    let waits = matches!(job.state(), v1::JobState::Created | v1::JobState::Queued);
+    waits && Duration::from_millis(job.age_milliseconds) > limits.patience
+}
+
+/// The members or resources that a job waits for, one finding for each.
+fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
+    let time = seconds(job.age_milliseconds);
+    if job.state() == v1::JobState::Queued {
+        let means = job.waiting_for.first().map_or("slots", String::as_str);
+        let what = format!("has waited for {time} for {means}");
+        let fix = "bring back what is dead; where slots are missing, end a job that has some there (`tributary jobs \
+                   list`), let its creator have more (slots-per-creator), or create it anew with a smaller --window; it \
+                   starts by itself when it has what it needs";
+        return vec![Finding::warning(Code::JobWaits, place(job), what, fix)];
+    }
+    let missing: Vec<_> = job.members.iter().filter(|member| !member.joined).collect();
+    if missing.is_empty() {
+        let what = format!("has waited for {time} for {}", job.waiting_for.join(", "));
+        let fix = "mend what is dead, or wait until it is back: the job starts by itself then";
+        return vec![Finding::problem(Code::JobWaits, place(job), what, fix)];
+    }
+    let one = |member: &&v1::JobMember| {
+        let host = &member.host;
+        let attends = |daemon: &v1::HostDaemon| match member.role() {
+            v1::MemberRole::Server => daemon.serves,
+            v1::MemberRole::Worker | v1::MemberRole::Unspecified => daemon.works,
+        };
+        let listed = snapshot.hosts.iter().find(|listed| listed.name == *host);
+        let is_there = listed.is_some_and(|listed| listed.daemons.iter().any(attends));
+        let (whom, fix) = match (member.role(), is_there) {
+            (v1::MemberRole::Server, false) => {
+                ("its server, whose daemon is not there", format!("start `tributary server` on {host}"))
+            }
+            (v1::MemberRole::Server, true) => (
+                "its server, whose daemon is there and has not joined",
+                format!("look at the log of the daemon on {host}: it was asked to serve"),
+            ),
+            (_, false) => ("a worker whose agent is not there", format!("start the agent on {host}")),
+            (_, true) => (
+                "a worker whose training process has not come",
+                format!("start the training process on {host}, or end the job"),
+            ),
+        };
+        let what = format!("has waited for {time} for {whom}");
+        Finding::problem(Code::JobWaits, format!("{} at {host}", place(job)), what, fix)
+    };
+    missing.iter().map(one).collect()
+}
+
+/// A change of structure that fails to come about.
+fn setback(job: &v1::Job) -> Option<Finding> {
+    let v1::Job { setback, .. } = job;
+    (!setback.is_empty()).then(|| {
+        let what = format!("cannot change over to the structure that it needs: {setback}");
+        let fix = "mend what this names; the controller tries again by itself";
+        Finding::problem(Code::JobSetback, place(job), what, fix)
+    })
+}
+
+/// A job in which processes wait for a result that does not come.
+fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Finding> {
+    if job.state() != v1::JobState::Running {
+        return None;
+    }
+    let told: Vec<_> =
+        job.members.iter().filter_map(|member| Some((member, member.progress.as_ref()?))).collect();
+    let step = told.iter().map(|(_, progress)| Duration::from_nanos(progress.step_nanoseconds)).max()?;
+    let limit = limits.patience.max(STEPS * step);
+    let stall = |progress: &v1::JobProgress| Duration::from_millis(progress.stalled_milliseconds);
+    let (waiting, others): (Vec<_>, Vec<_>) =
+        told.into_iter().partition(|(_, progress)| stall(progress) > limit);
+    let longest = waiting.iter().map(|(_, progress)| progress.stalled_milliseconds).max()?;
+    let names = |members: &[(&v1::JobMember, &v1::JobProgress)]| {
+        members.iter().map(|(member, _)| member.host.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    // The process that does not wait is the one that the others wait for.
+    let late: Vec<_> =
+        others.into_iter().filter(|(_, progress)| progress.stalled_milliseconds == 0).collect();
+    let (whom, fix) = match late.len() {
+        1 => (
+            format!("the process on {} has not begun the same all-reduce", names(&late)),
+            format!("look at the training process on {}: is it stopped, slow, or at its end?", names(&late)),
+        ),
+        2.. => (
+            format!("the processes on {} have not begun the same all-reduce", names(&late)),
+            format!(
+                "look at the training processes on {}: are they stopped, slow, or at their end?",
+                names(&late)
+            ),
+        ),
+        0 => (
+            "every process has, and no result comes".to_owned(),
+            format!(
+                "look at the other findings, at `tributary counters --job {}`, and at the server's log",
+                job.name
+            ),
+        ),
+    };
+    let away: Vec<_> = snapshot
+        .switches
+        .iter()
+        .filter(|switch| switch.state() != v1::SwitchState::Up && is_on_tree(job, switch))
+        .map(|switch| format!("switch {} is away", switch.name))
+        .collect();
+    let away = if away.is_empty() { String::new() } else { format!("; {}", away.join(", ")) };
+    let wait = if waiting.len() == 1 { "waits" } else { "wait" };
+    let what =
+        format!("{} {wait} for a result for {} already: {whom}{away}", names(&waiting), seconds(longest));
+    Some(Finding::problem(Code::JobStalled, place(job), what, fix))
+}
+
+fn is_on_tree(job: &v1::Job, switch: &v1::Switch) -> bool {
+    job.plan.iter().flat_map(|plan| &plan.switches).any(|role| role.name == switch.name)
+}
+
+/// Aggregation that is possible but does not happen.
+fn fallback(job: &v1::Job) -> Option<Finding> {
+    let lives = matches!(job.state(), v1::JobState::Running | v1::JobState::Created);
+    let avoidable = |fallback: &&v1::Fallback| match fallback.cause() {
+        v1::FallbackCause::NoSlots | v1::FallbackCause::TooManyChildren => true,
+        // The job's creator, or the choice of switch, wanted it so.
+        v1::FallbackCause::AskedFor | v1::FallbackCause::PlainSwitch | v1::FallbackCause::Unspecified => {
+            false
+        }
+    };
+    let reasons: Vec<_> =
+        job.fallbacks.iter().filter(avoidable).map(|one| one.description.as_str()).collect();
+    if !lives || reasons.is_empty() {
+        return None;
+    }
+    let plan = job.plan.as_ref();
+    let aggregates = plan.is_some_and(|plan| plan.switches.iter().any(|switch| switch.aggregates));
+    let how = if aggregates { "with less aggregation than there could be" } else { "without aggregation" };
+    let what = format!("runs {how}: {}", reasons.join("; "));
+    let fix = "end a job that holds slots there (`tributary jobs list`), or create this one anew with a smaller --window \
+               or fewer workers under one switch";
+    Some(Finding::warning(Code::JobFallback, place(job), what, fix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{LIMITS, healthy};
+    use super::*;
+
+    fn found(change: impl FnOnce(&mut Snapshot)) -> Vec<(Code, String, String)> {
+        let mut snapshot = healthy();
+        change(&mut snapshot);
+        let tell = |finding: Finding| (finding.code, finding.place, finding.what);
+        check(&snapshot, &LIMITS).into_iter().map(tell).collect()
+    }
+
+    fn one(code: Code, place: &str, what: &str) -> Vec<(Code, String, String)> {
+        vec![(code, place.to_owned(), what.to_owned())]
+    }
+
+    fn waiting(snapshot: &mut Snapshot, age: u64) {
+        let job = &mut snapshot.jobs[0];
+        job.state = v1::JobState::Created.into();
+        job.age_milliseconds = age;
+        job.members[1].joined = false;
+    }
+
+    #[test]
+    fn a_job_waits_for_a_process_or_for_an_agent() {
+        assert_eq!(found(|snapshot| waiting(snapshot, 30_000)), []);
+        let process = "has waited for 31 s for a worker whose training process has not come";
+        let at = "job digits at w1";
+        assert_eq!(found(|snapshot| waiting(snapshot, 31_000)), one(Code::JobWaits, at, process));
+        let agent = found(|snapshot| {
+            waiting(snapshot, 31_000);
+            snapshot.hosts[1].daemons.clear();
+        });
+        assert_eq!(
+            agent,
+            one(Code::JobWaits, at, "has waited for 31 s for a worker whose agent is not there")
+        );
+        let server = found(|snapshot| {
+            waiting(snapshot, 31_000);
+            snapshot.jobs[0].members[1].role = v1::MemberRole::Server.into();
+        });
+        assert!(server[0].2.contains("its server, whose daemon is there and has not joined"), "{server:?}");
+        let way = found(|snapshot| {
+            waiting(snapshot, 31_000);
+            snapshot.jobs[0].members[1].joined = true;
+            snapshot.jobs[0].waiting_for = vec!["a way through the fabric (dead: switch leaf)".into()];
+        });
+        let what = "has waited for 31 s for a way through the fabric (dead: switch leaf)";
+        assert_eq!(way, one(Code::JobWaits, "job digits", what));
+    }
+
+    #[test]
+    fn a_job_in_the_queue_waits_for_slots_and_for_nobody() {
+        let queued = found(|snapshot| {
+            waiting(snapshot, 31_000);
+            snapshot.jobs[0].state = v1::JobState::Queued.into();
+            snapshot.jobs[0].waiting_for = vec!["slots (leaf: none is free)".into(), "w1".into()];
+        });
+        let what = "has waited for 31 s for slots (leaf: none is free)";
+        assert_eq!(queued, one(Code::JobWaits, "job digits", what));
+    }
+
+    #[test]
+    fn who_does_not_wait_is_waited_for() {
+        let stall = |stalls: [u64; 2], step: u64| {
+            found(|snapshot| {
+                for (member, stalled) in snapshot.jobs[0].members.iter_mut().zip(stalls) {
+                    let progress = member.progress.as_mut().unwrap();
+                    (progress.stalled_milliseconds, progress.step_nanoseconds) =
+                        (stalled, step * 1_000_000_000);
+                }
+            })
+        };
+        assert_eq!(stall([30_000, 0], 1), []);
+        let late =
+            "w0 waits for a result for 31 s already: the process on w1 has not begun the same all-reduce";
+        assert_eq!(stall([31_000, 0], 1), one(Code::JobStalled, "job digits", late));
+        assert_eq!(stall([31_000, 0], 11), [], "its steps take as long");
+        let all = stall([31_000, 31_000], 1);
+        assert!(all[0].2.contains("w0, w1 wait for") && all[0].2.contains("no result comes"), "{all:?}");
+        let away = found(|snapshot| {
+            snapshot.switches[0].state = v1::SwitchState::Away.into();
+            for member in &mut snapshot.jobs[0].members {
+                member.progress.as_mut().unwrap().stalled_milliseconds = 31_000;
+            }
+        });
+        assert!(away[0].2.ends_with("; switch leaf is away"), "{away:?}");
+    }
+
+    #[test]
+    fn what_could_be_aggregated_and_is_not_is_found_and_what_was_asked_for_is_not() {
+        let with = |cause: v1::FallbackCause| {
+            found(|snapshot| {
+                let job = &mut snapshot.jobs[0];
+                let description = "leaf had 64 free slots for it, and it needs 256".into();
+                job.fallbacks =
+                    vec![v1::Fallback { cause: cause.into(), switch: "leaf".into(), description }];
+                job.plan.as_mut().unwrap().switches[0].aggregates = false;
+            })
+        };
+        let slots = "runs without aggregation: leaf had 64 free slots for it, and it needs 256";
+        assert_eq!(with(v1::FallbackCause::NoSlots), one(Code::JobFallback, "job digits", slots));
+        assert_eq!(with(v1::FallbackCause::AskedFor), []);
+        assert_eq!(with(v1::FallbackCause::PlainSwitch), []);
+    }
+
+    #[test]
+    fn a_change_that_does_not_come_about_is_told() {
+        let found = found(|snapshot| snapshot.jobs[0].setback = "its tables cannot be installed".into());
+        assert_eq!(found[0].0, Code::JobSetback);
+    }
+}

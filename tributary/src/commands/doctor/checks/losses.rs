@@ -1,0 +1,91 @@
+//! Workers that a running job goes on without.
+
+use tributary_api::v1;
+
+use crate::commands::doctor::finding::{Code, Finding};
+use crate::commands::doctor::snapshot::Snapshot;
+
+pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
+    let running = snapshot.jobs.iter().filter(|job| job.state() == v1::JobState::Running);
+    let of_job = |job| lost(job).map(move |(rank, host)| finding(snapshot, job, rank, host));
+    running.flat_map(of_job).collect()
+}
+
+/// Workers, by rank and host, that belong to the job and are not in its present structure. One that is connected all
+/// the same will come in, or was left out because it is slow.
+fn lost(job: &v1::Job) -> impl Iterator<Item = (usize, &str)> {
+    let is_in = |host: &String| job.plan.iter().any(|plan| plan.workers.contains(host));
+    // The controller lists all of them, by rank.
+    let workers = job.members.iter().filter(|member| member.role() == v1::MemberRole::Worker).enumerate();
+    let lost = workers.filter(move |(_, member)| !member.joined && !is_in(&member.host));
+    lost.map(|(rank, member)| (rank, member.host.as_str()))
+}
+
+fn finding(snapshot: &Snapshot, job: &v1::Job, rank: usize, host: &str) -> Finding {
+    let listed = snapshot.hosts.iter().find(|listed| listed.name == host);
+    let agent_is_there = listed.is_some_and(|listed| listed.daemons.iter().any(|daemon| daemon.works));
+    let (why, fix) = match agent_is_there {
+        true => (
+            "its training process has left or died, or takes its time to come back",
+            format!("look at the training process on {host}, and start it again"),
+        ),
+        false => (
+            "nothing is heard of its agent",
+            format!(
+                "start the agent on {host}, or mend its management network; then start the training process"
+            ),
+        ),
+    };
+    let what = format!(
+        "goes on without rank {rank}: {why}; generation {} was made because of this: {}",
+        job.generation, job.last_change
+    );
+    let fix = format!(
+        "{fix}: it comes in again where the job's processes cope with that; else the others go on alone, or end the job and \
+         create it anew"
+    );
+    Finding::problem(Code::JobWithoutWorker, format!("job {} at {host}", job.name), what, fix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::healthy;
+    use super::*;
+
+    /// A job that has lost its second worker.
+    fn without_w1() -> Snapshot {
+        let mut snapshot = healthy();
+        let job = &mut snapshot.jobs[0];
+        job.plan.as_mut().unwrap().workers = vec!["w0".into()];
+        (job.generation, job.last_change) = (2, "w1 is gone".into());
+        (job.members[1].joined, job.members[1].progress) = (false, None);
+        snapshot
+    }
+
+    #[test]
+    fn a_worker_that_a_running_job_has_lost_is_named() {
+        let mut snapshot = without_w1();
+        let found = check(&snapshot);
+        assert_eq!((found.len(), found[0].place.as_str()), (1, "job digits at w1"));
+        let what = "goes on without rank 1: its training process has left or died, or takes its time to come back; \
+                    generation 2 was made because of this: w1 is gone";
+        assert_eq!(found[0].what, what);
+        snapshot.hosts[1].daemons.clear();
+        let found = check(&snapshot);
+        assert!(found[0].what.contains("nothing is heard of its agent"), "{found:?}");
+        assert!(found[0].fix.contains("start the agent on w1"), "{found:?}");
+    }
+
+    #[test]
+    fn one_that_is_connected_or_in_the_structure_or_in_a_job_that_is_over_is_not_lost() {
+        let mut connected = without_w1();
+        connected.jobs[0].members[1].joined = true;
+        assert_eq!(check(&connected), []);
+        let mut in_it = without_w1();
+        in_it.jobs[0].plan.as_mut().unwrap().workers.push("w1".into());
+        assert_eq!(check(&in_it), [], "it is waited for");
+        let mut waits = without_w1();
+        waits.jobs[0].state = v1::JobState::Created.into();
+        assert_eq!(check(&waits), []);
+    }
+}

@@ -1,0 +1,230 @@
+//! Switches and cables.
+
+use tributary_api::v1;
+
+use super::seconds;
+use crate::commands::doctor::finding::{Code, Finding};
+use crate::commands::doctor::snapshot::Snapshot;
+
+/// How long after a reboot it is still reported.
+const NEWS_MILLISECONDS: u64 = 10 * 60 * 1000;
+
+pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
+    let switches = snapshot.switches.iter();
+    let states = switches.clone().filter_map(state);
+    let refusals = switches.clone().filter_map(refusal);
+    let resets = switches.clone().filter_map(reset);
+    let tables = snapshot.tables.iter().filter_map(|compared| tables(snapshot, compared));
+    let of_switches = switches.flat_map(|switch| &switch.cable_faults);
+    let of_hosts = snapshot.hosts.iter().flat_map(|host| &host.cable_faults);
+    let cables = of_switches.chain(of_hosts).map(cable);
+    states.chain(refusals).chain(resets).chain(tables).chain(cables).collect()
+}
+
+fn place(name: &str) -> String {
+    format!("switch {name}")
+}
+
+/// A switch that cannot be worked with.
+fn state(switch: &v1::Switch) -> Option<Finding> {
+    let v1::Switch { name, address, reason, .. } = switch;
+    let time = seconds(switch.state_milliseconds);
+    match switch.state() {
+        v1::SwitchState::Up => None,
+        v1::SwitchState::Connecting | v1::SwitchState::Unspecified => Some(Finding::problem(
+            Code::SwitchAway,
+            place(name),
+            format!("has not answered at {address} in the {time} since the controller began to ask"),
+            format!(
+                "start its P4Runtime server at {address}, or correct the address that the controller has"
+            ),
+        )),
+        v1::SwitchState::Away => Some(match switch.away_cause() {
+            v1::AwayCause::OtherController => Finding::problem(
+                Code::SwitchForeign,
+                place(name),
+                format!("has obeyed another controller for {time}: {reason}"),
+                "stop one of the two controllers, or give them different switches; this one takes it over as soon as \
+                 the other has gone",
+            ),
+            v1::AwayCause::Refuses => Finding::problem(
+                Code::SwitchRefuses,
+                place(name),
+                format!("has refused to be set up for {time}: {reason}"),
+                "make it run a target that can load our program (docs/bmv2.md), or say programmable = false in the \
+                 topology",
+            ),
+            v1::AwayCause::NoAnswer | v1::AwayCause::Unspecified => Finding::problem(
+                Code::SwitchAway,
+                place(name),
+                format!("has been away for {time}: {reason}"),
+                format!(
+                    "start it, or correct its address ({address}) or its device id; it gets its tables by itself, and \
+                     jobs go around it meanwhile where they can"
+                ),
+            ),
+        }),
+    }
+}
+
+fn refusal(switch: &v1::Switch) -> Option<Finding> {
+    let v1::Switch { name, refusal, .. } = switch;
+    (!refusal.is_empty()).then(|| {
+        Finding::problem(
+            Code::SwitchRefuses,
+            place(name),
+            format!("is up, and does not take what it should hold: {refusal}"),
+            "end jobs that it has no room for, or give it larger tables; the controller tries again every second",
+        )
+    })
+}
+
+fn reset(switch: &v1::Switch) -> Option<Finding> {
+    let reset = switch.last_reset.filter(|reset| reset.milliseconds_ago < NEWS_MILLISECONDS)?;
+    let (time, count) = (seconds(reset.milliseconds_ago), reset.count);
+    let how = match reset.other_program {
+        true => "was given another program by somebody",
+        false => "lost its program and its tables: it was rebooted",
+    };
+    let fix = match reset.other_program {
+        true => {
+            "find out who else sets up this switch, and stop that; it has its own program and tables again"
+        }
+        false => "it has both again: look at its log and its power if nobody meant to restart it",
+    };
+    let what = format!("{how}, {time} ago ({count} times since the controller started)");
+    Some(Finding::warning(Code::SwitchReset, place(&switch.name), what, fix))
+}
+
+/// Differences between what a switch holds and what it should hold.
+fn tables(snapshot: &Snapshot, compared: &v1::TableComparison) -> Option<Finding> {
+    let v1::TableComparison { name, other_program, differences, difference_count, .. } = compared;
+    // A switch that is away has its own finding already.
+    let is_up = |switch: &&v1::Switch| switch.name == *name && switch.state() == v1::SwitchState::Up;
+    snapshot.switches.iter().find(is_up)?;
+    if *other_program {
+        return Some(Finding::problem(
+            Code::SwitchProgram,
+            place(name),
+            "runs another program than the controller has installed",
+            "find out who else sets up this switch, and stop that; then restart the switch: it gets program and tables \
+             anew, and jobs survive it",
+        ));
+    }
+    if *difference_count == 0 {
+        return None;
+    }
+    let more = usize::try_from(*difference_count).unwrap_or(usize::MAX).saturating_sub(differences.len());
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    let what = format!("does not hold what it should; to be made right: {}{more}", differences.join("; "));
+    let fix = "find out who else writes to this switch, and stop that; then restart the controller, which writes the \
+               difference, and jobs survive it";
+    Some(Finding::problem(Code::TablesDiffer, place(name), what, fix))
+}
+
+/// The place is the cable itself: the fault is found at both of its ends.
+fn cable(fault: &v1::CableFault) -> Finding {
+    let v1::CableFault { description, .. } = fault;
+    match fault.kind() {
+        v1::CableFaultKind::Miswired => Finding::problem(
+            Code::CableMiswired,
+            description,
+            "a cable does not lead where the topology says",
+            "plug it where the topology says, or correct the topology file; of an embedded switch, look at the order \
+             of its --port options, too",
+        ),
+        v1::CableFaultKind::Dead | v1::CableFaultKind::Unspecified => Finding::problem(
+            Code::CableDead,
+            description,
+            "probes do not come through any more",
+            "look at the cable and at the interfaces at both of its ends (`ip link`): are they up?",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::healthy;
+    use super::*;
+
+    /// The findings after the switch is changed.
+    fn found(change: impl FnOnce(&mut v1::Switch)) -> Vec<(Code, String)> {
+        let mut snapshot = healthy();
+        change(&mut snapshot.switches[0]);
+        check(&snapshot).into_iter().map(|finding| (finding.code, finding.what)).collect()
+    }
+
+    fn away(cause: v1::AwayCause) -> impl FnOnce(&mut v1::Switch) {
+        move |switch: &mut v1::Switch| {
+            switch.state = v1::SwitchState::Away.into();
+            switch.away_cause = cause.into();
+            switch.state_milliseconds = 12_300;
+            switch.reason = "so it is".into();
+        }
+    }
+
+    #[test]
+    fn a_switch_is_away_or_anothers_or_refuses() {
+        let one = |code, what: &str| vec![(code, what.to_owned())];
+        let cases = [
+            (v1::AwayCause::NoAnswer, one(Code::SwitchAway, "has been away for 12 s: so it is")),
+            (
+                v1::AwayCause::OtherController,
+                one(Code::SwitchForeign, "has obeyed another controller for 12 s: so it is"),
+            ),
+            (v1::AwayCause::Refuses, one(Code::SwitchRefuses, "has refused to be set up for 12 s: so it is")),
+        ];
+        for (cause, expected) in cases {
+            assert_eq!(found(away(cause)), expected);
+        }
+        let connecting = found(|switch| switch.state = v1::SwitchState::Connecting.into());
+        assert_eq!(connecting[0].0, Code::SwitchAway);
+        let refuses = found(|switch| switch.refusal = "refused to insert".into());
+        assert_eq!(refuses[0].0, Code::SwitchRefuses);
+    }
+
+    #[test]
+    fn a_reboot_is_news_for_a_while() {
+        let reset = |milliseconds_ago, other_program| {
+            found(|switch| {
+                switch.last_reset = Some(v1::SwitchReset { count: 2, milliseconds_ago, other_program });
+            })
+        };
+        let what = "lost its program and its tables: it was rebooted, 5 s ago (2 times since the controller started)";
+        assert_eq!(reset(5_000, false), [(Code::SwitchReset, what.to_owned())]);
+        assert!(reset(5_000, true)[0].1.contains("another program"));
+        assert_eq!(reset(NEWS_MILLISECONDS, false), []);
+    }
+
+    #[test]
+    fn tables_are_looked_at_where_the_switch_is_there() {
+        let mut snapshot = healthy();
+        snapshot.tables[0].difference_count = 3;
+        snapshot.tables[0].differences = vec!["insert admission[job=7]".into()];
+        let found = check(&snapshot);
+        let what = "does not hold what it should; to be made right: insert admission[job=7]; and 2 more";
+        assert_eq!((found[0].code, found[0].what.as_str(), found.len()), (Code::TablesDiffer, what, 1));
+        snapshot.tables[0].other_program = true;
+        assert_eq!(check(&snapshot)[0].code, Code::SwitchProgram);
+        away(v1::AwayCause::NoAnswer)(&mut snapshot.switches[0]);
+        let codes: Vec<_> = check(&snapshot).into_iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, [Code::SwitchAway], "what it held last is of no interest");
+    }
+
+    #[test]
+    fn a_cable_is_told_once_though_it_shows_at_both_ends() {
+        let mut snapshot = healthy();
+        let fault = |kind: v1::CableFaultKind, text: &str| v1::CableFault {
+            kind: kind.into(),
+            description: text.into(),
+        };
+        let dead = fault(v1::CableFaultKind::Dead, "no frames get through the cable between leaf and w0");
+        let crossed = fault(v1::CableFaultKind::Miswired, "port 1 of leaf leads to port 1 of w1");
+        snapshot.switches[0].cable_faults = vec![dead.clone(), crossed];
+        snapshot.hosts[0].cable_faults = vec![dead];
+        let found = super::super::all(&snapshot, &super::super::testing::LIMITS);
+        let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, [Code::CableDead, Code::CableMiswired]);
+        assert_eq!(found[0].place, "no frames get through the cable between leaf and w0");
+    }
+}

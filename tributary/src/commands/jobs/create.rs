@@ -1,0 +1,195 @@
+//! `tributary jobs create`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use tributary_api::v1;
+
+use super::list::plan_json;
+use super::queue;
+use crate::files::{self, Readers};
+use crate::options::remote::{ControllerArgs, connect, refused};
+use tributary_cli::options::{Aggregation, Downlink, share, size, window};
+
+#[derive(Debug, Args)]
+pub(super) struct CreateArgs {
+    /// The job's name: 1 to 64 of a-z, A-Z, 0-9, '-', '_' and '.'
+    name: String,
+
+    /// File for the job's token, which everyone who acts for the job needs; readable only by this user
+    #[arg(long, value_name = "FILE")]
+    token_out: PathBuf,
+
+    /// Hosts that train, rank 0 first [default: the topology's workers]
+    #[arg(long, value_name = "HOST,HOST,…", value_delimiter = ',')]
+    workers: Vec<String>,
+
+    /// Host of the aggregation server [default: the topology's]
+    #[arg(long, value_name = "HOST")]
+    server: Option<String>,
+
+    /// Where gradients are aggregated on their way
+    #[arg(long, value_enum, default_value_t = Aggregation::Tree)]
+    aggregation: Aggregation,
+
+    /// How results come back
+    #[arg(long, value_enum, default_value_t = Downlink::Multicast)]
+    downlink: Downlink,
+
+    /// Slices in flight at once, a power of two: the slots that the job owns on each switch [default: the controller's]
+    #[arg(long, value_name = "SLOTS", value_parser = window)]
+    window: Option<u32>,
+
+    /// Size of one worker's gradient, for the expected speed-ups [default: the controller's]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    gradient: Option<ByteSize>,
+
+    /// Let the job fail when it loses a member, instead of going on without it
+    #[arg(long)]
+    rigid: bool,
+
+    /// Hide the workers' values from switches, the server and anyone on the wire: they see sums of fewer than all
+    /// members as noise
+    #[arg(long)]
+    confidential: bool,
+
+    /// What is done about processes that become much slower than the others: with auto the job goes on without them
+    /// until they recover, where that makes steps clearly shorter
+    #[arg(long, value_enum, default_value_t = Degraded::Off, conflicts_with = "rigid")]
+    degraded: Degraded,
+
+    /// Up to this share of all processes, slow ones are detached: nobody processes their data. Above it, the others do
+    /// [default: the controller's, 0.1]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    theta: Option<f64>,
+
+    /// How long the job may wait for its members to join [default: the controller's, an hour]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    join_deadline: Option<u64>,
+
+    /// How long to wait for slots, or for a part of the fabric that is dead; 0: not at all
+    /// [default: as long as for the members]
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u64>,
+
+    /// Replace the token file if it exists: only operators can then end the job that its token belonged to
+    #[arg(long)]
+    overwrite: bool,
+}
+
+/// What is done about slow processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Degraded {
+    /// Nothing
+    Off,
+    /// The job goes on without them, as long as all of its processes are elastic
+    Auto,
+}
+
+impl From<Degraded> for v1::Degraded {
+    fn from(degraded: Degraded) -> Self {
+        match degraded {
+            Degraded::Off => Self::Off,
+            Degraded::Auto => Self::Auto,
+        }
+    }
+}
+
+pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bool) -> Result<()> {
+    if !args.overwrite && args.token_out.exists() {
+        bail!(
+            "{} is there already, maybe with another job's token: name another file, or say --overwrite",
+            args.token_out.display()
+        );
+    }
+    let remote = controller.remote()?;
+    let mut client = connect(&remote).await?;
+    let request = v1::CreateJobRequest {
+        name: args.name.clone(),
+        workers: args.workers.clone(),
+        server: args.server.clone().unwrap_or_default(),
+        aggregation: v1::Aggregation::from(args.aggregation).into(),
+        downlink: v1::Downlink::from(args.downlink).into(),
+        window: args.window.unwrap_or_default(),
+        gradient_bytes: args.gradient.unwrap_or_default().as_u64(),
+        rigid: args.rigid,
+        join_deadline_milliseconds: args.join_deadline.unwrap_or_default().saturating_mul(1000),
+        wait: args.wait != Some(0),
+        degraded: v1::Degraded::from(args.degraded).into(),
+        theta: args.theta,
+        server_reads: false,
+        confidential: args.confidential,
+    };
+    let created = client.create_job(request).await.map_err(refused)?.into_inner();
+    if let Err(error) = write_token(&args.token_out, &created.token) {
+        // Without its token its creator could never end it.
+        let end = v1::EndJobRequest { job: args.name.clone(), token: created.token };
+        client.end_job(end).await.map_err(refused)?;
+        return Err(error).with_context(|| format!("cannot write the token to {}", args.token_out.display()));
+    }
+    let plan = match created.queued {
+        true => {
+            let (address, token) = (remote.address(), args.token_out.display());
+            // With a state folder the controller still has the job when it is back.
+            let left = |status| {
+                refused(status).context(format!(
+                    "the controller at {address} has gone while job {} waits. Its token is in {token}; a controller with a \
+                     --state folder still has the job in its queue when it is back: `tributary jobs list` shows it",
+                    args.name
+                ))
+            };
+            let job = (args.name.as_str(), created.token.as_slice());
+            queue::wait(&mut client, job, args.wait.map(Duration::from_secs), left).await?
+        }
+        false => created.plan,
+    };
+    print(args, &plan.unwrap_or_default(), json);
+    Ok(())
+}
+
+/// Writes a job's token to a file that only this user can read.
+pub(crate) fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
+    files::write(path, Readers::Owner, &format!("{}\n", hex::encode(token)))
+}
+
+fn print(args: &CreateArgs, plan: &v1::PlanSummary, json: bool) {
+    if json {
+        println!("{}", json!({ "job": args.name, "token_file": args.token_out, "plan": plan_json(plan) }));
+        return;
+    }
+    println!("job {} waits for {} and {}", args.name, plan.workers.join(", "), plan.server);
+    println!("its token is in {}", args.token_out.display());
+    let aggregating: Vec<_> = plan.switches.iter().filter(|switch| switch.aggregates).collect();
+    let aggregating: Vec<_> =
+        aggregating.iter().map(|switch| format!("{} ({})", switch.name, switch.fan_in)).collect();
+    match aggregating.is_empty() {
+        true => println!("no switch aggregates its gradients"),
+        false => println!("aggregated in (children): {}", aggregating.join(", ")),
+    }
+    let speedup = |speedup: f64, over: &str| println!("expected speed-up over {over}: {speedup:.2}");
+    if let Some(over_ring) = plan.speedup_over_ring {
+        speedup(over_ring, "ring all-reduce");
+    }
+    speedup(plan.speedup_over_parameter_server, "a plain parameter server");
+    for note in &plan.notes {
+        println!("note: {note}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_can_be_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("job.token");
+        write_token(&path, &[1, 2, 255]).unwrap();
+        assert_eq!(crate::options::remote::read_token(&path).unwrap(), [1, 2, 255]);
+    }
+}

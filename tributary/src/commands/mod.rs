@@ -1,0 +1,10 @@
+//! What people type: each command asks, shows or changes something, and ends.
+
+pub(crate) mod allreduce;
+pub(crate) mod certs;
+pub(crate) mod counters;
+pub(crate) mod doctor;
+pub(crate) mod jobs;
+pub(crate) mod lab;
+pub(crate) mod plan;
+pub(crate) mod topology;

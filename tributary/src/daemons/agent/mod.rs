@@ -1,0 +1,159 @@
+//! `tributary agent`.
+
+mod limits;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tributary_host_agent::{
+    AgentConfig, AgentDaemon, AgentObserver, CollectiveAmount, CollectiveKind, JobStats, Servers,
+};
+use tributary_protocol::Timers;
+
+use crate::daemons::member::{Member, MemberSettings, Trade, be_welcomed, reload_certificates};
+use crate::daemons::metrics::{self, Page, labels};
+use crate::daemons::server;
+use crate::daemons::service::{self, DaemonArgs, Reload, SettingsFile, Stop};
+use limits::LimitArgs;
+use tributary_cli::options::DEFAULT_SOCKET;
+
+/// The agent's settings: those of every member, and its own.
+pub(crate) type Settings = MemberSettings<AgentArgs>;
+
+/// The agent's own options.
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    #[command(flatten)]
+    ends: EndArgs,
+
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+impl service::Settings for AgentArgs {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        let (limits, ends) = file.split::<LimitArgs>();
+        Ok(Self { ends: ends.merge(&self.ends)?, limits: limits.merge(&self.limits)? })
+    }
+}
+
+/// The addresses at which others reach the agent.
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct EndArgs {
+    /// The Unix socket that training processes connect to [default: /run/tributary/agent.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Address that Prometheus finds metrics at, under /metrics [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
+}
+
+/// Runs the agent of this host until it is stopped.
+///
+/// # Errors
+/// Wrong settings, an interface that cannot be opened, a socket that another agent holds, a controller that turns this
+/// host away.
+pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
+    service::run(args, work)
+}
+
+async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+    let member = settings.member.member()?;
+    let certificates = member.controller.clone();
+    let _reloading = Reload::new()?.in_background(move || reload_certificates(&certificates));
+    let attends = member.attends(Trade::Agent);
+    let Member { host, interface, open_port, controller, .. } = member;
+    let AgentArgs { ends, limits } = settings.own;
+    let socket = ends.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
+    let (timers, limits) = (Timers::default(), limits.limits()?);
+    tracing::info!(?limits, "what training processes may make the agent hold");
+    let config =
+        AgentConfig { host: host.clone(), controller, open_port, socket: socket.clone(), timers, limits };
+    let agent = AgentDaemon::start(config)?;
+    tracing::info!(host, interface, socket = %socket.display(), "agent is up");
+    let (observer, servers) = (agent.observer(), agent.servers().clone());
+    let collect = move || collect(observer.clone(), servers.clone());
+    let _metrics = metrics::serve(ends.metrics, collect).await?;
+    let attendance = agent.attend(attends);
+    if !be_welcomed(&attendance, &mut stop).await? {
+        agent.shutdown().await;
+        return Ok(());
+    }
+    service::ready();
+    tokio::select! {
+        () = stop.requested() => {
+            agent.shutdown().await;
+            Ok(())
+        }
+        error = agent.failed() => Err(anyhow!("the agent cannot serve processes any more: {error}")),
+    }
+}
+
+/// Collects the counters of each running job and of each job that this host serves.
+async fn collect(observer: AgentObserver, servers: Servers) -> Page {
+    let mut page = Page::default();
+    // Waiting for the agents' threads would hold up everything else here.
+    let stats = tokio::task::spawn_blocking(move || (observer.stats(), servers.stats()));
+    let (all, served) = stats.await.unwrap_or_default();
+    server::tell(&mut page, &served);
+    let mut counter = |name, help, count: fn(&JobStats) -> u64| {
+        let of_job =
+            |job: &JobStats| (labels([("job", &job.job), ("rank", &job.rank.to_string())]), count(job));
+        page.counter(name, help, all.iter().map(of_job));
+    };
+    counter("tributary_agent_slices_sent", "Slices sent for the first time", |job| job.stats.protocol.sent);
+    counter("tributary_agent_slices_retransmitted", "Slices sent again", |job| {
+        job.stats.protocol.retransmitted
+    });
+    counter("tributary_agent_results", "Results that were awaited, and right", |job| {
+        job.stats.protocol.results
+    });
+    counter("tributary_agent_results_wrong", "Results that were not believed", |job| {
+        job.stats.protocol.mismatched
+    });
+    counter("tributary_agent_timeouts", "Retransmission timeouts that fired", |job| {
+        job.stats.protocol.timeouts
+    });
+    counter("tributary_agent_frames_sent", "Frames sent", |job| job.stats.traffic.sent);
+    counter("tributary_agent_frames_received", "Frames received", |job| job.stats.traffic.received);
+    counter("tributary_agent_frames_malformed", "Damaged frames", |job| job.stats.traffic.malformed);
+    let told = |amount: fn(&CollectiveAmount) -> u64| {
+        let of_job = move |job: &JobStats| {
+            let rank = job.rank.to_string();
+            let of_kind = |(kind, counted): &(CollectiveKind, CollectiveAmount)| {
+                let CollectiveKind { way, collective, reason } = kind;
+                let labels = labels([
+                    ("job", &job.job),
+                    ("rank", &rank),
+                    ("way", way),
+                    ("collective", collective),
+                    ("reason", reason),
+                ]);
+                (labels, amount(counted))
+            };
+            job.collectives.iter().map(of_kind).collect::<Vec<_>>()
+        };
+        all.iter().flat_map(of_job)
+    };
+    page.counter("tributary_collectives", "Collectives of processes", told(|amount| amount.calls));
+    page.counter(
+        "tributary_collectives_bytes",
+        "Bytes of processes' collectives",
+        told(|amount| amount.bytes),
+    );
+    let round_trip = |job: &JobStats| {
+        let seconds = job.stats.protocol.round_trip?.as_secs_f64();
+        Some((labels([("job", &job.job), ("rank", &job.rank.to_string())]), seconds))
+    };
+    page.gauge(
+        "tributary_agent_round_trip_seconds",
+        "Smoothed round trip",
+        all.iter().filter_map(round_trip),
+    );
+    page
+}

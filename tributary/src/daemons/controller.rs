@@ -1,0 +1,251 @@
+//! `tributary controller`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tributary_api::v1;
+use tributary_controller::{
+    Controller, ControllerConfig, Observer, PipelineSource, Quotas, Reload as Reloaded, RunningController,
+    SwitchAddress,
+};
+use tributary_topology::Topology;
+
+use crate::daemons::metrics::{self, Labels, Page, labels};
+use crate::daemons::service::{self, DaemonArgs, Reload, SettingsFile, Stop, required};
+use crate::options::named::SwitchAt;
+use crate::options::remote::DEFAULT_CONTROLLER;
+use crate::options::tls::ControllerTlsArgs;
+use crate::options::topology;
+
+/// A switch counts as away when one request takes longer than this.
+const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The states that a job can be in, as metrics call them.
+const JOB_STATES: [(v1::JobState, &str); 6] = [
+    (v1::JobState::Queued, "queued"),
+    (v1::JobState::Created, "created"),
+    (v1::JobState::Installing, "installing"),
+    (v1::JobState::Running, "running"),
+    (v1::JobState::Ended, "ended"),
+    (v1::JobState::Failed, "failed"),
+];
+
+/// Why switches forward gradients without aggregating them, as metrics call it.
+const FALLBACK_CAUSES: [(v1::FallbackCause, &str); 4] = [
+    (v1::FallbackCause::AskedFor, "asked-for"),
+    (v1::FallbackCause::PlainSwitch, "plain-switch"),
+    (v1::FallbackCause::NoSlots, "no-slots"),
+    (v1::FallbackCause::TooManyChildren, "too-many-children"),
+];
+
+/// The controller's options.
+#[derive(Debug, Args)]
+pub(crate) struct Settings {
+    #[command(flatten)]
+    own: ControllerOptions,
+
+    #[command(flatten)]
+    tls: ControllerTlsArgs,
+}
+
+/// The controller's own options.
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct ControllerOptions {
+    /// Topology file
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
+
+    /// Address that agents reach the controller at [default: 127.0.0.1:29810]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+
+    /// P4Runtime address of a switch that the topology has none for, or another one; may be given often
+    #[arg(long, value_name = "NAME=HOST:PORT[/DEVICE-ID]")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    switch: Vec<SwitchAt>,
+
+    /// Folder of another compiled pipeline: tributary.p4info.txtpb, and tributary.json or, for Tofino, tributary.pb.bin
+    #[arg(long, value_name = "DIR")]
+    pipeline: Option<PathBuf>,
+
+    /// Longest packet of all links, in bytes, in place of the topology's [default: the topology's]
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
+
+    /// Folder in which jobs are recorded, so that they outlive the controller [default: none, they end with it]
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
+
+    /// Jobs that one creator may have at a time: an operator or a host, by the name in its certificate; all callers
+    /// together where there are none [default: as many as there can be]
+    #[arg(long, value_name = "JOBS")]
+    jobs_per_creator: Option<u32>,
+
+    /// Slots that the jobs of one creator may have together on each switch [default: as many as there are]
+    #[arg(long, value_name = "SLOTS")]
+    slots_per_creator: Option<u32>,
+
+    /// Jobs that may wait for slots at a time [default: 64]
+    #[arg(long, value_name = "JOBS")]
+    queue: Option<u32>,
+
+    /// Address that Prometheus finds metrics at, under /metrics [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
+}
+
+impl service::Settings for Settings {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        let (tls, own) = file.split::<ControllerTlsArgs>();
+        Ok(Self { own: own.merge(&self.own)?, tls: tls.merge(&self.tls)? })
+    }
+}
+
+/// Runs the controller until it is stopped.
+///
+/// # Errors
+/// Wrong settings, or a port that is taken.
+pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
+    service::run(args, work)
+}
+
+async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+    let reload = Reload::new()?;
+    let Settings { own: settings, tls } = settings;
+    let file = required(settings.topology, "topology")?;
+    let topology = topology::load(&file, settings.mtu)?;
+    let tls = tls.load()?;
+    let certificates = tls.as_ref().map(|tls| tls.server.clone());
+    let listen = match settings.listen {
+        Some(listen) => listen,
+        None => DEFAULT_CONTROLLER.parse()?,
+    };
+    let config = ControllerConfig {
+        switches: addresses(&topology, &settings.switch)?,
+        topology,
+        pipeline: settings.pipeline.map_or(PipelineSource::BuiltIn, PipelineSource::Directory),
+        listen,
+        tls,
+        switch_patience: SWITCH_PATIENCE,
+        state: settings.state,
+        quotas: Quotas {
+            jobs: settings.jobs_per_creator,
+            slots: settings.slots_per_creator,
+            queue: settings.queue.unwrap_or(Quotas::default().queue),
+        },
+    };
+    let controller = tokio::select! {
+        started = Controller::start(config) => started?,
+        // Nothing was served yet; the next controller finds what was written to the switches, and uses it.
+        () = stop.requested() => return Ok(()),
+    };
+    let observer = controller.observer();
+    let _metrics = metrics::serve(settings.metrics, move || collect(observer.clone())).await?;
+    service::ready();
+    let read_again = || {
+        if let Some(certificates) = &certificates {
+            service::note("certificates", certificates.reload());
+        }
+        reload_topology(&controller, topology::load(&file, settings.mtu));
+    };
+    tokio::select! {
+        () = stop.requested() => {}
+        never = reload.each(read_again) => match never {},
+    }
+    controller.shutdown().await.context("some tables of jobs stay until the next controller withdraws them")
+}
+
+/// Applies the changes of the topology file that can be applied, and logs which were.
+fn reload_topology(controller: &RunningController, newer: Result<Topology>) {
+    let newer = match newer {
+        Ok(newer) => newer,
+        Err(error) => return tracing::error!("the topology stays as it was: {error:#}"),
+    };
+    let Reloaded { taken, refused } = controller.reload_topology(&newer);
+    for change in &taken {
+        tracing::info!(change, "taken from the topology file");
+    }
+    for change in &refused {
+        tracing::warn!(change, "not taken from the topology file: restart the controller, which ends no job");
+    }
+    tracing::info!(taken = taken.len(), refused = refused.len(), "the topology was read again");
+}
+
+/// Collects the jobs by state, the slots they hold, and the switches' counters.
+async fn collect(observer: Observer) -> Page {
+    let mut page = Page::default();
+    let (jobs, switches) = (observer.jobs(), observer.switches());
+    let states = JOB_STATES.map(|(state, name)| {
+        (labels([("state", name)]), jobs.iter().filter(|job| job.state() == state).count() as f64)
+    });
+    page.gauge("tributary_jobs", "Jobs that the controller knows, by state", states);
+    page.gauge(
+        "tributary_job_fallback",
+        "Switches where streams of a running job meet and are not aggregated, by why",
+        fallbacks(&jobs),
+    );
+    let slots = |of: fn(&v1::Switch) -> u32| {
+        let sample = move |switch: &v1::Switch| (labels([("switch", &switch.name)]), of(switch).into());
+        switches.iter().map(sample)
+    };
+    page.gauge(
+        "tributary_switch_slots",
+        "Slots of a switch that jobs can have",
+        slots(|switch| switch.slots),
+    );
+    let help = "Slots of a switch that jobs have, or had until their tables are withdrawn";
+    page.gauge("tributary_switch_slots_taken", help, slots(|switch| switch.slots_taken));
+    let (mut up, mut packets, mut frames, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for counters in observer.counters().await {
+        let switch = &counters.name;
+        up.push((labels([("switch", switch)]), if counters.unreachable.is_none() { 1.0 } else { 0.0 }));
+        // Old counters are not a sample of now.
+        if counters.unreachable.is_some() {
+            continue;
+        }
+        for v1::JobCounter { job, reason, packets: count, .. } in &counters.jobs {
+            packets.push((labels([("switch", switch), ("job", job), ("reason", reason)]), *count));
+        }
+        for v1::PortCounter { port, kind, packets: count, bytes: size, .. } in &counters.ports {
+            let of_port = labels([("switch", switch), ("port", &port.to_string()), ("kind", kind)]);
+            frames.push((of_port.clone(), *count));
+            bytes.push((of_port, *size));
+        }
+    }
+    page.gauge("tributary_switch_up", "Whether the switch's counters can be read", up);
+    page.counter("tributary_job_packets", "Packets of a job in a switch, by what became of them", packets);
+    page.counter("tributary_port_frames", "Frames of a switch's port", frames);
+    page.counter("tributary_port_bytes", "Bytes of a switch's port", bytes);
+    page
+}
+
+/// How many switches forward a running job's gradients without aggregating them, by job and cause. A job without
+/// fallbacks has samples, too: 0.
+fn fallbacks(jobs: &[v1::Job]) -> Vec<(Labels, f64)> {
+    let running = jobs.iter().filter(|job| job.state() == v1::JobState::Running);
+    let of_job = |job: &v1::Job| {
+        let count = |cause| job.fallbacks.iter().filter(|fallback| fallback.cause() == cause).count() as f64;
+        FALLBACK_CAUSES.map(|(cause, name)| (labels([("job", &job.name), ("cause", name)]), count(cause)))
+    };
+    running.flat_map(of_job).collect()
+}
+
+/// The addresses by the switch's name; each switch may be given once.
+fn addresses(topology: &Topology, given: &[SwitchAt]) -> Result<BTreeMap<String, SwitchAddress>> {
+    let mut addresses = BTreeMap::new();
+    for switch in given {
+        // If the topology does not have the name, the controller refuses it.
+        let node = topology.switches().find(|(_, node, _)| node.name == switch.name);
+        let node_id = node.map_or(0, |(_, node, _)| node.id.get().into());
+        if addresses.insert(switch.name.clone(), switch.address(node_id)).is_some() {
+            bail!("switch {:?} has two addresses: give it one", switch.name);
+        }
+    }
+    Ok(addresses)
+}

@@ -1,0 +1,182 @@
+//! What the daemons of a member host share: the agent's and the aggregation server's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+use tributary_host_agent::{AgentError, AttendConfig, Attendance, Cable, HostPort, OpenPort};
+use tributary_link::{EtherTypePort, FramePort};
+use tributary_transport::{ClientTls, Remote, ServerTls};
+use tributary_wire::MacAddr;
+use tributary_wire::probe::{DESTINATION, ETHER_TYPE};
+
+use crate::daemons::service::{self, Settings, SettingsFile, Stop, required};
+use crate::options::tls::ClientTlsArgs;
+
+/// By how much a daemon extends its start-up time whenever it finds the controller still away.
+const EXTENSION: Duration = Duration::from_secs(15);
+
+/// All options of a member's daemon.
+#[derive(Debug, Args)]
+pub(crate) struct MemberSettings<Own: Args> {
+    #[command(flatten)]
+    pub(crate) member: MemberArgs,
+
+    /// The options that only this daemon has.
+    #[command(flatten)]
+    pub(crate) own: Own,
+}
+
+impl<Own: Settings> Settings for MemberSettings<Own> {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        let (member, own) = file.split::<MemberArgs>();
+        Ok(Self { member: self.member.merge(member)?, own: self.own.merge(own)? })
+    }
+}
+
+/// The options that all members' daemons share.
+#[derive(Debug, Args)]
+pub(crate) struct MemberArgs {
+    #[command(flatten)]
+    host: HostArgs,
+
+    #[command(flatten)]
+    tls: ClientTlsArgs,
+}
+
+/// Which host this is, and where its controller is.
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct HostArgs {
+    /// This host, as the topology names it
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+
+    /// The interface that leads to this host's switch
+    #[arg(long, value_name = "INTERFACE")]
+    interface: Option<String>,
+
+    /// The controller's address
+    #[arg(long, value_name = "HOST:PORT")]
+    controller: Option<String>,
+
+    /// Send neighbouring packets as one frame where the interface is a veth with its offloads on: only if the other end
+    /// is an embedded switch that was also started with this option
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    segmentation_offload: bool,
+}
+
+impl Settings for MemberArgs {
+    fn merge(&self, file: SettingsFile) -> Result<Self> {
+        let (tls, host) = file.split::<ClientTlsArgs>();
+        Ok(Self { host: host.merge(&self.host)?, tls: tls.merge(&self.tls)? })
+    }
+}
+
+/// A host that can take part in jobs.
+pub(crate) struct Member {
+    /// Its name in the topology.
+    pub(crate) host: String,
+    pub(crate) interface: String,
+    pub(crate) open_port: OpenPort,
+    pub(crate) cable: Cable,
+    pub(crate) controller: Remote,
+}
+
+/// The role of a daemon on its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trade {
+    /// It serves jobs.
+    Server,
+    /// It works for training processes, and may also serve jobs.
+    Agent,
+}
+
+impl Member {
+    /// The configuration with which a daemon of this host attends.
+    pub(crate) fn attends(&self, trade: Trade) -> AttendConfig {
+        AttendConfig {
+            host: self.host.clone(),
+            controller: self.controller.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            serves: true,
+            works: trade == Trade::Agent,
+            interface: Some(self.interface.clone()),
+            cable: Some(self.cable.clone()),
+        }
+    }
+}
+
+/// Rereads the certificates that a host shows to its controller, if there are any.
+pub(crate) fn reload_certificates(controller: &Remote) {
+    if let Some(tls) = controller.tls() {
+        service::note("certificates", tls.reload());
+    }
+}
+
+/// Waits until the controller has accepted this host, for as long as the controller is away. `false`: the daemon is to
+/// stop instead.
+///
+/// # Errors
+/// The controller turns the host away, and says why.
+pub(crate) async fn be_welcomed(attendance: &Attendance, stop: &mut Stop) -> Result<bool> {
+    loop {
+        tokio::select! {
+            welcomed = attendance.welcomed() => return Ok(welcomed.map(|()| true)?),
+            () = stop.requested() => return Ok(false),
+            () = sleep(EXTENSION / 3) => service::not_ready_yet("waiting for the controller", EXTENSION),
+        }
+    }
+}
+
+impl MemberArgs {
+    /// TLS for what the daemon serves; `None` for plain text.
+    ///
+    /// # Errors
+    /// As for [`ClientTlsArgs::load_server`].
+    pub(crate) fn server_tls(&self) -> Result<Option<ServerTls>> {
+        self.tls.load_server()
+    }
+
+    /// Whether any option says which host of which fabric this is.
+    pub(crate) fn is_given(&self) -> bool {
+        let HostArgs { host, interface, controller, .. } = &self.host;
+        [host, interface, controller].into_iter().any(Option::is_some)
+    }
+
+    /// # Errors
+    /// A setting that is missing, an interface or certificates that cannot be used.
+    pub(crate) fn member(self) -> Result<Member> {
+        let HostArgs { host, interface, controller, segmentation_offload } = self.host;
+        let interface = required(interface, "interface")?;
+        let (host, controller) = (required(host, "host")?, required(controller, "controller")?);
+        // Wrong use is reported before missing files and interfaces.
+        let files = self.tls.files()?;
+        let (open_port, cable) = (ports(&interface, segmentation_offload)?, cable(&interface)?);
+        let tls = files.map(|files| ClientTls::load_of_host(files, &host)).transpose()?;
+        let controller = Remote::controller(&controller, tls)?;
+        Ok(Member { host, interface, open_port, cable, controller })
+    }
+}
+
+/// Opens the interface for each job, and once now, to find out whether that works.
+fn ports(interface: &str, segmentation_offload: bool) -> Result<OpenPort> {
+    HostPort::open(interface)?;
+    let interface = interface.to_owned();
+    Ok(Arc::new(move || {
+        let port = HostPort::open(&interface)?;
+        Ok(Box::new(port.with_segmentation_offload(segmentation_offload)))
+    }))
+}
+
+/// The port for probing the interface's cable.
+fn cable(interface: &str) -> Result<Cable> {
+    let open = |interface: &str| EtherTypePort::open(interface, ETHER_TYPE, DESTINATION.octets());
+    let address = MacAddr::from(open(interface).map_err(AgentError::from)?.address());
+    let interface = interface.to_owned();
+    Ok(Cable { address, open: Arc::new(move || Ok(Box::new(open(&interface)?) as Box<dyn FramePort>)) })
+}

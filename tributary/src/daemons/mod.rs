@@ -1,0 +1,10 @@
+//! What runs until a signal ends it: controller, switch, agent and server.
+
+pub(crate) mod agent;
+pub(crate) mod controller;
+mod member;
+mod metrics;
+mod parameter_server;
+pub(crate) mod server;
+pub(crate) mod service;
+pub(crate) mod switch;

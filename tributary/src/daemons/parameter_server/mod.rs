@@ -1,0 +1,157 @@
+//! The parameter server's part of `tributary server`.
+
+mod reduction;
+mod reductions;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use tokio::net::TcpListener;
+use toml::{Table, Value};
+use tributary_ps::server::{GroupFabric, JobSettings, JobSpec, JobStats, ParameterServer, View, WorkerStats};
+use tributary_transport::ServerTls;
+
+use crate::daemons::metrics::{Page, labels};
+use crate::daemons::service::WrongUse;
+use crate::options::remote;
+pub(crate) use reductions::Reductions;
+
+/// The key in a job's file for the path of its token; all other keys are the job's own.
+const TOKEN_KEY: &str = "token-file";
+
+/// A parameter server that listens, and does not serve yet.
+pub(crate) struct Listening {
+    server: ParameterServer,
+    listener: TcpListener,
+    reductions: Option<Arc<Reductions>>,
+    tls: Option<ServerTls>,
+}
+
+/// Reads the jobs' files and checkpoints, and listens. With `reductions`, the groups of policy A2S are aggregated in
+/// the network.
+///
+/// # Errors
+/// [`WrongUse`]: job files that make no sense. Also a file or checkpoint that cannot be used, or an address that is
+/// taken.
+pub(crate) async fn listen(
+    address: SocketAddr,
+    jobs: &[PathBuf],
+    checkpoints: Option<&Path>,
+    reductions: Option<Reductions>,
+    tls: Option<ServerTls>,
+) -> Result<Listening> {
+    if jobs.is_empty() {
+        let problem = "--ps-listen without --ps-job: give a job's file, as docs/parameter-server.md has it";
+        return Err(WrongUse(problem.to_owned()).into());
+    }
+    let jobs = jobs.iter().map(|file| load(file)).collect::<Result<_>>()?;
+    if let Some(folder) = checkpoints {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    } else {
+        tracing::warn!("no --ps-checkpoints: training starts anew when this server does");
+    }
+    if reductions.is_none() {
+        tracing::info!("no --host, --interface and --controller: all gradients come over TCP");
+    }
+    let reductions = reductions.map(Arc::new);
+    let fabric = reductions.clone().map(|reductions| reductions as Arc<dyn GroupFabric>);
+    if tls.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(
+            ps_listen = %address,
+            "in plain text: give --tls-ca, --tls-cert and --tls-key, or keep this address on a network of its own"
+        );
+    }
+    let server = ParameterServer::start(jobs, checkpoints, fabric.as_ref())?;
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("cannot listen for workers on {address}"))?;
+    tracing::info!(address = %listener.local_addr()?, "the parameter server is up");
+    Ok(Listening { server, listener, reductions, tls })
+}
+
+impl Listening {
+    pub(crate) fn view(&self) -> View {
+        self.server.view()
+    }
+
+    /// Serves until `stop` is done.
+    ///
+    /// # Errors
+    /// The transport's errors.
+    pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+        let served = self.server.serve(self.listener, self.tls, stop).await;
+        if let Some(reductions) = self.reductions {
+            reductions.finished().await;
+        }
+        Ok(served?)
+    }
+}
+
+/// Reads a job from its file.
+fn load(file: &Path) -> Result<JobSettings> {
+    let name = file.display();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let mut table: Table = text.parse().map_err(|error| anyhow!("{name}: {error}"))?;
+    let wrong = |problem: String| WrongUse(format!("{name}: {problem}"));
+    let token = match table.remove(TOKEN_KEY) {
+        None => None,
+        Some(Value::String(path)) => Some(remote::read_token(Path::new(&path))?),
+        Some(_) => return Err(wrong(format!("{TOKEN_KEY} is not a file's name")).into()),
+    };
+    let spec: JobSpec = table.try_into().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+    spec.check().map_err(|error| wrong(error.to_string()))?;
+    Ok(JobSettings { spec, token })
+}
+
+/// Adds the jobs' counters to a page.
+pub(crate) fn tell(page: &mut Page, view: &View) {
+    let jobs = view.stats();
+    let mut counter = |name, help, count: fn(&JobStats) -> u64| {
+        page.counter(name, help, jobs.iter().map(|(job, stats)| (labels([("job", job)]), count(stats))));
+    };
+    counter("tributary_ps_updates", "Updates of the parameters", |stats| stats.updates);
+    counter("tributary_ps_checkpoints", "Checkpoints written", |stats| stats.checkpoints);
+    counter("tributary_ps_checkpoint_failures", "Checkpoints that could not be written", |stats| {
+        stats.checkpoint_failures
+    });
+    counter("tributary_ps_refused", "Messages that could not be used", |stats| stats.refused);
+    counter("tributary_ps_fabric_rounds", "Updates by sums of the fabric", |stats| stats.fabric_rounds);
+    counter("tributary_ps_fabric_zeros", "Zeros in place of late gradients", |stats| stats.fabric_zeros);
+    counter("tributary_ps_fabric_fallbacks", "Updates whose sums the fabric did not bring", |stats| {
+        stats.fabric_fallbacks
+    });
+    let mut gauge = |name, help, value: fn(&JobStats) -> f64| {
+        page.gauge(name, help, jobs.iter().map(|(job, stats)| (labels([("job", job)]), value(stats))));
+    };
+    gauge("tributary_ps_epoch", "Epochs that every worker has finished", |stats| stats.epoch as f64);
+    gauge("tributary_ps_staleness", "Mean updates between pull and use of a gradient", JobStats::staleness);
+    workers(page, &jobs);
+}
+
+/// Adds the counters of each worker.
+fn workers(page: &mut Page, jobs: &[(String, JobStats)]) {
+    let all = || {
+        jobs.iter().flat_map(|(job, stats)| {
+            stats.workers.iter().map(move |(worker, own)| {
+                let labels = labels([("job", job), ("worker", &worker.to_string())]);
+                (labels, own, stats.group.contains(worker))
+            })
+        })
+    };
+    let mut counter = |name, help, count: fn(&WorkerStats) -> u64| {
+        page.counter(name, help, all().map(|(labels, worker, _)| (labels, count(worker))));
+    };
+    counter("tributary_ps_gradients", "Gradients used", |worker| worker.gradients);
+    counter("tributary_ps_staleness_updates", "Updates between pull and use, over all gradients", |worker| {
+        worker.staleness
+    });
+    let mut gauge = |name, help, value: fn(&WorkerStats, bool) -> f64| {
+        page.gauge(name, help, all().map(|(labels, worker, in_group)| (labels, value(worker, in_group))));
+    };
+    gauge("tributary_ps_connected", "Whether the worker is there", |worker, _| worker.connected.into());
+    gauge("tributary_ps_in_group", "Whether it is in the synchronous group", |_, in_group| in_group.into());
+    gauge("tributary_ps_idle_seconds", "Time that it has waited", |worker, _| worker.idle.as_secs_f64());
+    gauge("tributary_ps_busy_seconds", "Time that it has not", |worker, _| worker.busy.as_secs_f64());
+}

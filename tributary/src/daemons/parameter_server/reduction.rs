@@ -1,0 +1,141 @@
+//! One group's reduction, from the creation of its job to its end.
+
+use std::future;
+use std::pin::pin;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures_util::stream::{FuturesOrdered, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+use tributary_api::{JobConfig, v1};
+use tributary_host_agent::{JobMember, ServerAgent, Servers, serve_job};
+use tributary_protocol::{ElementType, Reduced, Sums, Tensor};
+use tributary_ps::client::operation_name;
+use tributary_ps::server::{GroupEvent, GroupEvents, GroupRequest, Sum};
+
+use crate::daemons::member::Member;
+use crate::options::remote::{connect, refused};
+
+/// A reduction that is to be run.
+pub(super) struct Wanted {
+    /// The name of its fabric job.
+    pub(super) name: String,
+    pub(super) request: GroupRequest,
+    pub(super) events: GroupEvents,
+    pub(super) member: Arc<Member>,
+    /// Registers this reduction's agent, and leaves its job alone.
+    pub(super) servers: Servers,
+}
+
+impl Wanted {
+    /// Creates the job, reads the sums of the expected rounds, and ends the job when nothing more can be expected of it
+    /// or it cannot go on.
+    pub(super) async fn run(self, expected: mpsc::UnboundedReceiver<u64>) {
+        let (job, workers) = (&self.name, self.request.hosts.join(", "));
+        tracing::info!(job, workers, "the fabric is to aggregate a group's gradients");
+        let _reserved = self.servers.reserve(job);
+        let token = match self.create().await {
+            Ok(token) => token,
+            Err(error) => return self.fail(&error),
+        };
+        (self.events)(GroupEvent::Opened { job: job.clone(), token: token.clone() });
+        let (started, agent) = oneshot::channel();
+        let mut serving = pin!(self.serve(token.clone(), started));
+        let over = tokio::select! {
+            served = &mut serving => served.and_then(|()| bail!("somebody has ended job {job:?}")),
+            read = self.read(agent, expected) => read,
+        };
+        if let Err(error) = over {
+            self.fail(&error);
+        }
+        // While this host is still a member: if it left first, the job would fail instead of ending.
+        if let Err(error) = self.end(token).await {
+            tracing::warn!(job, error = format!("{error:#}"), "cannot end a group's job");
+        }
+    }
+
+    fn fail(&self, error: &anyhow::Error) {
+        (self.events)(GroupEvent::Failed { reason: format!("{error:#}") });
+    }
+
+    async fn create(&self) -> Result<Vec<u8>> {
+        let mut client = connect(&self.member.controller).await?;
+        let request = v1::CreateJobRequest {
+            name: self.name.clone(),
+            workers: self.request.hosts.clone(),
+            server: self.member.host.clone(),
+            gradient_bytes: (self.request.length * size_of::<f32>()) as u64,
+            rigid: true,
+            server_reads: true,
+            join_deadline_milliseconds: 0,
+            ..v1::CreateJobRequest::default()
+        };
+        let created = client.create_job(request).await.map_err(refused).context("no job for a group")?;
+        Ok(created.into_inner().token)
+    }
+
+    /// Takes part as the job's aggregation server until the job is over.
+    async fn serve(&self, token: Vec<u8>, started: oneshot::Sender<Arc<ServerAgent>>) -> Result<()> {
+        let Member { host, controller, open_port, .. } = &*self.member;
+        let member = JobMember::server(&self.name, &token, host);
+        let start = |config: &JobConfig, port| {
+            let agent = Arc::new(ServerAgent::start_reading(config, port)?);
+            self.servers.add(&config.name, &agent);
+            // An error means that the sums are not wanted any more.
+            let _ = started.send(Arc::clone(&agent));
+            Ok(agent)
+        };
+        Ok(serve_job(controller, member, open_port, future::pending(), start).await?)
+    }
+
+    /// Reads the sum of each expected round until no more can be expected.
+    async fn read(
+        &self,
+        agent: oneshot::Receiver<Arc<ServerAgent>>,
+        mut expected: mpsc::UnboundedReceiver<u64>,
+    ) -> Result<()> {
+        let agent = tokio::select! {
+            agent = agent => match agent {
+                Ok(agent) => agent,
+                // `serve` reports why the job has not started.
+                Err(_) => future::pending().await,
+            },
+            round = expected.recv() => match round {
+                None => return Ok(()),
+                Some(round) => bail!("round {round} was expected before the reduction was live"),
+            },
+        };
+        (self.events)(GroupEvent::Live);
+        let mut awaited = FuturesOrdered::new();
+        let mut rounds = 0..;
+        loop {
+            tokio::select! {
+                round = expected.recv() => {
+                    let Some(round) = round else { return Ok(()) };
+                    ensure!(rounds.next() == Some(round), "round {round} was expected out of turn");
+                    let sums = agent.sums(self.tensor(round))?;
+                    awaited.push_back(async move { sum(round, sums.await?) });
+                }
+                Some(sum) = awaited.next() => (self.events)(GroupEvent::Sum(sum?)),
+            }
+        }
+    }
+
+    /// The tensor that a round aggregates, with the name that its contributors use.
+    fn tensor(&self, round: u64) -> Tensor {
+        Tensor { name: operation_name(round), element_type: ElementType::F32, len: self.request.length }
+    }
+
+    async fn end(&self, token: Vec<u8>) -> Result<()> {
+        let mut client = connect(&self.member.controller).await?;
+        client.end_job(v1::EndJobRequest { job: self.name.clone(), token }).await.map_err(refused)?;
+        Ok(())
+    }
+}
+
+fn sum(round: u64, reduced: Reduced) -> Result<Sum> {
+    let Reduced { sums: Sums::F32(values), weight, contributors, .. } = reduced else {
+        bail!("the sum of floats is not one of floats");
+    };
+    Ok(Sum { round, weight, contributors, values })
+}

@@ -1,0 +1,79 @@
+//! The synchronous groups' reductions: each is a fabric job, created for one group and ended with it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tributary_host_agent::Servers;
+use tributary_ps::server::{GroupEvents, GroupFabric, GroupRequest, Reduction};
+
+use super::reduction::Wanted;
+use crate::daemons::member::Member;
+
+/// How long a server that stops waits for its reductions to end.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// This host's part in the fabric.
+pub(crate) struct Reductions {
+    member: Arc<Member>,
+    servers: Servers,
+    runtime: Handle,
+    /// Distinguishes this process's fabric jobs from those of other processes, and of earlier runs.
+    life: u32,
+    running: Mutex<JoinSet<()>>,
+}
+
+impl Reductions {
+    /// Must be called on the runtime that runs the reductions. Each reduction's agent is registered with `servers`.
+    pub(crate) fn new(member: Arc<Member>, servers: Servers) -> Self {
+        // Every process has random keys of its own.
+        let life = RandomState::new().hash_one(std::process::id()) as u32;
+        Self { member, servers, runtime: Handle::current(), life, running: Mutex::default() }
+    }
+
+    /// Waits until the reductions that were dropped have ended.
+    pub(crate) async fn finished(&self) {
+        let mut running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = async { while running.join_next().await.is_some() {} };
+        if timeout(END_TIMEOUT, all).await.is_err() {
+            tracing::warn!("the controller has not ended all reductions: it will find this host gone");
+        }
+    }
+}
+
+impl GroupFabric for Reductions {
+    fn open(&self, request: GroupRequest, events: GroupEvents) -> Box<dyn Reduction> {
+        let (expect, expected) = mpsc::unbounded_channel();
+        let name = name(&request.job, self.life, request.group);
+        let (member, servers) = (Arc::clone(&self.member), self.servers.clone());
+        let wanted = Wanted { name, request, events, member, servers };
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        while running.try_join_next().is_some() {}
+        running.spawn_on(wanted.run(expected), &self.runtime);
+        Box::new(Rounds(expect))
+    }
+}
+
+/// The parameter server's handle of a reduction. Dropping it closes the channel, which ends the reduction.
+struct Rounds(mpsc::UnboundedSender<u64>);
+
+impl Reduction for Rounds {
+    fn expect(&mut self, round: u64) {
+        // An error means that the reduction has failed, and has reported that.
+        let _ = self.0.send(round);
+    }
+}
+
+/// The name of a group's fabric job. It starts with as much of the parameter-server job's name as there is room for.
+fn name(job: &str, life: u32, group: u64) -> String {
+    let rest = format!(".{life:08x}.g{group}");
+    let job: String = job.chars().take(tributary_api::MAX_JOB_NAME - rest.len()).collect();
+    job + &rest
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! The servers' counters, for Prometheus.
+
+use tributary_host_agent::AgentStats;
+use tributary_protocol::ServerStats;
+
+use crate::daemons::metrics::{Page, labels};
+
+type Stats = AgentStats<ServerStats>;
+
+/// Adds the counters of these jobs' servers.
+pub(crate) fn tell(page: &mut Page, all: &[(String, Stats)]) {
+    let mut counter = |name, help, count: fn(&Stats) -> u64| {
+        page.counter(name, help, all.iter().map(|(job, stats)| (labels([("job", job)]), count(stats))));
+    };
+    counter("tributary_server_packets_received", "GRADIENT packets", |stats| stats.protocol.received);
+    counter("tributary_server_contributions", "Contributions aggregated", |stats| {
+        stats.protocol.contributions
+    });
+    counter("tributary_server_slices_completed", "Slices complete", |stats| stats.protocol.completed);
+    counter("tributary_server_duplicates", "Packets of a child that were there", |stats| {
+        stats.protocol.duplicates
+    });
+    counter("tributary_server_rejected", "Packets that cannot be right", |stats| stats.protocol.rejected);
+    counter("tributary_server_results_sent_again", "Results sent again", |stats| {
+        stats.protocol.answers + stats.protocol.answers_to_all
+    });
+    counter("tributary_server_frames_sent", "Frames sent", |stats| stats.traffic.sent);
+    counter("tributary_server_frames_malformed", "Damaged frames", |stats| stats.traffic.malformed);
+}

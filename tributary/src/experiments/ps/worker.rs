@@ -1,0 +1,215 @@
+//! `tributary ps worker`: a training process that uses a parameter server, on this host or another.
+
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use tokio::runtime::Runtime;
+use tokio::time::{Instant, interval_at, sleep_until};
+use tributary_client::{Agent, TrainingOptions};
+use tributary_codec::Kind;
+use tributary_ps::client::ClientOptions;
+use tributary_trainer::{Digits, Model, PARAMETERS, RemoteLearner, Share, Training};
+use tributary_transport::Remote;
+
+use super::curve::Curve;
+use super::learner::Learner;
+use super::options;
+use super::way::{Position, Way};
+use crate::daemons::service::log;
+use crate::options::remote;
+use crate::options::tls::ClientTlsArgs;
+
+/// How often a worker that waits for its servers reports that.
+const SAID_EVERY: Duration = Duration::from_secs(5);
+
+/// Trains the demo's network as one worker of a job on running parameter servers (`tributary server --ps-listen`). If a
+/// server restarts, the worker waits for it.
+#[derive(Debug, Clone, Args)]
+#[command(override_usage = "tributary ps worker [OPTIONS] --server <HOST:PORT> --job <JOB>
+           --worker <WORKER> --workers <WORKERS> --iterations <ITERATIONS>")]
+pub(super) struct WorkerArgs {
+    /// The parameter server; if there are several, each holds a range of the parameters, in this order
+    #[arg(long, value_name = "HOST:PORT", required = true)]
+    server: Vec<String>,
+
+    /// The job's name
+    #[arg(long)]
+    job: String,
+
+    /// File with the job's token, if it has one
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// This worker's rank in the job, from 0
+    #[arg(long)]
+    worker: u16,
+
+    /// How many workers share the images
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    workers: u16,
+
+    /// Iterations in total, including those done before
+    #[arg(long)]
+    iterations: NonZeroU64,
+
+    /// The least time for a gradient, in seconds, to emulate a slow worker [default: no minimum]
+    #[arg(long, value_name = "SECONDS", value_parser = options::seconds)]
+    step_time: Option<Duration>,
+
+    #[arg(long, help = options::codecs(), default_value = "none", value_parser = options::codec)]
+    codec: Kind,
+
+    /// What parameters are encoded with on their way back
+    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = options::codec)]
+    parameters_codec: Kind,
+
+    /// Hand in each layer's gradient on its own, so that the codec scales it independently
+    #[arg(long)]
+    by_layer: bool,
+
+    /// How long a server may be away before this worker gives up, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = options::seconds)]
+    patience: Duration,
+
+    /// Chooses the initial weights and the order of the images: the same on all workers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// The Unix socket of this host's agent, which then talks to the servers in this worker's place
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"])]
+    agent: Option<PathBuf>,
+
+    #[command(flatten)]
+    tls: ClientTlsArgs,
+
+    /// Also write the time of each iteration and the model's accuracy then, as CSV
+    #[arg(long, value_name = "FILE")]
+    curve: Option<PathBuf>,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// The result of a worker.
+#[derive(Debug, Serialize)]
+struct Report {
+    worker: u16,
+    /// Gradients of this worker that the last parameters contain.
+    iterations: u64,
+    /// Gradients that it has computed: more than `iterations` if a server has gone back to its checkpoint.
+    computed: u64,
+    /// Updates that the last parameters contain, by the gradients of all workers.
+    updates: u64,
+    /// Accuracy on held-out images, 0 to 1.
+    accuracy: f64,
+    /// SHA-256 of the last parameters as little-endian f32.
+    parameters: String,
+}
+
+/// Takes part until all iterations are done.
+///
+/// # Errors
+/// No server answers for too long, or a server refuses.
+pub(super) fn run(args: &WorkerArgs) -> Result<()> {
+    log::warnings()?;
+    let runtime = Runtime::new().context("cannot start the threads that a worker needs")?;
+    let report = runtime.block_on(train(args))?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        println!(
+            "worker {}: {} iterations done ({} computed), accuracy {:.2} %",
+            report.worker,
+            report.iterations,
+            report.computed,
+            100.0 * report.accuracy
+        );
+    }
+    Ok(())
+}
+
+async fn train(args: &WorkerArgs) -> Result<Report> {
+    let digits = Digits::embedded()?;
+    let training = Training::new(args.workers, 1, args.seed)?;
+    let remote = RemoteLearner::new(&training, Arc::clone(&digits.training), Share::Worker(args.worker))?;
+    let learner = Learner::new(remote, args.seed);
+    let progress = ProgressBar::new(args.iterations.get()).with_message("training");
+    let parts =
+        if args.by_layer { Model::layers().to_vec() } else { std::iter::once(0..PARAMETERS).collect() };
+    let (mut way, mut position) = awaited(&progress, join(args, &learner.initial(), &parts)).await?;
+    let mut computed = 0;
+    let mut curve = args.curve.as_deref().map(Curve::start);
+    while position.iteration < args.iterations.get() {
+        progress.set_position(position.iteration);
+        let begun = Instant::now();
+        let gradient = learner.gradient(position.iteration, position.parameters)?;
+        computed += 1;
+        sleep_until(begun + args.step_time.unwrap_or_default()).await;
+        position = awaited(&progress, way.push(&gradient, &parts)).await?;
+        curve.iter_mut().for_each(|curve| curve.add(&position));
+    }
+    progress.finish_and_clear();
+    curve.map_or(Ok(()), |curve| curve.write(&digits))?;
+    let mut hash = Sha256::new();
+    position.parameters.iter().for_each(|value| hash.update(value.to_le_bytes()));
+    Ok(Report {
+        worker: args.worker,
+        iterations: position.iteration,
+        computed,
+        updates: position.updates,
+        accuracy: Model::from_parameters(position.parameters)?.accuracy(&digits.held_out),
+        parameters: hex::encode(hash.finalize()),
+    })
+}
+
+/// Waits for the servers' next step, and reports that every few seconds.
+async fn awaited<T>(progress: &ProgressBar, step: impl Future<Output = Result<T>>) -> Result<T> {
+    let (begun, mut step) = (Instant::now(), pin!(step));
+    let mut moments = interval_at(begun + SAID_EVERY, SAID_EVERY);
+    loop {
+        tokio::select! {
+            biased;
+            step = &mut step => return step,
+            _ = moments.tick() => {
+                let seconds = begun.elapsed().as_secs();
+                progress.suspend(|| eprintln!(
+                    "no step for {seconds} s: the servers wait for other workers, or one of them does not answer"
+                ));
+            }
+        }
+    }
+}
+
+async fn join(args: &WorkerArgs, initial: &[f32], parts: &[Range<usize>]) -> Result<(Way, Position)> {
+    let token = args.token_file.as_deref().map(remote::read_token).transpose()?.unwrap_or_default();
+    if let Some(socket) = &args.agent {
+        let options = TrainingOptions {
+            token,
+            codec: args.codec.to_string(),
+            parameters_codec: args.parameters_codec.to_string(),
+            patience: Some(args.patience),
+            ..TrainingOptions::new(args.server.clone(), &args.job, args.worker)
+        };
+        return Way::through(&Agent::connect(socket).await?, options, initial, parts).await;
+    }
+    let tls = args.tls.load()?;
+    let servers = args.server.iter().map(|address| Remote::parameter_server(address, tls.clone()));
+    let options = ClientOptions {
+        token,
+        codec: args.codec,
+        parameters_codec: args.parameters_codec,
+        patience: args.patience,
+        ..ClientOptions::new(servers.collect::<Result<_, _>>()?, &args.job, args.worker)
+    };
+    Way::by_itself(options, initial).await
+}

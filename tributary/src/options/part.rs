@@ -1,0 +1,37 @@
+//! A training process's part in a job, for the commands that act as one.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use tributary_cli::options::DEFAULT_SOCKET;
+use tributary_client::{Agent, Job, JoinOptions};
+
+use crate::options::remote::read_token;
+
+/// Which job, and through which agent.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PartArgs {
+    /// The agent's Unix socket
+    #[arg(long, value_name = "PATH", env = "TRIBUTARY_SOCKET", default_value = DEFAULT_SOCKET)]
+    socket: PathBuf,
+
+    /// The job's name
+    #[arg(long, value_name = "NAME", env = "TRIBUTARY_JOB")]
+    job: String,
+
+    /// File with the job's token, as `tributary jobs create` wrote it
+    #[arg(long, value_name = "FILE", env = "TRIBUTARY_TOKEN_FILE")]
+    token_file: PathBuf,
+}
+
+impl PartArgs {
+    /// Joins the job; returns when it runs.
+    ///
+    /// # Errors
+    /// No token in the file, no agent, no such job, or no part for this host in it.
+    pub(crate) async fn take(&self, options: JoinOptions) -> Result<Job> {
+        let token = read_token(&self.token_file)?;
+        Ok(Agent::connect(&self.socket).await?.join_with(&self.job, token, options).await?)
+    }
+}

@@ -1,0 +1,83 @@
+//! The controller, as clients reach it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use tonic::transport::Channel;
+use tributary_api::v1::controller_client::ControllerClient;
+use tributary_transport::Remote;
+
+use crate::options::tls::ClientTlsArgs;
+
+pub(crate) use tributary_cli::controller::{connect, refused};
+
+/// The controller's default address: its TCP port has the number of the INA packets' UDP port.
+pub(crate) const DEFAULT_CONTROLLER: &str = "127.0.0.1:29810";
+
+/// Options for commands that make single requests to the controller.
+#[derive(Debug, Args)]
+pub(crate) struct ControllerArgs {
+    /// The controller's address
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOST:PORT",
+        env = "TRIBUTARY_CONTROLLER",
+        default_value = DEFAULT_CONTROLLER
+    )]
+    controller: String,
+
+    #[command(flatten)]
+    tls: ClientTlsArgs,
+}
+
+impl ControllerArgs {
+    /// Connects to the controller.
+    ///
+    /// # Errors
+    /// Certificates that cannot be used, no answer, or no trust.
+    pub(crate) async fn connect(&self) -> Result<ControllerClient<Channel>> {
+        connect(&self.remote()?).await
+    }
+
+    /// The controller's address and certificates, without connecting.
+    ///
+    /// # Errors
+    /// Certificates that cannot be used, or an invalid address.
+    pub(crate) fn remote(&self) -> Result<Remote> {
+        Ok(Remote::controller(&self.controller, self.tls.load()?)?)
+    }
+}
+
+/// Reads a job's token from a file that `tributary jobs create` wrote.
+///
+/// # Errors
+/// The file cannot be read, or holds something else.
+pub(crate) fn read_token(file: &Path) -> Result<Vec<u8>> {
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read the token in {}", file.display()))?;
+    match hex::decode(text.trim()) {
+        Ok(token) if !token.is_empty() => Ok(token),
+        _ => bail!("{} holds no token: give the file that `tributary jobs create` wrote", file.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_and_anything_else_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("job.token");
+        fs::write(&file, "00ff7f\n").unwrap();
+        assert_eq!(read_token(&file).unwrap(), [0, 0xff, 0x7f]);
+        for text in ["", "\n", "xyz", "0"] {
+            fs::write(&file, text).unwrap();
+            assert!(read_token(&file).unwrap_err().to_string().contains("job.token"));
+        }
+        assert!(read_token(&folder.path().join("none")).is_err());
+    }
+}

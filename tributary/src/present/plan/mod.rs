@@ -1,0 +1,18 @@
+//! A job's plan as text and as a picture.
+
+mod layout;
+mod picture;
+mod table;
+
+use tributary_cli::drawing::drawing;
+use tributary_planner::Plan;
+use tributary_topology::Topology;
+
+pub(crate) use picture::picture;
+
+/// The plan for people.
+pub(crate) fn text(topology: &Topology, plan: &Plan) -> String {
+    let (headline, tree) = (table::headline(topology, plan), drawing(plan));
+    let (stacks, links) = (table::stacks(topology, plan), table::links(plan));
+    format!("{headline}\n\n{tree}\n{stacks}\n\n{links}\n\n{}", table::summary(plan))
+}
