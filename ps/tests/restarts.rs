@@ -10,14 +10,18 @@ use std::path::Path;
 
 use serving::{PARAMETERS, Running};
 use tributary_ps::client::{Client, ClientOptions};
-use tributary_ps::server::{JobSpec, PolicyKind, ServerError};
+use tributary_ps::server::{CheckpointError, JobSettings, JobSpec, ParameterServer, PolicyKind, ServerError};
 
 const GRADIENT: [f32; PARAMETERS] = [5.0, 4.0, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5, 0.25, 0.125];
 
 /// A server with one job of one worker, which writes a checkpoint at each update.
 async fn start(address: &str, checkpoints: Option<&Path>) -> Running {
+    Running::serve_at(address, spec(), checkpoints).await
+}
+
+fn spec() -> JobSpec {
     let spec = JobSpec::new("job", NonZeroU16::MIN, PolicyKind::Bsp, NonZeroU64::new(10).unwrap(), 1.0);
-    Running::serve_at(address, JobSpec { checkpoint_updates: NonZeroU64::MIN, ..spec }, checkpoints).await
+    JobSpec { checkpoint_updates: NonZeroU64::MIN, ..spec }
 }
 
 async fn join(server: &Running, codec: &str) -> Client {
@@ -71,4 +75,18 @@ async fn a_server_that_could_not_save_all_says_so_when_it_stops() {
     client.push(&GRADIENT).await.unwrap();
     fails_to_write(&server).await;
     assert!(matches!(server.stop().await, Err(ServerError::Unsaved)));
+}
+
+#[tokio::test]
+async fn no_two_servers_write_the_same_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let second = || {
+        let settings = JobSettings { spec: spec(), token: None };
+        ParameterServer::start(vec![settings], Some(folder.path()), None).err()
+    };
+    let server = start("127.0.0.1:0", Some(folder.path())).await;
+    let refused = second().unwrap();
+    assert!(matches!(refused, ServerError::Checkpoint(CheckpointError::Taken { .. })), "{refused}");
+    server.stop().await.unwrap();
+    assert!(second().is_none());
 }

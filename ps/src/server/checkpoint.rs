@@ -11,7 +11,7 @@
 //! the old one or the new one.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -45,12 +45,20 @@ pub enum CheckpointError {
     /// The operating system refused.
     #[error("cannot {doing} the checkpoint {path}: {error}")]
     Io {
-        /// "read" or "write".
+        /// "read", "write" or "lock".
         doing: &'static str,
         /// The file.
         path: PathBuf,
         /// The system's reason.
         error: io::Error,
+    },
+    /// Another server writes it.
+    #[error(
+        "another parameter server has the checkpoint {path}: give each a folder of its own, or jobs of other names"
+    )]
+    Taken {
+        /// The file.
+        path: PathBuf,
     },
     /// The file is not as it was written.
     #[error("{path} is {what}: put a good copy there, or remove it to start the job anew")]
@@ -73,6 +81,23 @@ pub enum CheckpointError {
 /// The path of a job's file in a folder.
 pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
     folder.join(format!("{job}.checkpoint"))
+}
+
+/// Keeps other servers from a job's file for as long as the returned one is open, also after a crash of this process. A
+/// file beside it is locked, since the job's is another one after each write. `None`: there is no such folder, or its
+/// file system has no locks.
+pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
+    let failed = |error| CheckpointError::Io { doing: "lock", path: path.into(), error };
+    let file = match File::create(path.with_extension("lock")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(failed)?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(CheckpointError::Taken { path: path.into() }),
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
 }
 
 /// Replaces the last snapshot by this one.

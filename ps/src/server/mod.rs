@@ -21,6 +21,7 @@ mod weights;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -102,6 +103,8 @@ pub enum ServerError {
 pub struct ParameterServer {
     jobs: Arc<BTreeMap<String, Arc<Served>>>,
     threads: Vec<std::thread::JoinHandle<bool>>,
+    /// Keep other servers from the checkpoints while they are open.
+    _locks: Vec<File>,
 }
 
 impl ParameterServer {
@@ -110,27 +113,31 @@ impl ParameterServer {
     /// gradients come over TCP.
     ///
     /// # Errors
-    /// Invalid settings, or checkpoints that cannot be used.
+    /// Invalid settings; checkpoints that cannot be used, or that another server has.
     pub fn start(
         jobs: Vec<JobSettings>,
         checkpoints: Option<&Path>,
         fabric: Option<&Arc<dyn GroupFabric>>,
     ) -> Result<Self, ServerError> {
-        let (mut served, mut threads) = (BTreeMap::new(), Vec::new());
+        let (mut served, mut threads, mut locks) = (BTreeMap::new(), Vec::new(), Vec::new());
         for JobSettings { spec, token } in jobs {
             spec.check()?;
             let name = spec.name.clone();
+            if served.contains_key(&name) {
+                return Err(ServerError::SameName(name));
+            }
             let file = checkpoints.map(|folder| checkpoint::path(folder, &name));
+            if let Some(file) = &file {
+                locks.extend(checkpoint::lock(file)?);
+            }
             let job = file.as_deref().map(|file| restore(&spec, file)).transpose()?.flatten();
             let Runner { commands, stats, thread } =
                 Runner::start(spec.clone(), job, file, fabric.cloned()).map_err(ServerError::Thread)?;
             threads.push(thread);
             let one = Served { spec, token, commands, stats, holders: Holders::default() };
-            if served.insert(name.clone(), Arc::new(one)).is_some() {
-                return Err(ServerError::SameName(name));
-            }
+            served.insert(name, Arc::new(one));
         }
-        Ok(Self { jobs: Arc::new(served), threads })
+        Ok(Self { jobs: Arc::new(served), threads, _locks: locks })
     }
 
     /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints. Without `tls`,
