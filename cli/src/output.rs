@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anyhow::{Context, Result};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
+use console::Term;
 
 /// Prints a long text. It is no error if the reader stops half-way, as `head` does.
 ///
@@ -14,6 +15,14 @@ pub fn print(text: &str) -> Result<()> {
     match writeln!(io::stdout(), "{text}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
+    }
+}
+
+/// Sentences. On a terminal their lines are no longer than that is wide; a program gets them as they are.
+pub fn sentences(text: &str) -> String {
+    match Term::stdout().size_checked() {
+        Some((_, columns)) => textwrap::fill(text, usize::from(columns)),
+        None => text.to_owned(),
     }
 }
 

@@ -146,7 +146,8 @@ impl<'a> Network<'a> {
             let [a, b] = &link.ends;
             links.add_row([format!("{}:{} – {}:{}", a.node, a.port, b.node, b.port), format_rate(link.rate)]);
         }
-        format!("{}: {}\n{nodes}\n{links}", self.name, self.description)
+        let what = output::sentences(&format!("{}: {}", self.name, self.description));
+        format!("{what}\n{nodes}\n{links}")
     }
 }
 

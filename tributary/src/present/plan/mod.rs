@@ -5,6 +5,7 @@ mod picture;
 mod table;
 
 use tributary_cli::drawing::drawing;
+use tributary_cli::output::sentences;
 use tributary_planner::Plan;
 use tributary_topology::Topology;
 
@@ -12,7 +13,7 @@ pub(crate) use picture::picture;
 
 /// The plan for people.
 pub(crate) fn text(topology: &Topology, plan: &Plan) -> String {
-    let (headline, tree) = (table::headline(topology, plan), drawing(plan));
+    let (headline, tree) = (sentences(&table::headline(topology, plan)), drawing(plan));
     let (stacks, links) = (table::stacks(topology, plan), table::links(plan));
-    format!("{headline}\n\n{tree}\n{stacks}\n\n{links}\n\n{}", table::summary(plan))
+    format!("{headline}\n\n{tree}\n{stacks}\n\n{links}\n\n{}", sentences(&table::summary(plan)))
 }

@@ -52,9 +52,9 @@ pub(crate) fn stacks(topology: &Topology, plan: &Plan) -> String {
         let (rank, name) = (worker.rank.to_string(), worker.name.clone());
         table.add_row([rank, name, join(&worker.up, &up), join(&worker.down, &down)]);
     }
-    format!(
-        "{table}\nswitch:port it leaves by; +c/n: aggregated there as child c of n; ○: the slot is released there"
-    )
+    let legend =
+        "switch:port it leaves by; +c/n: aggregated there as child c of n; ○: the slot is released there";
+    format!("{table}\n{}", output::sentences(legend))
 }
 
 /// What every link of the tree carries in one all-reduce.
