@@ -69,6 +69,34 @@ fn the_picture_has_every_node_and_link() {
 }
 
 #[test]
+fn the_picture_of_a_large_network_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(file("tree.toml"), printed(&["topology", "--fat-tree", "8", "--workers", "64"])).unwrap();
+    printed(&["plan", "--topology", &file("tree.toml"), "--plot", &file("tree.svg")]);
+    let picture = fs::read_to_string(file("tree.svg")).unwrap();
+    let width = picture.split_once("width=\"").unwrap().1.split_once('"').unwrap().0;
+    assert!(width.parse::<f64>().unwrap() < 5000.0, "it is {width} pixels wide");
+    let missing = (0..64).find(|worker| {
+        let [last, others] = [format!("w{worker}<"), format!("w{worker},")];
+        !picture.contains(&last) && !picture.contains(&others)
+    });
+    assert_eq!(missing, None, "the picture does not name this worker");
+}
+
+#[test]
+fn a_plan_says_what_embedded_switches_cannot_carry() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fast.toml");
+    let slow = fs::read_to_string(root().join("topologies/three-tier-8.toml")).unwrap();
+    let fast = slow.replace("50 Mbit/s", "100 Gbit/s");
+    assert_ne!(slow, fast);
+    fs::write(&file, fast).unwrap();
+    assert!(printed(&["plan", "--topology", file.to_str().unwrap()]).contains("with embedded switches"));
+    assert!(!printed(&["plan"]).contains("with embedded switches"));
+}
+
+#[test]
 fn a_description_cannot_break_the_picture() {
     let folder = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(root().join("topologies/two-workers.toml")).unwrap();

@@ -6,6 +6,8 @@ use thiserror::Error;
 
 /// Pixels of the PNG for each unit of the picture: sharp on dense screens.
 const SCALE: f32 = 2.0;
+/// A PNG is not wider than so many pixels: viewers refuse much larger ones.
+const WIDEST: f32 = 8192.0;
 /// The fallback font of all pictures' text.
 const FAMILY: &str = "DejaVu Sans";
 
@@ -41,9 +43,10 @@ pub fn png(svg: &str) -> Result<Vec<u8>, PngError> {
     let known = options.fontdb.faces().any(|face| face.families.iter().any(|(name, _)| name == FAMILY));
     options.fontdb_mut().set_sans_serif_family(if known { FAMILY.to_owned() } else { any });
     let tree = Tree::from_str(svg, &options).map_err(PngError::Svg)?;
-    let size = tree.size().to_int_size().scale_by(SCALE).unwrap_or(tree.size().to_int_size());
+    let scale = SCALE.min(WIDEST / tree.size().width());
+    let size = tree.size().to_int_size().scale_by(scale).unwrap_or(tree.size().to_int_size());
     let too_large = PngError::Size(size.width(), size.height());
     let mut pixmap = Pixmap::new(size.width(), size.height()).ok_or(too_large)?;
-    resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixmap.as_mut());
+    resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixmap.as_mut());
     pixmap.encode_png().map_err(|error| PngError::Png(error.to_string()))
 }

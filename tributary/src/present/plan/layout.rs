@@ -3,13 +3,22 @@
 //! The server is at the top and the tree grows downwards, with a row for each level and a column for each leaf. Each
 //! node is centred above the nodes below it. All hosts but the server share the last row. Nodes that are not on the
 //! tree hang below the node that leads to them.
+//!
+//! A network that would be too wide to read is drawn without what the job does not use, and all workers at one switch
+//! share the place of the first.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tributary_planner::Plan;
 use tributary_topology::{NodeKey, Topology};
 
-/// Rows and columns of all nodes.
+/// The most columns in which everything is drawn.
+const READABLE_COLUMNS: usize = 24;
+
+/// The nodes below each node, from left to right.
+type Below = BTreeMap<NodeKey, Vec<NodeKey>>;
+
+/// Rows and columns of the nodes that are drawn.
 pub(crate) struct Layout {
     /// The column of each node, from 0.0, and its row, from 0.
     pub(crate) places: BTreeMap<NodeKey, (f64, usize)>,
@@ -17,14 +26,27 @@ pub(crate) struct Layout {
     pub(crate) columns: usize,
     /// How many rows there are.
     pub(crate) rows: usize,
+    /// Workers that are not drawn, by the one whose place stands for them.
+    pub(crate) represented: Below,
 }
 
 impl Layout {
     /// Arranges a topology around the tree of a plan.
     pub(crate) fn of(topology: &Topology, plan: &Plan) -> Self {
-        let below = below(topology, plan);
-        let mut layout = Self { places: BTreeMap::new(), columns: 0, rows: 0 };
-        layout.place(plan.server.key, 0, &below);
+        let mut below = tree(plan);
+        let small = below.clone();
+        add_unused(&mut below, topology, plan);
+        let whole = Self::arranged(topology, plan, &below, Below::new());
+        if whole.columns <= READABLE_COLUMNS {
+            return whole;
+        }
+        let (below, represented) = with_workers_together(small, topology);
+        Self::arranged(topology, plan, &below, represented)
+    }
+
+    fn arranged(topology: &Topology, plan: &Plan, below: &Below, represented: Below) -> Self {
+        let mut layout = Self { places: BTreeMap::new(), columns: 0, rows: 0, represented };
+        layout.place(plan.server.key, 0, below);
         layout.rows += 1;
         for (key, _, _) in topology.hosts().filter(|(key, ..)| *key != plan.server.key) {
             if let Some((_, row)) = layout.places.get_mut(&key) {
@@ -35,7 +57,7 @@ impl Layout {
     }
 
     /// Places a node and everything below it; returns its column.
-    fn place(&mut self, node: NodeKey, row: usize, below: &BTreeMap<NodeKey, Vec<NodeKey>>) -> f64 {
+    fn place(&mut self, node: NodeKey, row: usize, below: &Below) -> f64 {
         self.rows = self.rows.max(row);
         let children = below.get(&node).map_or(&[][..], Vec::as_slice);
         let columns: Vec<f64> = children.iter().map(|&child| self.place(child, row + 1, below)).collect();
@@ -51,17 +73,21 @@ impl Layout {
     }
 }
 
-/// The nodes that hang below each node: first the tree, in the order of the ranks, then the rest of the network.
-fn below(topology: &Topology, plan: &Plan) -> BTreeMap<NodeKey, Vec<NodeKey>> {
-    let mut below: BTreeMap<NodeKey, Vec<NodeKey>> = BTreeMap::new();
+/// The tree, in the order of the ranks.
+fn tree(plan: &Plan) -> Below {
+    let mut below = Below::new();
     let mut placed = BTreeSet::from([plan.server.key]);
-    for worker in &plan.workers {
-        for pair in worker.path.windows(2) {
-            if placed.insert(pair[0]) {
-                below.entry(pair[1]).or_default().push(pair[0]);
-            }
+    for pair in plan.workers.iter().flat_map(|worker| worker.path.windows(2)) {
+        if placed.insert(pair[0]) {
+            below.entry(pair[1]).or_default().push(pair[0]);
         }
     }
+    below
+}
+
+/// Adds the rest of the network.
+fn add_unused(below: &mut Below, topology: &Topology, plan: &Plan) {
+    let mut placed: BTreeSet<_> = below.values().flatten().copied().chain([plan.server.key]).collect();
     let mut queue: VecDeque<_> = std::iter::once(plan.server.key).chain(placed.iter().copied()).collect();
     while let Some(node) = queue.pop_front() {
         for there in topology.neighbours(node) {
@@ -71,5 +97,20 @@ fn below(topology: &Topology, plan: &Plan) -> BTreeMap<NodeKey, Vec<NodeKey>> {
             }
         }
     }
-    below
+}
+
+/// The tree with the first worker only of those at each switch; also, whom each of them stands for.
+fn with_workers_together(mut below: Below, topology: &Topology) -> (Below, Below) {
+    let mut represented = Below::new();
+    let hosts: BTreeSet<_> = topology.hosts().map(|(key, ..)| key).collect();
+    let leads_on: BTreeSet<_> = below.keys().copied().collect();
+    for children in below.values_mut() {
+        let is_last = |node: &NodeKey| hosts.contains(node) && !leads_on.contains(node);
+        let (workers, others): (Vec<_>, Vec<_>) = children.iter().copied().partition(is_last);
+        if let [first, rest @ ..] = &workers[..] {
+            represented.insert(*first, rest.to_vec());
+            *children = others.into_iter().chain([*first]).collect();
+        }
+    }
+    (below, represented)
 }

@@ -1,5 +1,6 @@
 //! A job's plan as text and as a picture.
 
+mod embedded;
 mod layout;
 mod picture;
 mod table;

@@ -62,7 +62,7 @@ impl<'a> Canvas<'a> {
         let layout = Layout::of(topology, plan);
         let columns = layout.columns as f64 * COLUMN;
         let width = (columns + 2.0 * MARGIN).max(LEAST_WIDTH);
-        let lines = worth(plan).len() + plan.notes.len();
+        let lines = worth(plan).len() + plan.notes.len() + usize::from(!layout.represented.is_empty());
         let footer = lines as f64 * LINE + 84.0;
         Self {
             topology,
@@ -74,6 +74,22 @@ impl<'a> Canvas<'a> {
             layout,
             pairs: pairs(plan),
         }
+    }
+
+    fn shows(&self, node: NodeKey) -> bool {
+        self.layout.places.contains_key(&node)
+    }
+
+    fn shows_link(&self, link: &Link) -> bool {
+        link.ends.iter().all(|end| self.shows(end.node))
+    }
+
+    /// The links of the tree that are drawn.
+    fn shown_pairs(&self) -> impl Iterator<Item = (LinkKey, &LinkPair<'a>)> {
+        self.pairs
+            .iter()
+            .map(|(&key, pair)| (key, pair))
+            .filter(|(key, _)| self.shows_link(&self.topology[*key]))
     }
 
     /// The middle of a node.
@@ -91,7 +107,11 @@ impl<'a> Canvas<'a> {
 
     fn unused_links(&self) -> Group {
         let mut group = Group::new().set("fill", "none").set("stroke", UNUSED).set("stroke-width", 1.5);
-        for (key, link) in self.topology.links().filter(|(key, _)| !self.pairs.contains_key(key)) {
+        let unused = self
+            .topology
+            .links()
+            .filter(|(key, link)| !self.pairs.contains_key(key) && self.shows_link(link));
+        for (key, link) in unused {
             let ends = [link.ends[0].node, link.ends[1].node];
             let path = Path::new().set("d", self.curve(ends, 0.0)).set("stroke-dasharray", "4 4");
             group.append(path.add(self.tooltip(key, link)));
@@ -101,7 +121,7 @@ impl<'a> Canvas<'a> {
 
     fn tree_links(&self) -> Group {
         let mut group = Group::new().set("fill", "none");
-        for (&key, LinkPair { up, down }) in &self.pairs {
+        for (key, LinkPair { up, down }) in self.shown_pairs() {
             let link = &self.topology[key];
             let ends = [link.ends[0].node, link.ends[1].node];
             let [wide_up, wide_down] = [up.bytes, down.bytes].map(|bytes| self.stroke(bytes));
@@ -155,7 +175,7 @@ impl<'a> Canvas<'a> {
     /// The bytes of every link of the tree, with arrows for the directions, above the link's lower end.
     fn labels(&self) -> Group {
         let mut group = Group::new().set("font-size", 10.5);
-        for (&key, LinkPair { up, down }) in &self.pairs {
+        for (key, LinkPair { up, down }) in self.shown_pairs() {
             let [a, b] = self.topology[key].ends.map(|end| self.at(end.node));
             let (x, y) = if a.1 > b.1 { a } else { b };
             let bottom = y - BOX.1 / 2.0;
@@ -172,7 +192,7 @@ impl<'a> Canvas<'a> {
 
     fn nodes(&self) -> Group {
         let mut group = Group::new().set("text-anchor", "middle");
-        for (key, node) in self.topology.nodes() {
+        for (key, node) in self.topology.nodes().filter(|(key, _)| self.shows(*key)) {
             let look = self.look(key);
             let (x, y) = self.at(key);
             let (width, height) = BOX;
@@ -189,9 +209,16 @@ impl<'a> Canvas<'a> {
             let (shown, size) = fitting(&node.name);
             let name = text(x, y - 2.0, shown, look.ink).set("font-size", size).set("font-weight", 600);
             let said = text(x, y + 13.0, look.said, look.ink).set("font-size", 10.5);
-            group.append(Group::new().add(Title::new(&node.name)).add(frame).add(name).add(said));
+            group.append(Group::new().add(Title::new(self.names_at(key))).add(frame).add(name).add(said));
         }
         group
+    }
+
+    /// The node's name, and those of the workers that it stands for.
+    fn names_at(&self, key: NodeKey) -> String {
+        let others = self.layout.represented.get(&key).into_iter().flatten();
+        let names: Vec<_> = [key].iter().chain(others).map(|&key| self.topology[key].name.as_str()).collect();
+        names.join(", ")
     }
 
     fn look(&self, key: NodeKey) -> Look {
@@ -201,7 +228,10 @@ impl<'a> Canvas<'a> {
             return Look { said, fill: INK, edge: INK, ink: "#ffffff", dashed: false };
         }
         if let Some(worker) = plan.workers.iter().find(|worker| worker.key == key) {
-            let said = format!("rank {}", worker.rank);
+            let said = match self.layout.represented.get(&key).map_or(0, Vec::len) {
+                0 => format!("rank {}", worker.rank),
+                others => format!("and {others} more"),
+            };
             return Look { said, fill: "#eff6ff", edge: UP, ink: INK, dashed: false };
         }
         match plan.switches.iter().find(|switch| switch.key == key) {
@@ -227,6 +257,11 @@ impl<'a> Canvas<'a> {
         group.append(swatch(x + 110.0, top, "#ffffff", AGGREGATES));
         group.append(text(x + 146.0, top + 12.0, "passes on", INK));
         let mut y = top + 44.0;
+        if !self.layout.represented.is_empty() {
+            let said = "Workers at one switch are drawn as one, with one worker's bytes. What the job does not use is left out.";
+            group.append(text(MARGIN, y, said, FAINT));
+            y += LINE;
+        }
         for line in worth(self.plan) {
             group.append(text(MARGIN, y, line, INK));
             y += LINE;

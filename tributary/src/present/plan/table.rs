@@ -8,6 +8,7 @@ use tributary_planner::{Aggregation, Downlink, LinkTraffic, Plan};
 use tributary_topology::{LinkKey, Topology, format_rate};
 use tributary_wire::Hop;
 
+use super::embedded::busiest_switch;
 use tributary_cli::output;
 
 /// The name of what is planned.
@@ -99,6 +100,13 @@ pub(crate) fn worth(plan: &Plan) -> Vec<String> {
     let comparison = &plan.comparison;
     let mut lines =
         vec![format!("one all-reduce is done on its busiest link after {}", seconds(plan.traffic.seconds))];
+    let embedded = busiest_switch(plan);
+    if embedded > plan.traffic.seconds {
+        lines.push(format!(
+            "with embedded switches it takes about {}: so long is the busiest one at work for it (docs/results/switch)",
+            seconds(embedded)
+        ));
+    }
     if let Some(speedup) = comparison.speedup_over_ring {
         lines.push(format!(
             "{speedup:.2} × as fast as a ring all-reduce ({} a link, {})",
