@@ -42,7 +42,10 @@ impl Results {
 
     /// A heading of the page, and what is to be said there.
     pub(crate) fn section(&mut self, heading: &str, said: &str) {
-        let _ = write!(self.page, "\n## {heading}\n\n{said}\n");
+        let _ = write!(self.page, "\n## {heading}\n");
+        if !said.is_empty() {
+            let _ = write!(self.page, "\n{said}\n");
+        }
     }
 
     /// Rows for programs, as CSV.

@@ -120,6 +120,7 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
     );
     let mut results = Results::start(out, "codecs", "Codecs over links of a given speed", &said)?;
     let (mut rows, mut curves) = (Vec::new(), Vec::new());
+    network::leave_nothing_behind()?;
     for (rate, seeds) in RATES {
         let network = network::Network::up(rate)?;
         let mut all = Vec::new();

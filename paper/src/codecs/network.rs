@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
@@ -17,6 +17,9 @@ const PORT: u16 = 29812;
 const JOB: &str = "codecs";
 /// The rate at which synchronous training needs the fewest rounds to 90 % (`docs/results/policies-digits`).
 pub(super) const LEARNING_RATE: f32 = 0.4;
+
+/// The exit status after SIGINT, as shells have it.
+const INTERRUPTED: i32 = 130;
 
 /// The workers and the server on one plain switch.
 pub(super) struct Network {
@@ -49,6 +52,22 @@ impl Run {
     }
 }
 
+fn lab_name() -> String {
+    format!("paper-{}", process::id())
+}
+
+/// Removes the network when a signal ends this process.
+pub(super) fn leave_nothing_behind() -> Result<()> {
+    ctrlc::set_handler(|| {
+        let removed = Lab::clean(&lab_name());
+        if let Err(error) = removed {
+            eprintln!("error: {error}");
+        }
+        process::exit(INTERRUPTED);
+    })
+    .context("cannot listen for signals")
+}
+
 impl Network {
     /// Makes the network.
     pub(super) fn up(rate: &str) -> Result<Self> {
@@ -67,7 +86,7 @@ impl Network {
         let server =
             topology.find("ps").and_then(|key| topology[key].host()).context("a star without a server")?;
         let options =
-            LabOptions { switches: SwitchKind::Bridge, static_arp: true, ..LabOptions::new("paper") };
+            LabOptions { switches: SwitchKind::Bridge, static_arp: true, ..LabOptions::new(lab_name()) };
         Ok(Self { lab: Lab::up(&topology, &options)?, address: format!("{}:{PORT}", server.ip) })
     }
 

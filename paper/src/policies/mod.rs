@@ -175,7 +175,7 @@ fn said(workload: &dyn Workload, extent: &Extent) -> String {
         "{} workers train a model of {} parameters over a parameter server, on a virtual clock: the server's own \
          policies and real gradients, while times are what the study says. Each worker has a shard of the data of its own, \
          {} samples make a gradient, an epoch is {}, the server's optimiser is {}, and {} steps of the fastest worker are trained. Every contender is shown at the \
-         learning rate of its own that leads to the best accuracy in the end (mean of {} seeds); rates were doubled and \
+         learning rate of its own that leads to the best accuracy in the end ({}); rates were doubled and \
          halved until the best one was not the last one tried. *Time* is in steps of the fastest worker. Messages take no \
          time. *Stale* is how many updates, and how many gradients in them, there were between a worker's pull and the use \
          of its gradient.",
@@ -194,7 +194,10 @@ fn said(workload: &dyn Workload, extent: &Extent) -> String {
             OptimizerKind::Adam { .. } => "Adam",
         },
         extent.length / UNIT,
-        extent.seeds,
+        match extent.seeds {
+            1 => "one seed".into(),
+            several => format!("mean of {several} seeds"),
+        },
     )
 }
 

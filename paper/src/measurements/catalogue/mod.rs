@@ -40,7 +40,10 @@ fn milliseconds(seconds: f64) -> String {
 }
 
 fn per_cent(share: f64, digits: usize) -> String {
-    format!("{:.digits$} %", share * 100.0)
+    let rounded = format!("{:.digits$}", share * 100.0);
+    // What is just below zero is nothing, not "-0".
+    let is_zero = rounded.parse() == Ok(0.0);
+    format!("{} %", if is_zero { rounded.trim_start_matches('-') } else { &rounded })
 }
 
 /// A median, with the least and the most.
