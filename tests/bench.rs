@@ -3,17 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "support/labs.rs"]
-mod labs;
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{json, refused, stderr, tributary};
+use tributary_testkit::binary::{json, refused, stderr, tributary};
+use tributary_testkit::labs;
 
 /// Small, and over links as fast as this machine.
 const QUICK: [&str; 7] = ["bench", "allreduce", "--rate", "1gbit", "--size", "64KiB", "--json"];
@@ -110,7 +107,7 @@ fn start_command(arguments: &[&str]) -> Child {
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .current_dir(support::root())
+        .current_dir(tributary_testkit::root())
         .spawn()
         .unwrap()
 }
@@ -189,7 +186,7 @@ fn many_tensors_are_compared_with_one_and_nothing_stays() {
         .args(options)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .current_dir(support::root())
+        .current_dir(tributary_testkit::root())
         .spawn()
         .unwrap();
     let labs = labs_of(&bench);

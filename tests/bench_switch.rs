@@ -3,16 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "support/labs.rs"]
-mod labs;
-mod support;
-
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{refused, stderr};
+use tributary_testkit::binary::{refused, stderr};
+use tributary_testkit::labs;
 
 /// Anything that takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);

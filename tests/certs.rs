@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use support::{json, refused};
+use tributary_testkit::binary::{json, refused};
 
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> =

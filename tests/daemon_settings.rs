@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use support::{assert_refused, refused, root};
+use tributary_testkit::binary::{assert_refused, refused};
+use tributary_testkit::root;
 
 #[test]
 fn what_is_missing_is_named() {

@@ -2,18 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "support/network.rs"]
-mod network;
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
-use network::{Daemon, METRICS, Network};
 use serde_json::Value;
-use support::{assert_refused, left_shared_memory, stderr};
 use tributary_lab::CONTROLLER;
+use tributary_testkit::binary::{assert_refused, left_shared_memory, stderr};
+use tributary_testkit::network::{Daemon, METRICS, Network};
 
 const TOPOLOGY: &str = "two-workers.toml";
 

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
 use serde_json::Value;
-use support::json;
+use tributary_testkit::binary::json;
 
 /// Runs the demo for a few rounds.
 fn demo(options: &[&str]) -> Value {

@@ -10,7 +10,7 @@ use toml::Table;
 
 /// Rows from the top down: a crate uses only crates in rows below its own.
 const ROWS: [&[&str]; 7] = [
-    &["tributary"],
+    &["tributary", "testkit"],
     &["demo", "fuzz", "paper", "python"],
     &["controller", "host-agent", "client", "softswitch", "sim", "verify", "bench", "trainer"],
     &["cli", "ps"],

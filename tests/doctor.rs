@@ -3,22 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/network.rs"]
-mod network;
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use certificates::{Certificates, with};
 use futures_util::{StreamExt, stream};
-use network::{Daemon, Network};
 use serde_json::Value;
-use support::{root, stderr};
 use tokio::runtime::{self, Runtime};
 use tokio::time::{Interval, interval};
 use tonic::Streaming;
@@ -31,6 +22,10 @@ use tributary_p4runtime::p4::v1 as p4;
 use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime::session::Mastership;
 use tributary_p4runtime::{P4Info, Session};
+use tributary_testkit::binary::stderr;
+use tributary_testkit::certificates::{Certificates, with};
+use tributary_testkit::network::{Daemon, METRICS, Network};
+use tributary_testkit::root;
 
 const TOPOLOGY: &str = "two-workers.toml";
 /// A fault shows within this time, or never.
@@ -437,7 +432,7 @@ fn a_tree_is_healthy_and_a_switch_without_slots_is_told_everywhere() {
     assert!(controller.terminate().0.success());
 
     let mut few = network.controller_command_with(&few_slots(&network, "root"));
-    few.args(network::METRICS);
+    few.args(METRICS);
     let mut controller = Daemon::start(few);
     network.create_job("less");
     let _server = Daemon::start(network.server_command("less"));

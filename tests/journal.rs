@@ -2,13 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "support/network.rs"]
-mod network;
-mod support;
-
 use std::fs;
 
-use network::{Daemon, Network};
+use tributary_testkit::network::{Daemon, Network};
 
 const TOPOLOGY: &str = "two-workers.toml";
 

@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "support/labs.rs"]
-mod labs;
-mod support;
-
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{json, left_shared_memory, refused, root, stderr, tributary};
+use tributary_testkit::binary::{json, left_shared_memory, refused, stderr, tributary};
+use tributary_testkit::labs;
+use tributary_testkit::root;
 
 const THREE_TIERS: &str = "topologies/three-tier-8.toml";
 const TWO_WORKERS: &str = "topologies/two-workers.toml";

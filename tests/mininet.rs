@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use support::{left_shared_memory, root, stderr};
 use tempfile::TempDir;
+use tributary_testkit::binary::{left_shared_memory, stderr};
+use tributary_testkit::root;
 
 /// Debian's Python, which has Debian's Mininet.
 const PYTHON: &str = "/usr/bin/python3";

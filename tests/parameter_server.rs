@@ -2,10 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "support/network.rs"]
-mod network;
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,10 +10,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use network::Daemon;
 use serde_json::Value;
-use support::{assert_refused, json, refused, root, stderr, tributary};
 use tempfile::TempDir;
+use tributary_testkit::binary::{assert_refused, json, refused, stderr, tributary};
+use tributary_testkit::network::Daemon;
+use tributary_testkit::root;
 
 const WORKERS: u16 = 3;
 const PATIENCE: Duration = Duration::from_secs(120);

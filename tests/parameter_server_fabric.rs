@@ -3,20 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/network.rs"]
-mod network;
-mod support;
-
 use std::fs;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use certificates::{Certificates, with};
-use network::{Daemon, Network};
 use serde_json::Value;
-use support::stderr;
+use tributary_testkit::binary::stderr;
+use tributary_testkit::certificates::{Certificates, with};
+use tributary_testkit::network::{Daemon, Network};
 
 const TOPOLOGY: &str = "plain-middle-4.toml";
 const PATIENCE: Duration = Duration::from_secs(120);

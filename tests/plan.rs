@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::fs;
 
 use serde_json::Value;
-use support::{json, refused, root, tributary};
+use tributary_testkit::binary::{json, refused, stderr, tributary};
+use tributary_testkit::root;
 
 /// The plan for a gradient of 1 MiB, in JSON.
 fn plan(options: &[&str]) -> Value {
@@ -16,7 +15,7 @@ fn plan(options: &[&str]) -> Value {
 
 fn printed(arguments: &[&str]) -> String {
     let output = tributary(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", support::stderr(&output));
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
 use std::fs;
 
 use serde_json::Value;
-use support::{json, refused};
+use tributary_testkit::binary::{json, refused};
 
 fn row<'a>(report: &'a Value, codec: &str) -> &'a Value {
     let rows = report["codecs"].as_array().unwrap();

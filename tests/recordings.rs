@@ -3,15 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "support/network.rs"]
-mod network;
-mod support;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
-use network::{Daemon, Network};
 use tributary_link::{FramePort, InterfacePort};
+use tributary_testkit::network::{Daemon, Network};
 use tributary_wire::frame::{FrameView, emit, frame_len};
 use tributary_wire::{Header, Message, Seq};
 

@@ -2,19 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/network.rs"]
-mod network;
-mod support;
-
 use std::fs;
 
-use certificates::{Certificates, with};
-use network::{Daemon, Network};
 use serde_json::Value;
-use support::{root, stderr};
 use tributary_lab::CONTROLLER;
+use tributary_testkit::binary::stderr;
+use tributary_testkit::certificates::{Certificates, with};
+use tributary_testkit::network::{Daemon, Network};
+use tributary_testkit::root;
 
 const TOPOLOGY: &str = "two-workers.toml";
 

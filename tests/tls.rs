@@ -3,20 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "support/certificates.rs"]
-mod certificates;
-#[path = "support/network.rs"]
-mod network;
-mod support;
-
 use std::fs;
 use std::process::{Output, Stdio};
 
-use certificates::{Certificates, with};
-use network::{Daemon, Network};
 use serde_json::Value;
-use support::{assert_refused, stderr};
 use tributary_lab::CONTROLLER;
+use tributary_testkit::binary::{assert_refused, stderr};
+use tributary_testkit::certificates::{Certificates, with};
+use tributary_testkit::network::{Daemon, Network};
 
 const TOPOLOGY: &str = "two-workers.toml";
 

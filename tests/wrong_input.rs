@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::convert::Infallible;
 use std::net::TcpListener;
 use std::path::Path;
@@ -11,10 +9,11 @@ use std::process::Command;
 use std::{fs, io};
 
 use serde_json::Value;
-use support::{json, refused, root};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::Request;
+use tributary_testkit::binary::{json, refused, stderr};
+use tributary_testkit::root;
 
 fn path(file: &Path) -> &str {
     file.to_str().unwrap()
@@ -50,7 +49,7 @@ fn a_reader_that_has_seen_enough_is_told_of_no_defect() {
     let list = Command::new(env!("CARGO_BIN_EXE_tributary")).args(["lab", "list"]).stdout(writer).output();
     let list = list.unwrap();
     assert!(!list.status.success());
-    assert_eq!(support::stderr(&list), "");
+    assert_eq!(stderr(&list), "");
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
-#[path = "../../tests/support/generated.rs"]
-mod generated;
+use tributary_testkit::generated;
 
 const CONTROLLER: &str = "proto/tributary/controller/v1/controller.proto";
 /// What tells whom it trusts by itself before it reads anything: the socket's file, or a ticket.

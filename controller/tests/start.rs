@@ -59,7 +59,7 @@ async fn a_taken_port_is_named() {
 
 #[tokio::test]
 async fn a_directory_without_a_program_is_named() {
-    let pipeline = PipelineSource::Directory(common::root().join("topologies"));
+    let pipeline = PipelineSource::Directory(tributary_testkit::root().join("topologies"));
     let error = error(ControllerConfig { pipeline, ..config(shipped("two-workers.toml")) }).await;
     assert!(error.contains("tributary.json: cannot read the compiled P4 program"), "{error}");
 }

@@ -5,8 +5,6 @@
 #![allow(clippy::unwrap_used)] // helpers of tests
 
 mod job;
-#[path = "../../link/tests/netns/mod.rs"]
-mod netns;
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -17,6 +15,7 @@ use tributary_api::Downlink;
 use tributary_host_agent::{AgentError, HostPort, ServerAgent, WorkerAgent};
 use tributary_link::LinkError;
 use tributary_protocol::{AllReduce, GradientData, Sums, Timers};
+use tributary_testkit::netns;
 use tributary_wire::constants::INA_UDP_PORT;
 
 #[test]

@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
-mod netns;
-
 use std::process::Command;
 
 use tributary_link::{InterfaceCondition, LinkError};
+use tributary_testkit::netns;
 
 /// Runs ethtool; `false` if it is not installed.
 fn ethtool(arguments: &[&str]) -> bool {

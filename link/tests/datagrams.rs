@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used)] // helpers of tests
 
 mod cable;
-mod netns;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,6 +21,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use socket2::{Domain, Socket, Type};
 use tributary_link::{FramePort, InterfacePort, Mark};
+use tributary_testkit::netns;
 
 /// The number of bytes in front of the datagram's payload.
 const HEADERS: usize = 42;

@@ -4,12 +4,11 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
-mod netns;
-
 use std::time::Duration;
 
 use mio::{Events, Poll, Token};
 use tributary_link::{EtherTypePort, FramePort, InterfacePort, LinkError};
+use tributary_testkit::netns;
 
 const GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
 const ETHER_TYPE: u16 = 0x88b5;

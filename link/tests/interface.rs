@@ -5,13 +5,13 @@
 #![allow(clippy::unwrap_used)] // helpers of tests
 
 mod cable;
-mod netns;
 
 use std::time::{Duration, Instant};
 
 use cable::{ADDRESSES, Cable, PATIENCE};
 use mio::Events;
 use tributary_link::{Carried, FramePort, InterfacePort, LinkError, MIN_FRAME_BYTES, Mark};
+use tributary_testkit::netns;
 
 /// A frame that is not IP, so that no host handles it.
 fn frame(len: usize) -> Vec<u8> {

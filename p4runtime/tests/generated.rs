@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
-#[path = "../../tests/support/generated.rs"]
-mod generated;
+use tributary_testkit::generated;
 
 use std::fs;
 

@@ -24,9 +24,6 @@ mod loads;
 mod notes;
 mod plain;
 mod plan;
-#[cfg(test)]
-#[path = "../tests/common/mod.rs"]
-mod random;
 mod replan;
 mod request;
 mod roles;

@@ -296,10 +296,10 @@ mod tests {
     use proptest::prelude::{Just, prop, prop_oneof};
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
+    use tributary_testkit::topologies::topologies;
     use tributary_topology::{FatTree, LinkDirection, Neighbour};
 
     use super::*;
-    use crate::random;
     use crate::request::Aggregation;
 
     /// Every possible tree: each switch may go on by each of its links.
@@ -342,7 +342,7 @@ mod tests {
         let mut runner = TestRunner::deterministic();
         let (mut judged, mut optimal) = (0, 0);
         while judged < 600 {
-            let topology = random::topologies().new_tree(&mut runner).unwrap().current();
+            let topology = topologies().new_tree(&mut runner).unwrap().current();
             let results = [
                 is_optimal(&topology, Aggregation::Tree, false),
                 is_optimal(&topology, Aggregation::None, false),

@@ -1,14 +1,13 @@
 //! Who goes on when something has died.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tributary_planner::{Chosen, FabricState, JobRequest, Member, PlanError, choose, plan, reachable};
+use tributary_testkit::topologies::topologies;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 use tributary_wire::SliceWidth;
 
@@ -234,7 +233,7 @@ proptest! {
 
     #[test]
     fn a_plan_keeps_all_that_are_not_left_out(
-        topology in common::topologies(),
+        topology in topologies(),
         dead in prop::collection::vec(any::<Index>(), 0..4),
         dead_links in prop::collection::vec(any::<Index>(), 0..3),
     ) {
@@ -266,7 +265,7 @@ proptest! {
 
     /// Hosts reach a server exactly when there is a plan for them alone.
     #[test]
-    fn reaching_is_having_a_plan(topology in common::topologies(), dead in prop::collection::vec(any::<Index>(), 0..3)) {
+    fn reaching_is_having_a_plan(topology in topologies(), dead in prop::collection::vec(any::<Index>(), 0..3)) {
         let mut fabric = Fabric::of(topology);
         let links: Vec<_> = fabric.topology.links().map(|(key, _)| key).collect();
         fabric.state.dead_links.extend(dead.iter().map(|one| *one.get(&links)));

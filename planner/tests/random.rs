@@ -1,13 +1,13 @@
 //! Plans on random topologies, judged by walking packets through their tables.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-mod common;
 mod network;
 
 use network::{variants, walk};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tributary_planner::{Downlink, FabricState, JobRequest, PlanError, plan};
+use tributary_testkit::topologies::topologies;
 use tributary_topology::Topology;
 
 /// Jobs of 1,024 bytes with every combination of aggregation and downlink.
@@ -26,7 +26,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn packets_find_their_way_through_the_tables(topology in common::topologies()) {
+    fn packets_find_their_way_through_the_tables(topology in topologies()) {
         let state = FabricState::of(&topology, 4096);
         for job in jobs(&topology) {
             match plan(&topology, &state, &job) {
@@ -38,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn a_worker_may_be_the_server(topology in common::topologies(), server in any::<Index>()) {
+    fn a_worker_may_be_the_server(topology in topologies(), server in any::<Index>()) {
         let state = FabricState::of(&topology, 4096);
         for job in jobs_that_a_worker_serves(&topology, server) {
             match plan(&topology, &state, &job) {
@@ -54,14 +54,14 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_is_deterministic(topology in common::topologies()) {
+    fn a_plan_is_deterministic(topology in topologies()) {
         let state = FabricState::of(&topology, 4096);
         let job = &jobs(&topology)[0];
         prop_assert_eq!(plan(&topology, &state, job), plan(&topology, &state.clone(), job));
     }
 
     #[test]
-    fn aggregation_never_costs_time(topology in common::topologies()) {
+    fn aggregation_never_costs_time(topology in topologies()) {
         let state = FabricState::of(&topology, 4096);
         let seconds: Vec<_> = jobs(&topology)
             .iter()
@@ -73,7 +73,7 @@ proptest! {
 
     #[test]
     fn whatever_is_dead_is_avoided_or_refused(
-        topology in common::topologies(),
+        topology in topologies(),
         dead in prop::collection::vec(any::<Index>(), 1..4),
     ) {
         let mut state = FabricState::of(&topology, 4096);

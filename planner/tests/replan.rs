@@ -1,13 +1,13 @@
 //! Plans of jobs that have lost something, compared with fresh ones.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic")]
 
-mod common;
 mod network;
 
 use network::{variants, walk};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tributary_planner::{FabricState, JobRequest, Plan, PlanError, plan, replan};
+use tributary_testkit::topologies::topologies;
 use tributary_topology::{FatTree, NodeKey, Topology};
 
 /// Makes something die: a switch, a link or a worker's host.
@@ -58,7 +58,7 @@ proptest! {
 
     #[test]
     fn a_mended_plan_is_nearly_as_good_as_a_fresh_one(
-        topology in common::topologies(),
+        topology in topologies(),
         dead in prop::collection::vec((0u8..3, any::<Index>()), 1..4),
     ) {
         let mut state = FabricState::of(&topology, 4096);
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn another_server_takes_over_what_is_left(topology in common::topologies(), server in any::<Index>()) {
+    fn another_server_takes_over_what_is_left(topology in topologies(), server in any::<Index>()) {
         let state = FabricState::of(&topology, 4096);
         let job = JobRequest::of(&topology, 64, 1024).unwrap();
         let Ok(old) = plan(&topology, &state, &job) else { return Ok(()) };

@@ -1,7 +1,6 @@
 //! Plans that are written to disk and restored.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-mod common;
 mod network;
 
 use network::{variants, walk};
@@ -9,6 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value;
 use tributary_planner::{FabricState, JobRequest, Plan, StoredPlan, StoredPlanError, plan};
+use tributary_testkit::topologies::topologies;
 use tributary_topology::Topology;
 
 const THREE_TIER: &str = include_str!("../../topologies/three-tier-8.toml");
@@ -94,7 +94,7 @@ proptest! {
 
     #[test]
     fn a_plan_comes_back_as_it_was(
-        topology in common::topologies(),
+        topology in topologies(),
         kind in any::<[Index; 2]>(),
         leave in prop::collection::vec(any::<Index>(), 0..4),
     ) {
@@ -108,10 +108,10 @@ proptest! {
     /// Whatever is on disk is either refused, or is a plan by which packets find their way.
     #[test]
     fn damage_is_noticed_or_does_no_harm(
-        topology in common::topologies(),
+        topology in topologies(),
         kind in any::<[Index; 2]>(),
         damages in prop::collection::vec((any::<Index>(), damage()), 1..4),
-        other in common::topologies(),
+        other in topologies(),
     ) {
         if let Some(plan) = planned(&topology, kind, &[]) {
             let mut json = to_json(&plan);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use tributary_wire::{SliceWidth, ValuesView};
 
+// These loops are private.
 #[path = "../src/numbers"]
 mod numbers {
     pub mod bound;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use tributary_wire::{JobId, JobSecret, Operator, Rank, Seq, SliceWidth, Tag, ValuesView, values};
 
+// Tags are private.
 #[path = "../src/tags/mod.rs"]
 mod tags;
 use tags::{Meaning, Membership, Share, Subject};

@@ -7,8 +7,15 @@
     reason = "a benchmark that cannot go on has failed"
 )]
 
-#[path = "../tests/suite/program.rs"]
-mod program;
+/// The program that is measured.
+mod program {
+    use tributary_wire::SliceWidth;
+
+    /// Its folder under `p4/build`, and the width of its slices.
+    pub(crate) const PROGRAM: (&str, SliceWidth) = ("256", SliceWidth::ETHERNET);
+}
+// What drives the switch is compiled for one width of slices, that of `program::PROGRAM`: a crate of helpers could hold it
+// only for all widths, at the cost of the suite's arrays.
 #[path = "../tests/suite/support.rs"]
 mod support;
 

@@ -8,7 +8,6 @@
 )]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tonic::transport::Channel;
@@ -19,6 +18,7 @@ use tributary_api::{JobConfig, v1};
 use tributary_controller::{
     Controller, ControllerConfig, PipelineSource, Quotas, RunningController, SwitchAddress,
 };
+use tributary_testkit::root;
 use tributary_topology::Topology;
 
 pub type Client = ControllerClient<Channel>;
@@ -51,11 +51,6 @@ pub const PLAIN: &str = r#"
 
 /// A busy machine may take long; nothing here takes this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The repository's root.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
 
 /// A controller's configuration without addresses for the switches of `topology`.
 pub fn config(topology: Topology) -> ControllerConfig {

@@ -22,6 +22,7 @@ use tributary_link::FramePort;
 use tributary_p4runtime::entry::{Entity, Query, TableEntry};
 use tributary_p4runtime::{P4Info, Session, Target};
 use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
+use tributary_testkit::root;
 use tributary_topology::Topology;
 
 const PROGRAM: [&str; 2] = ["tributary.json", "tributary.p4info.txtpb"];
@@ -47,7 +48,7 @@ impl Switches {
 
     /// The same, with the links that `ports` returns for a switch's name.
     pub async fn start_with(topology: &Topology, mut ports: impl FnMut(&str) -> Ports) -> Self {
-        let program = super::common::root().join("p4/build/256");
+        let program = root().join("p4/build/256");
         let mut switches = Self { program, running: BTreeMap::new(), addresses: BTreeMap::new() };
         for (_, node, _) in topology.switches() {
             let any = "127.0.0.1:0".parse().unwrap();
@@ -59,7 +60,7 @@ impl Switches {
 
     /// Switches that run outside of this process, for looking into them.
     pub fn elsewhere(addresses: BTreeMap<String, (SocketAddr, u64)>) -> Self {
-        Self { program: super::common::root().join("p4/build/256"), running: BTreeMap::new(), addresses }
+        Self { program: root().join("p4/build/256"), running: BTreeMap::new(), addresses }
     }
 
     /// Their addresses, for a controller.
@@ -157,7 +158,7 @@ impl Switches {
 /// The compiled program with room for only `size` entries in a table.
 pub fn program_with_small_table(table: &str, size: u64) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let source = super::common::root().join("p4/build/256");
+    let source = root().join("p4/build/256");
     let json = fs::read_to_string(source.join(PROGRAM[0])).unwrap();
     let mut json: serde_json::Value = serde_json::from_str(&json).unwrap();
     for pipeline in json["pipelines"].as_array_mut().unwrap() {

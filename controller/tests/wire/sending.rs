@@ -5,8 +5,8 @@ use tributary_link::{FramePort, InterfacePort};
 use tributary_topology::Topology;
 
 use crate::common::Client;
-use crate::fabric::connect;
 use crate::switches::{Ports, eventually};
+use crate::wire::network::connect;
 
 /// Frames sent at once: BMv2's ring holds 32, and silently drops the rest.
 const BURST: usize = 16;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use mio::{Events, Poll, Token};
 use tributary_link::{FramePort, InterfacePort};
-
-use crate::netns;
+use tributary_testkit::netns;
 
 /// The addresses of our frames, which no other frames have.
 pub(crate) const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];

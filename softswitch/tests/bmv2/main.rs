@@ -9,7 +9,6 @@ mod packets;
 mod pair;
 mod reload;
 mod requests;
-mod simple_switch;
 mod steps;
 mod surface;
 mod tables;

@@ -8,10 +8,10 @@ use tributary_p4runtime::entry::{ControllerPacket, CounterCell, Entity, Query};
 use tributary_p4runtime::session::Notification;
 use tributary_p4runtime::{P4Info, Session};
 use tributary_softswitch::{Outputs, Switch};
+use tributary_testkit::simple_switch;
 
 use crate::packet_stream::PacketStream;
 use crate::pair::{ETHERNET, PATIENCE, Pair, Program, TOFINO};
-use crate::simple_switch;
 use crate::tables::{self, PORTS, mac};
 use crate::traffic::Traffic;
 

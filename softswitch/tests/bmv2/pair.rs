@@ -9,9 +9,8 @@ use tokio::time::Instant;
 use tributary_p4runtime::p4::v1::Update;
 use tributary_p4runtime::{P4Info, Session, Target};
 use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
+use tributary_testkit::simple_switch::SimpleSwitch;
 use tributary_wire::SliceWidth;
-
-use crate::simple_switch::SimpleSwitch;
 
 /// The device id of both switches.
 pub(crate) const DEVICE: u64 = 3;

@@ -6,10 +6,10 @@ use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
 use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use tributary_p4runtime::session::Running;
+use tributary_testkit::simple_switch;
 
 use crate::packet_stream::PacketStream;
 use crate::pair::{ETHERNET, Pair};
-use crate::simple_switch;
 use crate::tables::mac;
 
 const GROUP: u16 = 1;

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use tributary_testkit::simple_switch;
+
 use crate::pair::Pair;
 use crate::requests::Subject;
-use crate::{entities, simple_switch, steps};
+use crate::{entities, steps};
 
 /// The known differences: the step, and how BMv2's and the embedded switch's outcomes begin.
 #[rustfmt::skip]

@@ -11,7 +11,7 @@ use tributary_wire::{
     Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally,
 };
 
-use crate::tables::{JOBS, Job, NODE, PORTS, UP, mac, sender};
+use super::tables::{JOBS, Job, NODE, PORTS, UP, mac, sender};
 
 // Offsets in a frame without a VLAN tag.
 const ETHERTYPE: usize = 12;

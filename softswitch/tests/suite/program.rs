@@ -1,5 +1,4 @@
-//! The programs under test in this run of the suite. `../tna` replaces this file by its own.
-#![allow(dead_code, reason = "the benchmark uses a part")]
+//! The programs under test in this run of the suite. `../tna.rs` has others in place of these.
 
 use tributary_wire::SliceWidth;
 

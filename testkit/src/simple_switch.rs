@@ -1,10 +1,4 @@
 //! BMv2's `simple_switch_grpc` as a child process.
-#![allow(
-    clippy::unwrap_used,
-    dead_code,
-    unreachable_pub,
-    reason = "tests may unwrap, and each uses its part"
-)]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};

@@ -7,7 +7,7 @@ use tributary_topology::Topology;
 
 /// A random connected network: up to 7 switches, some of them plain or short of slots, on random loaded
 /// links, with up to 9 workers and a server on random switches.
-pub(crate) fn topologies() -> impl Strategy<Value = Topology> {
+pub fn topologies() -> impl Strategy<Value = Topology> {
     let switch = (
         prop::bool::weighted(0.85),
         prop_oneof![4 => Just(4096u32), 1 => Just(16)],

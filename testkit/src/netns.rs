@@ -1,6 +1,4 @@
 //! A network namespace for one test thread; it is gone when the thread and its sockets are.
-#![allow(dead_code, reason = "each test uses its part")]
-
 use std::process::Command;
 
 use rustix::thread::UnshareFlags;
@@ -8,7 +6,7 @@ use rustix::thread::UnshareFlags;
 /// Moves the calling thread into a new network namespace with two connected interfaces, both up. Where that is not
 /// possible, it says why and returns `false`.
 #[must_use]
-pub(crate) fn enter_with_veth_pair(left: &str, right: &str) -> bool {
+pub fn enter_with_veth_pair(left: &str, right: &str) -> bool {
     let entered = enter();
     if entered {
         connect(left, right);
@@ -19,7 +17,7 @@ pub(crate) fn enter_with_veth_pair(left: &str, right: &str) -> bool {
 /// Moves the calling thread, and the threads and processes that it starts from now on, into a new and empty network
 /// namespace. Where that is not possible, it says why and returns `false`.
 #[must_use]
-pub(crate) fn enter() -> bool {
+pub fn enter() -> bool {
     // SAFETY: a new network namespace changes nothing about memory or file descriptors of other threads.
     #[allow(unsafe_code)]
     let unshared = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) };
@@ -35,14 +33,14 @@ pub(crate) fn enter() -> bool {
 }
 
 /// Makes two connected interfaces in the calling thread's namespace, both up.
-pub(crate) fn connect(left: &str, right: &str) {
+pub fn connect(left: &str, right: &str) {
     ip(&format!("link add {left} type veth peer name {right}"));
     ip(&format!("link set {left} up"));
     ip(&format!("link set {right} up"));
 }
 
 /// Runs `ip` in the calling thread's namespace.
-pub(crate) fn ip(arguments: &str) {
+pub fn ip(arguments: &str) {
     let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }

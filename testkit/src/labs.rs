@@ -3,13 +3,13 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{stderr, tributary};
+use crate::binary::{stderr, tributary};
 
 /// The tools that a lab with losses needs.
 const TOOLS: [&str; 3] = ["ip", "ethtool", "nft"];
 
 /// Whether this process may make labs; says so if it may not.
-pub(crate) fn can_be_made() -> bool {
+pub fn can_be_made() -> bool {
     if let Some(tool) = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err()) {
         eprintln!("SKIPPED: there is no {tool} on the PATH: `make tools` installs it");
         return false;
@@ -24,7 +24,7 @@ pub(crate) fn can_be_made() -> bool {
 }
 
 /// Namespaces, files, sockets and processes of labs whose names have this prefix.
-pub(crate) fn traces(lab: &str) -> Vec<String> {
+pub fn traces(lab: &str) -> Vec<String> {
     let named = |folder: &str| {
         let names = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().file_name());
         names.map(|name| name.into_string().unwrap()).filter(|name| name.contains(lab))

@@ -1,14 +1,13 @@
 //! A topology of BMv2 switches and veth pairs, in the test's own network namespace.
-#![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 
+use tributary_testkit::netns;
+use tributary_testkit::simple_switch::{self, SimpleSwitch};
 use tributary_topology::{End, NodeKey, Topology};
 
-use crate::netns;
-use crate::simple_switch::{self, SimpleSwitch};
 use crate::switches::Switches;
 
 /// The interfaces of each node: port and name.
@@ -37,11 +36,11 @@ pub(crate) fn in_bare_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F
 }
 
 /// The switches, by name. Each host's interface has the host's name.
-pub(crate) struct Fabric {
+pub(crate) struct Bmv2Network {
     switches: BTreeMap<String, SimpleSwitch>,
 }
 
-impl Fabric {
+impl Bmv2Network {
     pub(crate) fn start(topology: &Topology) -> Self {
         let interfaces = connect(topology);
         let switches = topology.switches().map(|(key, node, _)| {

@@ -1,7 +1,5 @@
 //! Daemons in a lab: the real binary in network namespaces, on veth interfaces.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -16,7 +14,8 @@ use tributary_lab::{CONTROLLER, Cut, Daemons, Lab, LabError, LabOptions};
 use tributary_p4runtime::Target;
 use tributary_topology::Topology;
 
-use crate::support::{root, stderr};
+use crate::binary::{self, stderr};
+use crate::root;
 
 /// A daemon that takes longer for anything has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -24,18 +23,19 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const PARAMETER_SERVER_PORT: u16 = 29812;
 const METRICS_PORT: u16 = 9100;
 /// Flags for a daemon that serves metrics.
-pub(crate) const METRICS: [&str; 2] = ["--metrics", "0.0.0.0:9100"];
+pub const METRICS: [&str; 2] = ["--metrics", "0.0.0.0:9100"];
 
 /// A lab with a topology's network, and a folder for sockets and tokens.
-pub(crate) struct Network {
-    pub(crate) topology: Topology,
+pub struct Network {
+    /// The topology.
+    pub topology: Topology,
     folder: TempDir,
     lab: Lab,
 }
 
 impl Network {
     /// `None`, with a message, if this process may not make one.
-    pub(crate) fn up(name: &str, topology: &str) -> Option<Self> {
+    pub fn up(name: &str, topology: &str) -> Option<Self> {
         let topology = Topology::load(root().join("topologies").join(topology)).unwrap();
         let name = format!("{name}-{}", std::process::id());
         match Lab::up(&topology, &LabOptions::new(name.as_str())) {
@@ -51,26 +51,27 @@ impl Network {
     }
 
     /// A file in this test's folder.
-    pub(crate) fn file(&self, name: &str) -> String {
+    pub fn file(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    pub(crate) fn socket(&self, host: &str) -> PathBuf {
+    /// The socket of a host's agent.
+    pub fn socket(&self, host: &str) -> PathBuf {
         self.daemons().socket(host)
     }
 
     fn daemons(&self) -> Daemons<'_> {
-        Daemons::new(&self.lab, env!("CARGO_BIN_EXE_tributary"))
+        Daemons::new(&self.lab, binary::path())
     }
 
     /// The address at which other stations' daemons reach a station.
-    pub(crate) fn address(&self, station: &str) -> String {
+    pub fn address(&self, station: &str) -> String {
         self.lab.management_address(station).unwrap().to_string()
     }
 
     /// The value of a metric of the daemon at `station`, which was started with [`METRICS`]. `sample`: its name and
     /// labels, in Prometheus's notation.
-    pub(crate) fn metric(&self, station: &str, sample: &str) -> f64 {
+    pub fn metric(&self, station: &str, sample: &str) -> f64 {
         let address = self.lab.management_address(station).unwrap();
         let ask = || {
             let mut stream = TcpStream::connect((address, METRICS_PORT)).unwrap();
@@ -85,91 +86,99 @@ impl Network {
     }
 
     /// `tributary` with these arguments at a station.
-    pub(crate) fn command(&self, station: &str, arguments: &[&str]) -> Command {
+    pub fn command(&self, station: &str, arguments: &[&str]) -> Command {
         self.daemons().command(station, arguments).unwrap()
     }
 
     /// Any program at a station.
-    pub(crate) fn tool(&self, station: &str, program: &str) -> Command {
+    pub fn tool(&self, station: &str, program: &str) -> Command {
         self.lab.command(station, program).unwrap()
     }
 
     /// Runs `work` on a thread at a station, whose network its sockets belong to.
-    pub(crate) fn inside<T: Send>(&self, station: &str, work: impl FnOnce() -> T + Send) -> T {
+    pub fn inside<T: Send>(&self, station: &str, work: impl FnOnce() -> T + Send) -> T {
         self.lab.inside(station, work).unwrap()
     }
 
     /// The interface of a host's cable.
-    pub(crate) fn interface(&self, host: &str) -> String {
+    pub fn interface(&self, host: &str) -> String {
         self.lab.interfaces(host).unwrap()[0].name.clone()
     }
 
     /// Drops all frames of a link.
-    pub(crate) fn cut(&self, link: &str) {
+    pub fn cut(&self, link: &str) {
         self.lab.cut(link, Cut::Silent).unwrap();
     }
 
-    pub(crate) fn mend(&self, link: &str) {
+    /// Lets a link's frames pass again.
+    pub fn mend(&self, link: &str) {
         self.lab.mend(link).unwrap();
     }
 
     /// The controller's address, as flags.
-    pub(crate) fn controller(&self) -> [String; 2] {
+    pub fn controller(&self) -> [String; 2] {
         ["--controller".to_owned(), self.daemons().controller_address().unwrap().to_string()]
     }
 
-    pub(crate) fn switch_command(&self, name: &str) -> Command {
+    /// The command of a switch.
+    pub fn switch_command(&self, name: &str) -> Command {
         let id = self.topology[self.topology.find(name).unwrap()].id.get();
         self.daemons().switch(name, id).unwrap()
     }
 
     /// A switch, as its controller addresses it.
-    pub(crate) fn switch_target(&self, name: &str) -> Target {
+    pub fn switch_target(&self, name: &str) -> Target {
         let id = self.topology[self.topology.find(name).unwrap()].id.get();
         let address = self.daemons().p4runtime_address(name).unwrap().to_string();
         Target { name: name.to_owned(), address, device_id: id.into() }
     }
 
-    pub(crate) fn start_switches(&self) -> Vec<Daemon> {
+    /// Starts all switches.
+    pub fn start_switches(&self) -> Vec<Daemon> {
         let switches = self.topology.switches();
         switches.map(|(_, node, _)| Daemon::start(self.switch_command(&node.name))).collect()
     }
 
-    pub(crate) fn controller_command(&self) -> Command {
+    /// The command of the controller.
+    pub fn controller_command(&self) -> Command {
         let file = root().join(format!("topologies/{}.toml", self.topology.name()));
         self.controller_command_with(file.to_str().unwrap())
     }
 
     /// The command of the controller with another topology file.
-    pub(crate) fn controller_command_with(&self, topology: &str) -> Command {
+    pub fn controller_command_with(&self, topology: &str) -> Command {
         self.daemons().controller(&self.topology, (Path::new(topology), None)).unwrap()
     }
 
     /// The folder where the controller keeps its jobs.
-    pub(crate) fn journal(&self) -> PathBuf {
+    pub fn journal(&self) -> PathBuf {
         self.lab.folder().join("controller-state/jobs.redb")
     }
 
-    pub(crate) fn agent_command(&self, host: &str) -> Command {
+    /// The command of a host's agent.
+    pub fn agent_command(&self, host: &str) -> Command {
         self.daemons().agent(host).unwrap()
     }
 
     /// The command of one more agent on a host, for other processes.
-    pub(crate) fn other_agent_command(&self, host: &str) -> Command {
+    pub fn other_agent_command(&self, host: &str) -> Command {
         let mut command = self.daemons().member("agent", host).unwrap();
         command.args(["--socket", &self.file(&format!("other-{host}.sock"))]);
         command
     }
 
-    pub(crate) fn start_agents(&self) -> Vec<Daemon> {
+    /// Starts the agents of all workers.
+    pub fn start_agents(&self) -> Vec<Daemon> {
         self.workers().iter().map(|host| Daemon::start(self.agent_command(host))).collect()
     }
 
-    pub(crate) fn workers(&self) -> Vec<String> {
+    /// The hosts of the topology's workers.
+    pub fn workers(&self) -> Vec<String> {
         self.topology.workers().iter().map(|key| self.topology[*key].name.clone()).collect()
     }
 
-    pub(crate) fn server_command(&self, job: &str) -> Command {
+    /// The command of a job's aggregation server.
+    pub fn server_command(&self, job: &str) -> Command {
         let server = &self.topology[self.topology.servers()[0]].name;
         let mut command = self.daemons().server(server).unwrap();
         command.args(["--job", job, "--token-file", &self.token(job)]);
@@ -178,7 +187,7 @@ impl Network {
 
     /// The command of the parameter server for a job file, on the aggregation server's host, and the address for its
     /// workers.
-    pub(crate) fn parameter_server_command(&self, job_file: &str) -> (Command, String) {
+    pub fn parameter_server_command(&self, job_file: &str) -> (Command, String) {
         let server = &self.topology[self.topology.servers()[0]].name;
         let address = format!("{}:{PARAMETER_SERVER_PORT}", self.lab.management_address(server).unwrap());
         let mut command = self.daemons().member("server", server).unwrap();
@@ -186,28 +195,31 @@ impl Network {
         (command, address)
     }
 
-    pub(crate) fn token(&self, job: &str) -> String {
+    /// The file of a job's token.
+    pub fn token(&self, job: &str) -> String {
         self.file(&format!("{job}.token"))
     }
 
     /// Runs `tributary` at the controller's station; it must succeed and print one JSON object.
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Value {
+    pub fn ask(&self, arguments: &[&str]) -> Value {
         let mut command = self.command(CONTROLLER, arguments);
         let output = command.args(self.controller()).arg("--json").output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    pub(crate) fn create_job(&self, job: &str) -> Value {
+    /// Creates a job, and writes its token to its file.
+    pub fn create_job(&self, job: &str) -> Value {
         self.ask(&["jobs", "create", job, "--token-out", &self.token(job)])
     }
 
     /// Creates a job that fails when it loses a member.
-    pub(crate) fn create_rigid_job(&self, job: &str) -> Value {
+    pub fn create_rigid_job(&self, job: &str) -> Value {
         self.ask(&["jobs", "create", job, "--rigid", "--token-out", &self.token(job)])
     }
 
-    pub(crate) fn allreduce_command(&self, host: &str, job: &str, options: &[&str]) -> Command {
+    /// The command of a worker that reduces, and checks the sums.
+    pub fn allreduce_command(&self, host: &str, job: &str, options: &[&str]) -> Command {
         let mut command = self.command(host, &["allreduce", "--job", job, "--json", "--check"]);
         command.arg("--socket").arg(self.socket(host));
         command.args(["--token-file", &self.token(job)]).args(options);
@@ -217,12 +229,13 @@ impl Network {
 
     /// Starts a job whose workers reduce until something stops them, and waits for its first progress. Returns its
     /// server, and the workers' processes in the workers' order.
-    pub(crate) fn start_endless_job(&self, job: &str) -> (Daemon, Vec<Daemon>) {
+    pub fn start_endless_job(&self, job: &str) -> (Daemon, Vec<Daemon>) {
         self.create_job(job);
         self.start_endless(job)
     }
 
-    pub(crate) fn start_endless(&self, job: &str) -> (Daemon, Vec<Daemon>) {
+    /// The same for a job that is there.
+    pub fn start_endless(&self, job: &str) -> (Daemon, Vec<Daemon>) {
         let server = Daemon::start(self.server_command(job));
         let options = ["--size", "64KiB", "--iterations", "1000000"];
         let client = |host: &String| Daemon::spawn(self.allreduce_command(host, job, &options));
@@ -232,14 +245,14 @@ impl Network {
     }
 
     /// Reduces on all workers at once.
-    pub(crate) fn allreduce(&self, job: &str, options: &[&str]) -> Vec<Output> {
+    pub fn allreduce(&self, job: &str, options: &[&str]) -> Vec<Output> {
         let start = |host: &String| self.allreduce_command(host, job, options).spawn().unwrap();
         let children: Vec<Child> = self.workers().iter().map(start).collect();
         children.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
     }
 
     /// The state of a job, and the reason if it failed.
-    pub(crate) fn job(&self, job: &str) -> (String, String) {
+    pub fn job(&self, job: &str) -> (String, String) {
         let jobs = self.ask(&["jobs", "list"]);
         let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
         let text = |key: &str| found.unwrap()[key].as_str().unwrap().to_owned();
@@ -247,21 +260,21 @@ impl Network {
     }
 
     /// The data-plane id of a job's present generation.
-    pub(crate) fn job_id(&self, job: &str) -> u64 {
+    pub fn job_id(&self, job: &str) -> u64 {
         let jobs = self.ask(&["jobs", "list"]);
         let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
         found.unwrap()["job_id"].as_u64().unwrap()
     }
 
     /// How many slices of a job its server has finished, as far as the controller knows.
-    pub(crate) fn progress(&self, job: &str) -> u64 {
+    pub fn progress(&self, job: &str) -> u64 {
         let jobs = self.ask(&["jobs", "list"]);
         let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
         found.unwrap()["slices_completed"].as_u64().unwrap()
     }
 
     /// Waits until a job has finished this many slices.
-    pub(crate) fn wait_for_progress(&self, job: &str, slices: u64) {
+    pub fn wait_for_progress(&self, job: &str, slices: u64) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let now = self.progress(job);
@@ -273,7 +286,7 @@ impl Network {
     }
 
     /// Waits until a running job has changed over for this reason.
-    pub(crate) fn wait_for_change(&self, job: &str, reason: &str) {
+    pub fn wait_for_change(&self, job: &str, reason: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let jobs = self.ask(&["jobs", "list"]);
@@ -288,7 +301,7 @@ impl Network {
     }
 
     /// Waits until a job is in `state`, and returns the reason.
-    pub(crate) fn wait_for_job(&self, job: &str, state: &str) -> String {
+    pub fn wait_for_job(&self, job: &str, state: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let (now, reason) = self.job(job);
@@ -300,7 +313,7 @@ impl Network {
     }
 
     /// Waits until the controller reports a switch in this state.
-    pub(crate) fn wait_for_switch(&self, switch: &str, state: &str) {
+    pub fn wait_for_switch(&self, switch: &str, state: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let counters = self.ask(&["counters", "--switch", switch]);
@@ -314,7 +327,7 @@ impl Network {
 }
 
 /// A running daemon, which is killed when this is dropped.
-pub(crate) struct Daemon {
+pub struct Daemon {
     child: Child,
     lines: Receiver<String>,
     log: String,
@@ -322,14 +335,14 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Starts it and waits until it is ready.
-    pub(crate) fn start(command: Command) -> Self {
+    pub fn start(command: Command) -> Self {
         let mut daemon = Self::spawn(command);
         daemon.wait_for_line("ready");
         daemon
     }
 
     /// Starts it.
-    pub(crate) fn spawn(mut command: Command) -> Self {
+    pub fn spawn(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let errors = BufReader::new(child.stderr.take().unwrap());
         let (sender, lines) = mpsc::channel();
@@ -343,7 +356,8 @@ impl Daemon {
         Self { child, lines, log: String::new() }
     }
 
-    pub(crate) fn wait_for_line(&mut self, words: &str) {
+    /// Waits until it has logged a line with these words.
+    pub fn wait_for_line(&mut self, words: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.next_line(deadline) {
@@ -355,19 +369,19 @@ impl Daemon {
     }
 
     /// Sends SIGTERM and waits for its end; returns its status and its log.
-    pub(crate) fn terminate(self) -> (ExitStatus, String) {
+    pub fn terminate(self) -> (ExitStatus, String) {
         self.signal("-TERM");
         self.end()
     }
 
     /// Sends SIGKILL and waits for its end.
-    pub(crate) fn kill(self) {
+    pub fn kill(self) {
         self.signal("-KILL");
         self.end();
     }
 
     /// Waits until it has ended by itself.
-    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+    pub fn end(mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + PATIENCE;
         // Its standard error ends with it.
         while self.next_line(deadline).is_some() {}
@@ -375,7 +389,7 @@ impl Daemon {
     }
 
     /// Sends a signal by `kill`'s name for it.
-    pub(crate) fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
     }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::root;
+use tributary_testkit::root;
 
 /// What a program does wrong.
 #[derive(Debug, Clone, Copy)]

@@ -1,5 +1,4 @@
 //! The members of a job, each with an agent on its host's interface.
-#![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,20 +1,18 @@
 //! Certificates from `tributary certs` for everyone in a network.
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use std::process::Command;
 
+use crate::binary::json;
 use crate::network::Network;
-use crate::support::json;
 
 /// A CA's certificates, in a folder of their own.
-pub(crate) struct Certificates {
+pub struct Certificates {
     folder: String,
 }
 
 impl Certificates {
     /// Issues certificates from a new CA for the controller at its address, an operator, and all hosts; `ps` may
     /// serve parameters.
-    pub(crate) fn issue(network: &Network, folder: &str) -> Self {
+    pub fn issue(network: &Network, folder: &str) -> Self {
         let dir = network.file(folder);
         json(&["certs", "init", "--json", "--dir", &dir]);
         let [_, address] = network.controller();
@@ -29,7 +27,7 @@ impl Certificates {
 
     /// Replaces the certificates of the controller, the operator and the hosts by ones that are valid for `days`
     /// days.
-    pub(crate) fn renew(&self, network: &Network, days: u32) {
+    pub fn renew(&self, network: &Network, days: u32) {
         let [_, address] = network.controller();
         let (controller, _) = address.split_once(':').unwrap();
         let topology = format!("topologies/{}.toml", network.topology.name());
@@ -44,19 +42,20 @@ impl Certificates {
     }
 
     /// Options for connecting to the controller with the certificate of `name`.
-    pub(crate) fn of(&self, name: &str) -> [String; 6] {
+    pub fn of(&self, name: &str) -> [String; 6] {
         let (cert, key) = (self.file(&format!("{name}.crt")), self.file(&format!("{name}.key")));
         ["--tls-ca".into(), self.file("ca.crt"), "--tls-cert".into(), cert, "--tls-key".into(), key]
     }
 
     /// The controller's options.
-    pub(crate) fn controller(&self) -> [String; 6] {
+    pub fn controller(&self) -> [String; 6] {
         let [_, ca, cert, cert_file, key, key_file] = self.of("controller");
         [cert, cert_file, key, key_file, "--tls-client-ca".into(), ca]
     }
 }
 
-pub(crate) fn with(mut command: Command, options: &[String]) -> Command {
+/// A command with more options.
+pub fn with(mut command: Command, options: &[String]) -> Command {
     command.args(options);
     command
 }

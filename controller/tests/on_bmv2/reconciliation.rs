@@ -4,8 +4,8 @@ use tributary_api::v1;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
 
 use crate::common::{self, create, end, job, join_all, list, shipped, start};
-use crate::fabric::{Fabric, in_namespace};
 use crate::switches::{self, eventually};
+use crate::wire::network::{Bmv2Network, in_namespace};
 
 /// Entities that no controller of ours wants on a switch.
 fn leftovers() -> Vec<Entity> {
@@ -31,7 +31,7 @@ fn leftovers() -> Vec<Entity> {
 fn a_jobs_tables_come_and_go_and_a_new_controller_withdraws_what_is_left() {
     in_namespace(async || {
         let topology = shipped("plain-middle-4.toml");
-        let fabric = Fabric::start(&topology);
+        let fabric = Bmv2Network::start(&topology);
         let look = fabric.look();
         let (first, mut client) = start(topology.clone(), look.addresses()).await;
         let bare = look.read_all().await;
@@ -73,7 +73,7 @@ fn a_jobs_tables_come_and_go_and_a_new_controller_withdraws_what_is_left() {
 fn whatever_bmv2_held_it_is_brought_into_its_state() {
     in_namespace(async || {
         let topology = shipped("two-workers.toml");
-        let fabric = Fabric::start(&topology);
+        let fabric = Bmv2Network::start(&topology);
         let look = fabric.look();
         let (controller, _) = start(topology.clone(), look.addresses()).await;
         let expected = look.read_all().await;
@@ -83,7 +83,7 @@ fn whatever_bmv2_held_it_is_brought_into_its_state() {
         // Under our program's cookie the entries stay; under another one the program is installed anew, and
         // BMv2 drops the entries but keeps the multicast groups.
         for cookie in [ours, ours ^ 1] {
-            let other = Fabric::look(&fabric);
+            let other = Bmv2Network::look(&fabric);
             other.install_and_write("leaf", cookie, &leftovers()).await;
             assert_ne!(look.read_all().await, expected);
             let (controller, _) = start(topology.clone(), look.addresses()).await;
@@ -97,7 +97,7 @@ fn whatever_bmv2_held_it_is_brought_into_its_state() {
 fn a_bmv2_that_was_restarted_gets_its_tables_back() {
     in_namespace(async || {
         let topology = shipped("two-workers.toml");
-        let mut fabric = Fabric::start(&topology);
+        let mut fabric = Bmv2Network::start(&topology);
         let look = fabric.look();
         let (controller, mut client) = start(topology, look.addresses()).await;
         let (token, plan) = create(&mut client, job("digits")).await.unwrap();
@@ -117,7 +117,7 @@ fn a_bmv2_that_was_restarted_gets_its_tables_back() {
 fn what_bmv2_refuses_is_told_by_name() {
     in_namespace(async || {
         let topology = shipped("two-workers.toml");
-        let fabric = Fabric::start(&topology);
+        let fabric = Bmv2Network::start(&topology);
         let mut look = fabric.look();
         // Room for two entries in `admission`: a job of two workers needs three.
         let small = switches::program_with_small_table("SwitchIngress.admission.admission", 2);

@@ -4,7 +4,7 @@ use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};
 use tributary_wire::{Header, Hop, JobSecret, Kind, MacAddr, Message};
 
-use crate::played::play;
+use crate::wire::played::play;
 
 /// A forger's own addresses.
 pub(crate) fn own() -> Endpoint {

@@ -1,27 +1,28 @@
 //! Runs the `tributary` binary as a user would.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use serde_json::Value;
 
-/// The root of the checkout.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+use crate::root;
+
+/// The binary, which cargo has built for the tests of the package it belongs to.
+pub fn path() -> PathBuf {
+    let path = env::var_os("CARGO_BIN_EXE_tributary");
+    path.expect("only cargo tells where it has built the binary: run this test by cargo").into()
 }
 
 /// Runs `tributary` in the checkout's root.
-pub(crate) fn tributary(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tributary")).args(arguments).current_dir(root()).output().unwrap()
+pub fn tributary(arguments: &[&str]) -> Output {
+    Command::new(path()).args(arguments).current_dir(root()).output().unwrap()
 }
 
 /// Runs `tributary`, which must succeed and print one JSON object.
-pub(crate) fn json(arguments: &[&str]) -> Value {
+pub fn json(arguments: &[&str]) -> Value {
     let output = tributary(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -29,7 +30,7 @@ pub(crate) fn json(arguments: &[&str]) -> Value {
 
 /// Runs `tributary`, which must exit with `status`, say each of `words` on standard error, and give the cause only
 /// once.
-pub(crate) fn refused(arguments: &[&str], status: i32, words: &[&str]) {
+pub fn refused(arguments: &[&str], status: i32, words: &[&str]) {
     let output = tributary(arguments);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
@@ -50,7 +51,7 @@ fn assert_cause_once(said: &str) {
 }
 
 /// Checks that it has failed with exit status 1 and said each of `words`.
-pub(crate) fn assert_refused(output: &Output, words: &[&str]) {
+pub fn assert_refused(output: &Output, words: &[&str]) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     for word in words {
@@ -59,12 +60,12 @@ pub(crate) fn assert_refused(output: &Output, words: &[&str]) {
 }
 
 /// Standard error as text.
-pub(crate) fn stderr(output: &Output) -> String {
+pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Names of shared memory that persist: another test's exists only for moments, until its agent has opened it.
-pub(crate) fn left_shared_memory() -> Vec<String> {
+pub fn left_shared_memory() -> Vec<String> {
     let now = || -> BTreeSet<String> {
         let names = fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name());
         names

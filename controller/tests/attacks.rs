@@ -5,24 +5,9 @@
 //! Needs root and `ip` (iproute2); says so and passes where they are missing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
-#[path = "../common/mod.rs"]
 mod common;
-#[path = "../bmv2/fabric.rs"]
-mod fabric;
-mod frames;
-mod mutants;
-#[path = "../../../link/tests/netns/mod.rs"]
-mod netns;
-#[path = "../wire/played.rs"]
-mod played;
-#[path = "../wire/sending.rs"]
-mod sending;
-#[path = "../../../softswitch/tests/bmv2/simple_switch.rs"]
-mod simple_switch;
-#[path = "../switches/mod.rs"]
 mod switches;
-#[path = "../bmv2/team.rs"]
-mod team;
+mod wire;
 
 use tributary_api::{Endpoint, Role, v1};
 use tributary_controller::{Controller, ControllerConfig, PipelineSource, RunningController};
@@ -31,12 +16,12 @@ use tributary_topology::Topology;
 use tributary_wire::{Hop, NodeId, Rank, Seq, SliceWidth};
 
 use common::{Client, job, programs, start_with};
-use fabric::{Fabric, in_bare_namespace, in_namespace};
-use frames::{Packet, recorded};
-use mutants::Mutant;
-use sending::{at_port, counters, embedded_ports};
 use switches::Switches;
-use team::Team;
+use wire::frames::{Packet, recorded};
+use wire::mutants::Mutant;
+use wire::network::{Bmv2Network, in_bare_namespace, in_namespace};
+use wire::sending::{self, at_port, counters, embedded_ports};
+use wire::team::Team;
 
 /// What every error for a wrong sum says, whichever slice it was noticed in, and however.
 const WRONG: &str = "a switch's addition is wrong";
@@ -360,7 +345,7 @@ fn with_the_embedded_switch_sums_stay_right_whoever_sends_what() {
 fn with_bmv2_sums_stay_right_whoever_sends_what() {
     for program in programs() {
         in_namespace(async || {
-            let fabric = Fabric::start(&topology());
+            let fabric = Bmv2Network::start(&topology());
             sums_stay_right_whoever_sends_what(&fabric.look(), &program).await;
         });
     }

@@ -5,9 +5,9 @@ use tributary_controller::PipelineSource;
 use tributary_wire::SliceWidth;
 
 use crate::common::{Client, job, programs, shipped, start_with};
-use crate::fabric::{Fabric, in_namespace};
 use crate::switches::eventually;
-use crate::team::Team;
+use crate::wire::network::{Bmv2Network, in_namespace};
+use crate::wire::team::Team;
 
 /// A window of several times what a BMv2 queue holds, which is 64 packets a port.
 const WIDE: u32 = 512;
@@ -47,7 +47,7 @@ fn four_workers_reduce_over_two_levels_and_a_plain_switch() {
 async fn four_workers_reduce(program: PipelineSource) {
     println!("with {program:?}");
     let topology = shipped("plain-middle-4.toml");
-    let fabric = Fabric::start(&topology);
+    let fabric = Bmv2Network::start(&topology);
     let (controller, mut client) = start_with(topology, fabric.look().addresses(), program).await;
     for downlink in [v1::Downlink::Multicast, v1::Downlink::Unicast] {
         let name = format!("{downlink:?}");
@@ -72,7 +72,7 @@ fn a_window_beyond_the_queues_costs_no_sum() {
     for program in programs() {
         in_namespace(async || {
             let topology = shipped("two-workers.toml");
-            let fabric = Fabric::start(&topology);
+            let fabric = Bmv2Network::start(&topology);
             let (controller, mut client) =
                 start_with(topology, fabric.look().addresses(), program.clone()).await;
             let request = v1::CreateJobRequest { window: WIDE, ..job("wide") };
@@ -89,7 +89,7 @@ fn a_bmv2_that_restarts_in_the_middle_costs_time_only() {
     for program in programs() {
         in_namespace(async || {
             let topology = shipped("two-workers.toml");
-            let mut fabric = Fabric::start(&topology);
+            let mut fabric = Bmv2Network::start(&topology);
             let (controller, mut client) =
                 start_with(topology, fabric.look().addresses(), program.clone()).await;
             let team = Team::start(&controller, &mut client, job("long")).await;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::against_v1model::{packets, run};
+use super::against_v1model::{packets, run};
 use crate::support::{FILES, program_in};
 
 const COMPILER: &str = "p4c-bm2-ss";

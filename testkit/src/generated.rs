@@ -8,7 +8,7 @@ use std::{env, fs};
 const REGENERATE: &str = "TRIBUTARY_REGENERATE";
 
 /// Compares `checked_in`, relative to the crate, with what `generate` writes into the folder it is given.
-pub(crate) fn check(checked_in: &str, generate: impl FnOnce(&Path)) {
+pub fn check(checked_in: &str, generate: impl FnOnce(&Path)) {
     let package = env::var("CARGO_PKG_NAME").unwrap();
     let checked_in = Path::new(checked_in);
     let fresh = tempfile::tempdir().unwrap();

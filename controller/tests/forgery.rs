@@ -5,23 +5,9 @@
 //! missing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
-#[path = "../common/mod.rs"]
 mod common;
-#[path = "../bmv2/fabric.rs"]
-mod fabric;
-mod forger;
-#[path = "../../../link/tests/netns/mod.rs"]
-mod netns;
-#[path = "../wire/played.rs"]
-mod played;
-#[path = "../wire/sending.rs"]
-mod sending;
-#[path = "../../../softswitch/tests/bmv2/simple_switch.rs"]
-mod simple_switch;
-#[path = "../switches/mod.rs"]
 mod switches;
-#[path = "../bmv2/team.rs"]
-mod team;
+mod wire;
 
 use tributary_api::v1;
 use tributary_controller::RunningController;
@@ -29,10 +15,11 @@ use tributary_topology::Topology;
 use tributary_wire::SliceWidth;
 
 use common::{Client, job, start};
-use fabric::{Fabric, in_bare_namespace, in_namespace};
-use sending::{at_port, embedded_ports, send};
 use switches::{Switches, eventually};
-use team::Team;
+use wire::forger;
+use wire::network::{Bmv2Network, in_bare_namespace, in_namespace};
+use wire::sending::{at_port, embedded_ports, send};
+use wire::team::Team;
 
 /// Strangers are at a switch that aggregates, and at a plain one on the job's way.
 const TOPOLOGY: &str = r#"
@@ -176,7 +163,7 @@ fn with_the_embedded_switch_nobody_believes_a_stranger() {
 #[test]
 fn with_bmv2_nobody_believes_a_stranger() {
     in_namespace(async || {
-        let fabric = Fabric::start(&topology());
+        let fabric = Bmv2Network::start(&topology());
         nobody_believes_a_stranger(&fabric.look()).await;
     });
 }

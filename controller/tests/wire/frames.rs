@@ -4,7 +4,7 @@ use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};
 use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, Tag, Tally};
 
-use crate::played::play;
+use crate::wire::played::play;
 
 /// A packet to be falsified.
 #[derive(Clone)]
