@@ -19,14 +19,14 @@ pub(super) type Sum = [f64; 2];
 #[derive(Debug)]
 pub(super) struct Cells {
     /// The cells of the lowest cluster.
-    first: Place,
+    first: CellRange,
     steps: Steps,
     total: usize,
 }
 
 /// A cluster's first cell, and its number of cells.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct CellRange {
     start: u32,
     cells: u32,
 }
@@ -37,14 +37,14 @@ struct Step {
     /// Values above this are in the next cluster, or a later one.
     midpoint: f32,
     /// The difference between the two clusters' places, mod 2^32.
-    change: Place,
+    change: CellRange,
 }
 
 type Steps = [Step; MOST_CLUSTERS - 1];
 
 impl Step {
     /// A step that no value takes.
-    const UNUSED: Self = Self { midpoint: f32::INFINITY, change: Place { start: 0, cells: 0 } };
+    const UNUSED: Self = Self { midpoint: f32::INFINITY, change: CellRange { start: 0, cells: 0 } };
 
     fn is_unused(&self) -> bool {
         self.midpoint == f32::INFINITY
@@ -59,16 +59,16 @@ impl Cells {
     pub(super) fn new(nearest: &Nearest, counts: &[u32]) -> Self {
         let mut total = 0;
         let place = |count: &u32| {
-            let place = Place { start: total, cells: count * cells_of_bucket(*count) };
+            let place = CellRange { start: total, cells: count * cells_of_bucket(*count) };
             total += place.cells;
             place
         };
-        let places: Vec<Place> = counts.iter().map(place).collect();
+        let places: Vec<CellRange> = counts.iter().map(place).collect();
         let mut steps = [Step::UNUSED; MOST_CLUSTERS - 1];
         let pairs = nearest.midpoints().iter().zip(places.windows(2));
         for (step, (midpoint, pair)) in steps.iter_mut().zip(pairs) {
             let start = pair[1].start.wrapping_sub(pair[0].start);
-            let change = Place { start, cells: pair[1].cells.wrapping_sub(pair[0].cells) };
+            let change = CellRange { start, cells: pair[1].cells.wrapping_sub(pair[0].cells) };
             *step = Step { midpoint: *midpoint, change };
         }
         let first = places.first().copied().unwrap_or_default();
@@ -110,7 +110,7 @@ fn cells_of_bucket(buckets: u32) -> u32 {
 
 /// Finds the cell of each value; the first value is at `position`.
 #[multiversion(targets("x86_64+avx2"))]
-fn find_cells(values: &[f32], position: u32, first: Place, steps: &Steps, cells: &mut [u32; BLOCK]) {
+fn find_cells(values: &[f32], position: u32, first: CellRange, steps: &Steps, cells: &mut [u32; BLOCK]) {
     match steps.split_first_chunk() {
         Some((few, more)) if more.iter().all(Step::is_unused) => {
             find_cells_by::<FEW>(values, position, first, few, cells);
@@ -127,12 +127,12 @@ const FEW: usize = 3;
 fn find_cells_by<const STEPS: usize>(
     values: &[f32],
     position: u32,
-    first: Place,
+    first: CellRange,
     steps: &[Step; STEPS],
     cells: &mut [u32; BLOCK],
 ) {
     for ((cell, value), place) in cells.iter_mut().zip(values).zip(0..) {
-        let Place { mut start, mut cells } = first;
+        let CellRange { mut start, mut cells } = first;
         for Step { midpoint, change } in steps {
             let above = if value > midpoint { u32::MAX } else { 0 };
             start = start.wrapping_add(above & change.start);
