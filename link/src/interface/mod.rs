@@ -25,7 +25,7 @@ mod condition;
 mod datagram;
 mod ether_type;
 mod filter;
-mod many;
+mod joined;
 mod muted;
 mod offload;
 mod ring;

@@ -16,7 +16,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::io::Errno;
 
 use super::datagram::HEADER_BYTES;
-use super::many::{self, Many};
+use super::joined::{self, JoinedFrames};
 use super::offload::{OFFLOAD_BYTES, Offload};
 use super::socket;
 use crate::MAX_FRAME_BYTES;
@@ -92,7 +92,7 @@ pub(super) struct Ring {
     /// Whether the frame in `slot` is handed out; it goes back to the kernel at the next call.
     handed_out: bool,
     /// Frames that came in as one.
-    many: Many,
+    many: JoinedFrames,
     meter: DirectionMeter,
 }
 
@@ -121,7 +121,7 @@ impl Ring {
         // Populated now; otherwise the first frames on each page would wait for it.
         let memory = MmapOptions::new().len(len).populate().map_raw(socket);
         let memory = memory.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(Self { memory, layout, slot: 0, handed_out: false, many: Many::default(), meter })
+        Ok(Self { memory, layout, slot: 0, handed_out: false, many: JoinedFrames::default(), meter })
     }
 
     /// The next frame, if there is one.
@@ -200,7 +200,7 @@ impl Ring {
         // No port joins frames with a tag.
         if !taken || is_too_long || tag.is_some() {
             many.clear();
-            self.meter.count_all_dropped(many::frames_in(len, segment) as u64);
+            self.meter.count_all_dropped(joined::frames_in(len, segment) as u64);
         }
         self.many = many;
     }

@@ -20,7 +20,7 @@ pub(super) fn frames_in(len: usize, segment: Option<usize>) -> usize {
 
 /// Frames that came in as one, and are handed out one by one.
 #[derive(Debug)]
-pub(super) struct Many {
+pub(super) struct JoinedFrames {
     /// The headers and all payloads. Each frame's headers are written in front of its payload, over the end of the
     /// previous frame, which is not needed any more.
     bytes: Vec<u8>,
@@ -36,7 +36,7 @@ pub(super) struct Many {
     next: usize,
 }
 
-impl Default for Many {
+impl Default for JoinedFrames {
     /// No frames.
     fn default() -> Self {
         let headers = [0; HEADER_BYTES];
@@ -44,7 +44,7 @@ impl Default for Many {
     }
 }
 
-impl Many {
+impl JoinedFrames {
     /// Receives the next frame from `socket`, whose datagrams have `segment` bytes of payload each. `false`: it cannot
     /// be split.
     pub(super) fn receive(&mut self, socket: &OwnedFd, segment: Option<usize>) -> bool {
