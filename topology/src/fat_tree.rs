@@ -105,10 +105,10 @@ impl FatTree {
         text.push_str("]\nhost = [\n");
         put(
             text,
-            (0..self.hosts()).map(|n| match self.place(n) {
-                Place::Server => "{ name = \"ps\", role = \"server\" }".to_owned(),
-                Place::Worker(rank) => format!("{{ name = \"w{rank}\", role = \"worker\" }}"),
-                Place::Idle => format!("{{ name = \"h{n}\" }}"),
+            (0..self.hosts()).map(|n| match self.role(n) {
+                JobRole::Server => "{ name = \"ps\", role = \"server\" }".to_owned(),
+                JobRole::Worker(rank) => format!("{{ name = \"w{rank}\", role = \"worker\" }}"),
+                JobRole::Idle => format!("{{ name = \"h{n}\" }}"),
             }),
         );
         text.push_str("]\n");
@@ -137,28 +137,28 @@ impl FatTree {
     }
 
     /// The place of the n-th host in the job.
-    fn place(&self, n: usize) -> Place {
-        let Some(n) = n.checked_sub(1) else { return Place::Server };
+    fn role(&self, n: usize) -> JobRole {
+        let Some(n) = n.checked_sub(1) else { return JobRole::Server };
         let others = self.hosts() - 1;
         // Rank r is on host number r × others / workers, rounded down: this is the only rank that can be here.
         let rank = (n * self.workers).div_ceil(others);
         match rank < self.workers && rank * others / self.workers == n {
-            true => Place::Worker(rank),
-            false => Place::Idle,
+            true => JobRole::Worker(rank),
+            false => JobRole::Idle,
         }
     }
 
     fn host(&self, n: usize) -> String {
-        match self.place(n) {
-            Place::Server => "ps".to_owned(),
-            Place::Worker(rank) => format!("w{rank}"),
-            Place::Idle => format!("h{n}"),
+        match self.role(n) {
+            JobRole::Server => "ps".to_owned(),
+            JobRole::Worker(rank) => format!("w{rank}"),
+            JobRole::Idle => format!("h{n}"),
         }
     }
 }
 
-/// A host's place in the job.
-enum Place {
+/// A host's role in the job.
+enum JobRole {
     Server,
     Worker(usize),
     Idle,
