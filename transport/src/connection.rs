@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
 use crate::names::Names;
-use crate::room::Place;
+use crate::room::Permit;
 
 /// How long a client may take for the first bytes, which show that it speaks HTTP/2; after these the protocol itself
 /// notices a client that is gone.
@@ -31,7 +31,7 @@ pub struct Connection {
     /// `Some` until the client has shown that it speaks HTTP/2.
     preface: Option<Preface>,
     /// Becomes free when this is dropped.
-    _place: Place,
+    _place: Permit,
 }
 
 struct Preface {
@@ -41,7 +41,7 @@ struct Preface {
 
 impl Connection {
     /// Wraps an accepted stream. Must be called in a tokio runtime.
-    pub(crate) fn new(stream: Box<dyn Stream>, peer: Peer, place: Place) -> Self {
+    pub(crate) fn new(stream: Box<dyn Stream>, peer: Peer, place: Permit) -> Self {
         let deadline = Box::pin(sleep(PREFACE_PATIENCE));
         Self { stream, peer, preface: Some(Preface { missing: PREFACE_BYTES, deadline }), _place: place }
     }

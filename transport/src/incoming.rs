@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::connection::{Connection, Peer};
-use crate::room::{Place, Room};
+use crate::room::{Permit, Room};
 use crate::tls::ServerTls;
 
 /// The pause after an error in accepting, such as a lack of file descriptors.
@@ -24,7 +24,7 @@ const BACKLOG: usize = 16;
 
 /// Clients that may be in the handshake at once. A further client replaces the one that has been in it for the longest:
 /// a client that never finishes must not keep out others.
-const STRANGERS: usize = 64;
+const MAX_HANDSHAKES: usize = 64;
 
 /// The connections that clients open, at most `most` at a time, and half as many from one address. With `tls` these are
 /// the connections on which both sides have accepted each other; a few more may be in the handshake. The log says why a
@@ -52,7 +52,7 @@ async fn accept(
     door: &Arc<Door>,
     accepted: &mpsc::Sender<Result<Connection, io::Error>>,
 ) {
-    let mut strangers: VecDeque<AbortHandle> = VecDeque::new();
+    let mut handshakes: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -62,9 +62,9 @@ async fn accept(
                 continue;
             }
         };
-        strangers.retain(|stranger| !stranger.is_finished());
-        if strangers.len() >= STRANGERS
-            && let Some(longest) = strangers.pop_front()
+        handshakes.retain(|handshake| !handshake.is_finished());
+        if handshakes.len() >= MAX_HANDSHAKES
+            && let Some(longest) = handshakes.pop_front()
         {
             longest.abort();
         }
@@ -76,7 +76,7 @@ async fn accept(
                 let _ = accepted.send(Ok(connection)).await;
             }
         });
-        strangers.push_back(opening.abort_handle());
+        handshakes.push_back(opening.abort_handle());
     }
 }
 
@@ -102,7 +102,7 @@ impl Door {
         Some(Connection::new(stream, peer, self.place(address)?))
     }
 
-    fn place(&self, address: SocketAddr) -> Option<Place> {
+    fn place(&self, address: SocketAddr) -> Option<Permit> {
         let place = self.room.take(address.ip());
         if !self.refusing.swap(place.is_none(), Ordering::AcqRel) && place.is_none() {
             tracing::warn!(%address, "turned a client away, and more perhaps until one gets in again: too many are connected");

@@ -20,7 +20,7 @@ struct Taken {
 
 /// One connection's place, free again when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Permit {
     address: IpAddr,
     taken: Arc<Mutex<Taken>>,
 }
@@ -31,7 +31,7 @@ impl Room {
     }
 
     /// Takes a place for a connection from this address if one is free.
-    pub(crate) fn take(&self, address: IpAddr) -> Option<Place> {
+    pub(crate) fn take(&self, address: IpAddr) -> Option<Permit> {
         let mut taken = locked(&self.taken);
         let of_address = taken.by_address.get(&address).copied().unwrap_or_default();
         if taken.all >= self.most || of_address >= self.most.div_ceil(2) {
@@ -39,11 +39,11 @@ impl Room {
         }
         taken.all += 1;
         taken.by_address.insert(address, of_address + 1);
-        Some(Place { address, taken: Arc::clone(&self.taken) })
+        Some(Permit { address, taken: Arc::clone(&self.taken) })
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut taken = locked(&self.taken);
         taken.all -= 1;
