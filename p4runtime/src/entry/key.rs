@@ -15,8 +15,8 @@ pub(super) fn encode(table: &Table, key: &BTreeMap<String, Match>) -> Result<Vec
     let mut matches = Vec::with_capacity(key.len());
     for field in &table.key {
         match key.get(&field.name) {
-            Some(pattern) => matches.push(encode_field(Place { table, field }, *pattern)?),
-            None if field.kind == MatchType::Exact => return Err(Place { table, field }.missing()),
+            Some(pattern) => matches.push(encode_field(KeyField { table, field }, *pattern)?),
+            None if field.kind == MatchType::Exact => return Err(KeyField { table, field }.missing()),
             None => (),
         }
     }
@@ -34,26 +34,26 @@ pub(super) fn decode(
             place: place(),
             field: format!("#{}", one.field_id),
         })?;
-        let pattern = decode_field(Place { table, field }, one)?;
+        let pattern = decode_field(KeyField { table, field }, one)?;
         if key.insert(field.name.clone(), pattern).is_some() {
             return Err(EntryError::Repeated { place: place(), field: field.name.clone() });
         }
     }
     let exact = |field: &&MatchField| field.kind == MatchType::Exact && !key.contains_key(&field.name);
     match table.key.iter().find(exact) {
-        Some(field) if !entry.is_default_action => Err(Place { table, field }.missing()),
+        Some(field) if !entry.is_default_action => Err(KeyField { table, field }.missing()),
         _ => Ok(key),
     }
 }
 
 /// The field that a value belongs to, for checks and errors.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct KeyField<'a> {
     table: &'a Table,
     field: &'a MatchField,
 }
 
-impl Place<'_> {
+impl KeyField<'_> {
     fn missing(self) -> EntryError {
         EntryError::MissingField { place: self.table.name.alias.clone(), field: self.field.name.clone() }
     }
@@ -115,7 +115,7 @@ fn below(bits: u32) -> u128 {
     canonical::all_ones(bits)
 }
 
-fn encode_field(place: Place<'_>, pattern: Match) -> Result<FieldMatch, EntryError> {
+fn encode_field(place: KeyField<'_>, pattern: Match) -> Result<FieldMatch, EntryError> {
     place.check(pattern)?;
     let kind = match pattern {
         Match::Exact(value) => FieldMatchType::Exact(Exact { value: place.bytes(value)? }),
@@ -135,7 +135,7 @@ fn encode_field(place: Place<'_>, pattern: Match) -> Result<FieldMatch, EntryErr
     Ok(FieldMatch { field_id: place.field.id, field_match_type: Some(kind) })
 }
 
-fn decode_field(place: Place<'_>, message: &FieldMatch) -> Result<Match, EntryError> {
+fn decode_field(place: KeyField<'_>, message: &FieldMatch) -> Result<Match, EntryError> {
     let pattern = match message.field_match_type.as_ref() {
         Some(FieldMatchType::Exact(one)) => Match::Exact(place.number(&one.value)?),
         Some(FieldMatchType::Optional(one)) => Match::Optional(place.number(&one.value)?),
