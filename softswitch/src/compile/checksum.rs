@@ -3,7 +3,7 @@
 use super::emitter::Emitter;
 use super::expression::Expressions;
 use super::fault::{malformed, unsupported};
-use super::layout::{Layout, Place};
+use super::layout::{Layout, Storage};
 use super::term::{Scope, Term};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
@@ -27,7 +27,7 @@ pub(super) fn compile(
         let calculation = calculation
             .ok_or_else(|| malformed(&place, format!("there is no calculation {}", checksum.calculation)))?;
         let target = layout.field(&checksum.target.0, &checksum.target.1, &place)?;
-        let Place::Word(target) = target.place else {
+        let Storage::Word(target) = target.place else {
             return Err(malformed(&place, "its field is too wide"));
         };
         let index = checksums.len() as u16;

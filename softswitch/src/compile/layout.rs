@@ -26,7 +26,7 @@ const MAX_WORDS: usize = 30_000;
 
 /// Where a field is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum Storage {
     /// In a word.
     Word(Word),
     /// In lines, from this one on.
@@ -37,7 +37,7 @@ pub(super) enum Place {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     /// Where it is.
-    pub(super) place: Place,
+    pub(super) place: Storage,
     /// Its width.
     pub(super) bits: u32,
 }
@@ -180,7 +180,7 @@ impl Layout {
     pub(super) fn field(&self, header: &str, field: &str, place: &str) -> Result<Slot, LoadError> {
         let known = self.header(header, place)?;
         if field == "$valid$" && !known.metadata {
-            return Ok(Slot { place: Place::Word(known.word), bits: 1 });
+            return Ok(Slot { place: Storage::Word(known.word), bits: 1 });
         }
         if header == STANDARD_METADATA && UNSUPPORTED_METADATA.contains(&field) {
             return Err(unsupported(place, format!("standard_metadata.{field}")));
@@ -208,8 +208,8 @@ impl Layout {
     /// The metadata that the switch itself uses.
     pub(super) fn standard(&self, errors: &[(String, u64)]) -> Result<Standard, LoadError> {
         let word = |field: &str| match self.field(STANDARD_METADATA, field, STANDARD_METADATA)?.place {
-            Place::Word(word) => Ok(word),
-            Place::Lines(_) => Err(malformed(STANDARD_METADATA, format!("{field} is too wide"))),
+            Storage::Word(word) => Ok(word),
+            Storage::Lines(_) => Err(malformed(STANDARD_METADATA, format!("{field} is too wide"))),
         };
         let error = |name: &str| errors.iter().find(|(known, _)| known == name).map_or(0, |(_, code)| *code);
         Ok(Standard {
@@ -234,8 +234,8 @@ impl Slot {
     /// The same field in a certain header.
     fn at(self, header: &program::Header) -> Self {
         let place = match self.place {
-            Place::Word(word) => Place::Word(header.word + word),
-            Place::Lines(line) => Place::Lines(header.line + line),
+            Storage::Word(word) => Storage::Word(header.word + word),
+            Storage::Lines(line) => Storage::Lines(header.line + line),
         };
         Self { place, ..self }
     }
@@ -252,11 +252,11 @@ fn lay_out(kind: &json::HeaderType, on_wire: bool) -> Result<(Format, Vec<(Strin
         let slot = if bits <= 64 {
             let word = format.words;
             format.words = word.checked_add(1).ok_or_else(|| too_many(&place, "fields"))?;
-            Place::Word(word)
+            Storage::Word(word)
         } else {
             let line = format.lines;
             format.lines = line.checked_add(lines_for(bits)).ok_or_else(|| too_many(&place, "fields"))?;
-            Place::Lines(line)
+            Storage::Lines(line)
         };
         if on_wire {
             wire.add(&mut format, slot, bits, &place)?;
@@ -300,11 +300,11 @@ struct Wire {
 }
 
 impl Wire {
-    fn add(&mut self, format: &mut Format, slot: Place, bits: u32, place: &str) -> Result<(), LoadError> {
+    fn add(&mut self, format: &mut Format, slot: Storage, bits: u32, place: &str) -> Result<(), LoadError> {
         let begin = self.bit;
         self.bit += bits as usize;
         match slot {
-            Place::Lines(line) => {
+            Storage::Lines(line) => {
                 if !begin.is_multiple_of(8) || !bits.is_multiple_of(8) {
                     return Err(unsupported(
                         place,
@@ -313,7 +313,7 @@ impl Wire {
                 }
                 format.wides.push(WideField { offset: begin / 8, bytes: bits as usize / 8, line });
             }
-            Place::Word(word) => {
+            Storage::Word(word) => {
                 self.open.push((word, begin, bits));
                 if self.bit.is_multiple_of(8) {
                     self.close(format, place)?;

@@ -3,7 +3,7 @@
 use super::emitter::{Emitter, Label};
 use super::expression::Expressions;
 use super::fault::{malformed, unsupported};
-use super::layout::{Layout, Place, Slot};
+use super::layout::{Layout, Slot, Storage};
 use super::term::{Scope, Term};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
@@ -51,10 +51,10 @@ impl Objects<'_> {
             }
             let at = if bits <= 64 {
                 word += 1;
-                Place::Word(word - 1)
+                Storage::Word(word - 1)
             } else {
                 line += lines_for(bits);
-                Place::Lines(line - lines_for(bits))
+                Storage::Lines(line - lines_for(bits))
             };
             slots.push(Slot { place: at, bits });
         }
@@ -182,8 +182,8 @@ impl Objects<'_> {
         let target = field(target, scope)?;
         let index = index_word(index, scope, out)?;
         match target.place {
-            Place::Word(d) if target.bits == bits => out.push(Op::RegisterRead { d, register, index }),
-            Place::Lines(d) if target.bits == bits => out.push(Op::WideRegisterRead { d, register, index }),
+            Storage::Word(d) if target.bits == bits => out.push(Op::RegisterRead { d, register, index }),
+            Storage::Lines(d) if target.bits == bits => out.push(Op::WideRegisterRead { d, register, index }),
             _ => {
                 let problem = format!("a register of {bits} bits is read into a field of {}", target.bits);
                 return Err(malformed(place, problem));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fault::{malformed, unsupported};
-use super::layout::{Layout, Place};
+use super::layout::{Layout, Storage};
 use crate::control::KeyMatch;
 use crate::error::LoadError;
 use crate::json::{self, ConstKey};
@@ -71,11 +71,11 @@ fn key(table: &json::Table, layout: &Layout, place: &str) -> Result<(Vec<KeyFiel
         let slot = layout.field(header, name, place)?;
         let name = field.name.clone().unwrap_or_else(|| format!("{header}.{name}"));
         let (source, words) = match slot.place {
-            Place::Word(source) => (KeySource::Word(source), 1),
-            Place::Lines(_) if kind == MatchKind::Range => {
+            Storage::Word(source) => (KeySource::Word(source), 1),
+            Storage::Lines(_) if kind == MatchKind::Range => {
                 return Err(unsupported(place, format!("a range of {} bits", slot.bits)));
             }
-            Place::Lines(source) => {
+            Storage::Lines(source) => {
                 let words = slot.bits.div_ceil(64) as usize;
                 (KeySource::Lines(source, words), words)
             }

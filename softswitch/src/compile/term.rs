@@ -4,7 +4,7 @@
 //! can have, so that it is computed in the fewest bits that give the same result.
 
 use super::fault::{malformed, unsupported};
-use super::layout::{Layout, Place, Slot};
+use super::layout::{Layout, Slot, Storage};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;
@@ -80,7 +80,7 @@ pub(super) struct Term {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Const(Number),
-    Field(Place),
+    Field(Storage),
     /// A field of a stack's last header: the field's word in the stack's first header, and the stack.
     Last {
         first: Word,
@@ -198,7 +198,7 @@ impl Term {
             Expr::Field(header, field) => Ok(Self::slot(scope.layout.field(header, field, place)?)),
             Expr::StackField(stack, field) => {
                 let (slot, stack) = scope.layout.stack_field(stack, field, place)?;
-                let Place::Word(first) = slot.place else {
+                let Storage::Word(first) = slot.place else {
                     return Err(unsupported(
                         place,
                         format!("the wide field {field} of a stack's last header"),
@@ -287,7 +287,7 @@ impl Term {
         let count = || {
             let stack = scope.layout.stack(name()?, scope.place)?;
             let count = scope.layout.stack_list[usize::from(stack)].count;
-            Ok::<_, LoadError>(Self::slot(Slot { place: Place::Word(count), bits: 16 }))
+            Ok::<_, LoadError>(Self::slot(Slot { place: Storage::Word(count), bits: 16 }))
         };
         Ok(match op {
             "valid" => Some(Self::slot(scope.layout.field(name()?, "$valid$", scope.place)?)),

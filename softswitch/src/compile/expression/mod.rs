@@ -8,7 +8,7 @@ mod wide;
 
 use super::emitter::Emitter;
 use super::fault::unsupported;
-use super::layout::{Place, Slot};
+use super::layout::{Slot, Storage};
 use super::term::{Binary, Bound, Compare, Kind, Term};
 use crate::error::LoadError;
 use crate::json::number::Number;
@@ -35,13 +35,13 @@ impl<'a> Expressions<'a> {
     /// Assigns to a field.
     pub(super) fn assign(&mut self, slot: Slot, value: &Term) -> Result<(), LoadError> {
         match slot.place {
-            Place::Word(d) => {
+            Storage::Word(d) => {
                 let a = self.word_into(value, slot.bits, Some(d))?;
                 if a != d {
                     self.out.push(Op::Copy { d, a, cut: 0 });
                 }
             }
-            Place::Lines(d) => {
+            Storage::Lines(d) => {
                 let n = lines_for(slot.bits);
                 let a = self.lines_into(value, n, Some(d))?;
                 let fits = !value.bound.signed && value.bound.bits <= slot.bits;
@@ -79,7 +79,7 @@ impl<'a> Expressions<'a> {
             return Ok(self.out.word_constant(number.limb(0) & (u64::MAX >> (64 - bits))));
         }
         let fits = !term.bound.signed && term.bound.bits <= bits;
-        if let (Kind::Field(Place::Word(word)), true) = (&term.kind, fits) {
+        if let (Kind::Field(Storage::Word(word)), true) = (&term.kind, fits) {
             return Ok(*word);
         }
         let known = self.known_words.iter().find(|(known, width, _)| *width == bits && known == term);
@@ -106,7 +106,7 @@ impl<'a> Expressions<'a> {
         }
         let d = self.target(hint);
         let op = match &term.kind {
-            Kind::Field(Place::Lines(a)) => Op::Narrow { d, a: *a, cut },
+            Kind::Field(Storage::Lines(a)) => Op::Narrow { d, a: *a, cut },
             Kind::Last { first, stack } if cut == 0 => Op::Last { d, a: *first, stack: *stack },
             Kind::Lookahead { offset, bits } if cut == 0 => {
                 Op::Lookahead { d, offset: *offset, bits: *bits as u8 }

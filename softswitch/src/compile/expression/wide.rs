@@ -2,7 +2,7 @@
 
 use super::Expressions;
 use crate::compile::fault::unsupported;
-use crate::compile::layout::Place;
+use crate::compile::layout::Storage;
 use crate::compile::term::{Binary, Bound, Kind, Term, UNBOUNDED};
 use crate::error::LoadError;
 use crate::json::number::Number;
@@ -33,7 +33,7 @@ impl Expressions<'_> {
         if let Kind::Const(number) = &term.kind {
             return Ok(self.constant_lines(number, n));
         }
-        if let Kind::Field(Place::Lines(line)) = term.kind
+        if let Kind::Field(Storage::Lines(line)) = term.kind
             && lines_for(term.bound.bits) >= n
         {
             return Ok(line);
