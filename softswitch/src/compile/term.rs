@@ -1,6 +1,6 @@
 //! Expressions with their names resolved and their ranges known.
 //!
-//! BMv2 computes with unlimited precision, and p4c masks what has to wrap around. [`Bound`] says how many bits a value
+//! BMv2 computes with unlimited precision, and p4c masks what has to wrap around. [`ValueRange`] says how many bits a value
 //! can have, so that it is computed in the fewest bits that give the same result.
 
 use super::fault::{malformed, unsupported};
@@ -12,7 +12,7 @@ use crate::program::Word;
 
 /// The range of a value: 0..2^bits, or -2^(bits-1)..2^(bits-1) when signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Bound {
+pub(super) struct ValueRange {
     pub(super) bits: u32,
     pub(super) signed: bool,
 }
@@ -20,7 +20,7 @@ pub(super) struct Bound {
 /// A value may have any number of bits: it has to be masked before it can be used.
 pub(super) const UNBOUNDED: u32 = u32::MAX;
 
-impl Bound {
+impl ValueRange {
     const BIT: Self = Self::unsigned(1);
 
     const fn unsigned(bits: u32) -> Self {
@@ -73,7 +73,7 @@ pub(super) enum Compare {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Term {
     pub(super) kind: Kind,
-    pub(super) bound: Bound,
+    pub(super) bound: ValueRange,
 }
 
 /// The form of an expression. Truth values are 0 or 1.
@@ -114,14 +114,17 @@ impl Term {
     /// A constant.
     pub(super) fn number(number: Number) -> Self {
         let bits = number.bits();
-        let bound =
-            if number.is_negative() { Bound::signed(bits.saturating_add(1)) } else { Bound::unsigned(bits) };
+        let bound = if number.is_negative() {
+            ValueRange::signed(bits.saturating_add(1))
+        } else {
+            ValueRange::unsigned(bits)
+        };
         Self { kind: Kind::Const(number), bound }
     }
 
     /// A field.
     pub(super) fn slot(slot: Slot) -> Self {
-        Self { kind: Kind::Field(slot.place), bound: Bound::unsigned(slot.bits) }
+        Self { kind: Kind::Field(slot.place), bound: ValueRange::unsigned(slot.bits) }
     }
 
     /// Its value if it is a constant.
@@ -133,7 +136,7 @@ impl Term {
     }
 
     fn truth(kind: Kind) -> Self {
-        Self { kind, bound: Bound::BIT }
+        Self { kind, bound: ValueRange::BIT }
     }
 
     fn not(self) -> Self {
@@ -161,13 +164,13 @@ impl Term {
             Binary::Sub if left.bound.signed || right.bound.signed => {
                 left.bound.join(right.bound).wider_by(1)
             }
-            Binary::Sub => Bound::signed(left.bound.bits.max(right.bound.bits).saturating_add(1)),
+            Binary::Sub => ValueRange::signed(left.bound.bits.max(right.bound.bits).saturating_add(1)),
             Binary::Mul if left.bound.signed || right.bound.signed => {
-                Bound::signed(left.bound.signed_bits().saturating_add(right.bound.signed_bits()))
+                ValueRange::signed(left.bound.signed_bits().saturating_add(right.bound.signed_bits()))
             }
             Binary::Mul => left.bound.wider_by(right.bound.bits),
             Binary::And => match (left.bound.signed, right.bound.signed) {
-                (false, false) => Bound::unsigned(left.bound.bits.min(right.bound.bits)),
+                (false, false) => ValueRange::unsigned(left.bound.bits.min(right.bound.bits)),
                 (false, true) => left.bound,
                 (true, false) => right.bound,
                 (true, true) => left.bound.join(right.bound),
@@ -177,12 +180,12 @@ impl Term {
                 Some(by) => {
                     left.bound.wider_by(by.and_then(|by| u32::try_from(by).ok()).unwrap_or(UNBOUNDED))
                 }
-                None => Bound { bits: UNBOUNDED, ..left.bound },
+                None => ValueRange { bits: UNBOUNDED, ..left.bound },
             },
             Binary::Shr => match right.constant().and_then(Number::to_u64) {
-                Some(by) if !left.bound.signed && left.bound.bits != UNBOUNDED => {
-                    Bound::unsigned(left.bound.bits.saturating_sub(u32::try_from(by).unwrap_or(UNBOUNDED)))
-                }
+                Some(by) if !left.bound.signed && left.bound.bits != UNBOUNDED => ValueRange::unsigned(
+                    left.bound.bits.saturating_sub(u32::try_from(by).unwrap_or(UNBOUNDED)),
+                ),
                 _ => left.bound,
             },
         };
@@ -205,7 +208,7 @@ impl Term {
                     ));
                 };
                 let kind = Kind::Last { first, stack };
-                Ok(Self { kind, bound: Bound::unsigned(slot.bits) })
+                Ok(Self { kind, bound: ValueRange::unsigned(slot.bits) })
             }
             Expr::Local(index) => {
                 let slot = scope.locals.get(*index);
@@ -219,7 +222,7 @@ impl Term {
                 let offset = u16::try_from(*offset)
                     .map_err(|_| unsupported(place, format!("a lookahead of {offset} bits")))?;
                 let kind = Kind::Lookahead { offset, bits: *bits };
-                Ok(Self { kind, bound: Bound::unsigned(*bits) })
+                Ok(Self { kind, bound: ValueRange::unsigned(*bits) })
             }
             Expr::Object(kind, name) => Err(malformed(place, format!("the {kind} {name} is not a value"))),
             Expr::Op { op, cond, left, right } => {
@@ -268,7 +271,7 @@ impl Term {
             "and" => Ok(Self::truth(Kind::Both(Box::new(operand(left)?), Box::new(right)))),
             "or" => Ok(Self::truth(Kind::Either(Box::new(operand(left)?), Box::new(right)))),
             "not" => Ok(right.not()),
-            "d2b" if right.bound == Bound::BIT => Ok(right),
+            "d2b" if right.bound == ValueRange::BIT => Ok(right),
             "d2b" => Ok(Self::compare(Compare::Equal, right, Self::number(Number::default())).not()),
             "b2d" => Ok(right),
             "?" => Ok(Self::choose(operand(cond)?, operand(left)?, right)),
@@ -304,7 +307,7 @@ impl Term {
         let shifted = Self::binary(Binary::Add, value, half());
         let kept = Self::binary(Binary::And, shifted, Self::number(Number::mask(width)));
         let wrapped = Self::binary(Binary::Sub, kept, half());
-        Ok(Self { bound: Bound::signed(width), ..wrapped })
+        Ok(Self { bound: ValueRange::signed(width), ..wrapped })
     }
 
     /// A value, clamped to the range of `width` bits.

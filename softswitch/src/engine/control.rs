@@ -7,13 +7,13 @@ use std::sync::mpsc::Sender;
 use mio::Waker;
 use tokio::sync::oneshot;
 
-use super::Core;
+use super::EngineState;
 use crate::error::ControlError;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
 /// Work to do between two packets.
-pub(super) type Request = Box<dyn FnOnce(&mut Core) + Send>;
+pub(super) type Request = Box<dyn FnOnce(&mut EngineState) + Send>;
 
 /// Frames that the switch sends to the CPU port. They begin with the program's `packet_in` controller header in wire
 /// format. When they are not read fast enough, the newest are dropped.
@@ -77,7 +77,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::NoPipeline`], [`ControlError::Stopped`].
     pub async fn packet_out(&self, frame: Vec<u8>) -> Result<(), ControlError> {
-        let process = move |core: &mut Core| {
+        let process = move |core: &mut EngineState| {
             let port = core.ports.cpu_port();
             core.inject(port, &frame);
             core.switch.is_some()
@@ -94,7 +94,7 @@ impl Control {
     async fn request<R, F>(&self, work: F) -> Result<R, ControlError>
     where
         R: Send + 'static,
-        F: FnOnce(&mut Core) -> R + Send + 'static,
+        F: FnOnce(&mut EngineState) -> R + Send + 'static,
     {
         let (reply, result) = oneshot::channel();
         self.send(Box::new(move |core| {

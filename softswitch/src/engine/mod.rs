@@ -62,7 +62,7 @@ impl Engine {
         let (packet_ins, received) = tokio::sync::mpsc::channel(PACKET_INS);
         let ports = Ports::new(ports, cpu_port, packet_ins, poll.registry())?;
         let (sender, requests) = mpsc::channel();
-        let core = Core { switch: None, outputs: Outputs::new(), ports, stopping: false };
+        let core = EngineState { switch: None, outputs: Outputs::new(), ports, stopping: false };
         let thread = thread::Builder::new().name(format!("switch {name}"));
         let thread = thread.spawn(move || work(core, poll, &requests)).map_err(SwitchError::Thread)?;
         Ok((Self { control: Control::new(sender, waker), thread: Some(thread) }, received))
@@ -98,14 +98,14 @@ impl Drop for Engine {
 
 /// The state of the thread, on which requests work.
 #[derive(Debug)]
-struct Core {
+struct EngineState {
     switch: Option<Switch>,
     outputs: Outputs,
     ports: Ports,
     stopping: bool,
 }
 
-impl Core {
+impl EngineState {
     /// Takes a few frames of each port and sends off the results. Returns whether there were any frames.
     fn round(&mut self) -> bool {
         let mut any = false;
@@ -146,7 +146,7 @@ impl Core {
 }
 
 /// The body of the thread.
-fn work(mut core: Core, mut poll: Poll, requests: &Receiver<Request>) {
+fn work(mut core: EngineState, mut poll: Poll, requests: &Receiver<Request>) {
     let mut events = Events::with_capacity(EVENTS);
     while !core.stopping {
         if core.round() {

@@ -62,7 +62,7 @@ pub(super) async fn answer(
     let (first, begun) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
         let _place = place;
-        let mut answer = Answer { parts, first: Some(first), part: Part::default() };
+        let mut answer = Answer { parts, first: Some(first), part: Batch::default() };
         if let Err(status) = answer.fill(&device, &program, queries).await {
             answer.end(status).await;
         }
@@ -81,7 +81,7 @@ struct Answer {
     parts: mpsc::Sender<Result<ReadResponse, Status>>,
     /// Signals that the first part goes out, or the error before it.
     first: Option<tokio::sync::oneshot::Sender<Result<(), Status>>>,
-    part: Part,
+    part: Batch,
 }
 
 impl Answer {
@@ -146,17 +146,17 @@ async fn look_up(device: &Device, program: &Arc<Program>, query: Query) -> Resul
     *owed += took * TO_PACKETS;
     drop(owed);
     let found = found.map_err(super::status::Refusal::from)?;
-    Ok(found.map(super::read::Found::into_entities).unwrap_or_default())
+    Ok(found.map(super::read::QueryResult::into_entities).unwrap_or_default())
 }
 
 /// Entities that go out together.
 #[derive(Debug, Default)]
-struct Part {
+struct Batch {
     entities: Vec<Entity>,
     bytes: usize,
 }
 
-impl Part {
+impl Batch {
     /// Adds an entity. Returns those before it if one message could not hold them together with it.
     fn push(&mut self, entity: Entity) -> Option<Vec<Entity>> {
         // The tag and length of a repeated message take at most 6 bytes at these sizes.
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn parts(entities: impl IntoIterator<Item = Entity>) -> Vec<Vec<Entity>> {
-        let mut part = Part::default();
+        let mut part = Batch::default();
         let mut parts: Vec<_> = entities.into_iter().filter_map(|entity| part.push(entity)).collect();
         parts.push(part.entities);
         parts

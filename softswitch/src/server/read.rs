@@ -49,7 +49,7 @@ pub(super) enum Show {
 
 /// What a query found.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum QueryResult {
     Entries(Vec<(TableEntry, Option<CounterValue>)>, Show),
     Default(u32, Option<ActionCall>, Option<CounterValue>, Show),
     Cells { counter_id: u32, first: i64, cells: Vec<CounterValue> },
@@ -89,21 +89,21 @@ impl Query {
     }
 
     /// Looks up what the query covers.
-    pub(super) fn gather(&self, switch: &Switch) -> Result<Option<Found>, ControlError> {
+    pub(super) fn gather(&self, switch: &Switch) -> Result<Option<QueryResult>, ControlError> {
         match self {
             Self::Entries { table, filter, show } => {
                 let mut entries = switch.entries(*table)?;
                 entries.retain(|(entry, _)| filter.passes(entry));
-                Ok(Some(Found::Entries(entries, *show)))
+                Ok(Some(QueryResult::Entries(entries, *show)))
             }
             Self::Entry { key, show } => match switch.entry(key) {
-                Ok(entry) => Ok(Some(Found::Entries(vec![entry], *show))),
+                Ok(entry) => Ok(Some(QueryResult::Entries(vec![entry], *show))),
                 Err(ControlError::NotFound(_)) => Ok(None),
                 Err(error) => Err(error),
             },
             Self::Default { table, show } => {
                 let (action, count) = switch.default_action(*table)?;
-                Ok(Some(Found::Default(*table, action, count, *show)))
+                Ok(Some(QueryResult::Default(*table, action, count, *show)))
             }
             Self::Counter { counter, index } => gather_cells(switch, *counter, *index).map(Some),
             Self::Groups(id) => {
@@ -113,7 +113,7 @@ impl Query {
                     Some(id) if groups.is_empty() => {
                         Err(ControlError::NotFound(format!("multicast group {id}")))
                     }
-                    _ => Ok(Some(Found::Groups(groups))),
+                    _ => Ok(Some(QueryResult::Groups(groups))),
                 }
             }
         }
@@ -130,7 +130,7 @@ impl Filter {
     }
 }
 
-impl Found {
+impl QueryResult {
     /// The found entities as messages.
     pub(super) fn into_entities(self) -> Vec<Entity> {
         match self {
@@ -217,13 +217,13 @@ fn groups(id: u32) -> Result<Vec<Query>, Refusal> {
     }
 }
 
-fn gather_cells(switch: &Switch, counter_id: u32, index: Option<i64>) -> Result<Found, ControlError> {
+fn gather_cells(switch: &Switch, counter_id: u32, index: Option<i64>) -> Result<QueryResult, ControlError> {
     let cells = switch.counters(counter_id)?;
     let Some(index) = index else {
-        return Ok(Found::Cells { counter_id, first: 0, cells: cells.to_vec() });
+        return Ok(QueryResult::Cells { counter_id, first: 0, cells: cells.to_vec() });
     };
     match usize::try_from(index).ok().and_then(|index| cells.get(index)) {
-        Some(cell) => Ok(Found::Cells { counter_id, first: index, cells: vec![*cell] }),
+        Some(cell) => Ok(QueryResult::Cells { counter_id, first: index, cells: vec![*cell] }),
         None => Err(ControlError::OutOfRange {
             what: format!("the counter {counter_id:#010x}"),
             index,

@@ -6,7 +6,7 @@ use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{Entity, PacketOut, ReadRequest, Update};
 
 use super::packet;
-use super::read::{Found, Query};
+use super::read::{Query, QueryResult};
 use super::status::Refusal;
 use super::write::Operation;
 use crate::switch::Switch;
@@ -31,7 +31,7 @@ pub fn read(switch: &Switch, request: ReadRequest) -> Result<Vec<Entity>, Status
             found.extend(query.gather(switch).map_err(Refusal::from)?);
         }
     }
-    Ok(found.into_iter().flat_map(Found::into_entities).collect())
+    Ok(found.into_iter().flat_map(QueryResult::into_entities).collect())
 }
 
 /// The frame that a packet-out becomes, as it enters the switch at the CPU port.

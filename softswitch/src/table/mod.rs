@@ -17,7 +17,7 @@ use crate::program::{
 
 /// An action with its arguments, in the form that the inner loop needs.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct BoundAction {
     /// Index among the table's actions.
     pub(crate) action: u16,
     /// Where its code begins.
@@ -41,7 +41,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Action {
     pub(crate) invocation: Invocation,
-    pub(crate) bound: Bound,
+    pub(crate) bound: BoundAction,
 }
 
 impl Action {
@@ -60,7 +60,7 @@ impl Action {
                 cells.iter_mut().zip(limbs).for_each(|(cell, limb)| *cell = limb);
             }
         }
-        let bound = Bound { action: invocation.action as u16, code: action.code, words, lines };
+        let bound = BoundAction { action: invocation.action as u16, code: action.code, words, lines };
         Self { invocation, bound }
     }
 }
@@ -98,11 +98,11 @@ pub(crate) struct Table {
 }
 
 /// The result of a lookup.
-pub(crate) struct Found<'a> {
+pub(crate) struct Lookup<'a> {
     /// Whether an entry matched.
     pub(crate) hit: bool,
     /// What to do; `None`: nothing.
-    pub(crate) action: Option<&'a Bound>,
+    pub(crate) action: Option<&'a BoundAction>,
 }
 
 impl Table {
@@ -243,7 +243,7 @@ impl Table {
         words: &[u64],
         lines: &[Line],
         bytes: usize,
-    ) -> Found<'_> {
+    ) -> Lookup<'_> {
         let at = match &self.index {
             Index::None => None,
             Index::Word(map) if let [field] = program.key.as_slice() => {
@@ -278,7 +278,7 @@ impl Table {
             counter.packets = counter.packets.wrapping_add(1);
             counter.bytes = counter.bytes.wrapping_add(bytes as u64);
         }
-        Found { hit, action: action.map(|action| &action.bound) }
+        Lookup { hit, action: action.map(|action| &action.bound) }
     }
 }
 

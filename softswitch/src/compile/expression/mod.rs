@@ -9,7 +9,7 @@ mod wide;
 use super::emitter::Emitter;
 use super::fault::unsupported;
 use super::layout::{Slot, Storage};
-use super::term::{Binary, Bound, Compare, Kind, Term};
+use super::term::{Binary, Compare, Kind, Term, ValueRange};
 use crate::error::LoadError;
 use crate::json::number::Number;
 use crate::program::{LINE_BITS, LineIndex, Op, Word, lines_for};
@@ -253,7 +253,7 @@ impl<'a> Expressions<'a> {
     /// Both operands with all their bits.
     fn operands(&mut self, left: &Term, right: &Term) -> Result<Operands, LoadError> {
         let signed = left.bound.signed || right.bound.signed;
-        let bits = |bound: Bound| if signed { bound.signed_bits() } else { bound.bits };
+        let bits = |bound: ValueRange| if signed { bound.signed_bits() } else { bound.bits };
         let needed = bits(left.bound).max(bits(right.bound));
         if needed <= 64 {
             return Ok(Operands::Words { a: self.word(left, 64)?, b: self.word(right, 64)?, signed });

@@ -3,14 +3,14 @@
 use super::Expressions;
 use crate::compile::fault::unsupported;
 use crate::compile::layout::Storage;
-use crate::compile::term::{Binary, Bound, Kind, Term, UNBOUNDED};
+use crate::compile::term::{Binary, Kind, Term, UNBOUNDED, ValueRange};
 use crate::error::LoadError;
 use crate::json::number::Number;
 use crate::program::{LIMBS, LINE_BITS, LineIndex, MAX_BITS, Op, Word, lines_for};
 
 impl Expressions<'_> {
     /// How many lines hold `bits` bits.
-    pub(super) fn lines_of(&self, bound: Bound, bits: u32) -> Result<u16, LoadError> {
+    pub(super) fn lines_of(&self, bound: ValueRange, bits: u32) -> Result<u16, LoadError> {
         if bound.bits == UNBOUNDED || bits > MAX_BITS {
             let what =
                 format!("a value of more than {MAX_BITS} bits that is compared or shifted to the right");
