@@ -126,7 +126,7 @@ pub(crate) enum Scaling {
 
 /// Why a slice cannot be summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum SumError {
     /// This rank has NaN or infinity in it.
     NotFinite(Rank),
     /// The sum might not fit.
@@ -135,18 +135,18 @@ pub(crate) enum Refusal {
 
 impl ElementType {
     /// How a slice travels whose members agreed on `largest` as their bound and have `weight` together.
-    pub(crate) fn scaling(self, largest: u32, weight: u32) -> Result<Scaling, Refusal> {
+    pub(crate) fn scaling(self, largest: u32, weight: u32) -> Result<Scaling, SumError> {
         if self == Self::I32 {
             // One below the limit, since a bound at the limit means "at least".
             let fits = u64::from(largest) * u64::from(weight) < u64::from(bound::TOO_LARGE);
             return if fits && largest < bound::TOO_LARGE {
                 Ok(Scaling::Whole)
             } else {
-                Err(Refusal::Overflow)
+                Err(SumError::Overflow)
             };
         }
         if let Some(rank) = bound::not_finite(largest) {
-            return Err(Refusal::NotFinite(rank));
+            return Err(SumError::NotFinite(rank));
         }
         Ok(bound::exponent(largest).map_or(Scaling::Zeros, |e| Scaling::Fixed(Scale::new(e, weight))))
     }

@@ -12,5 +12,5 @@ pub(crate) mod fixed_point;
 mod vectors;
 
 pub use data::{AllReduce, ElementType, GradientData, Reduced, Run, Sums, Tensor};
-pub(crate) use data::{Refusal, Scaling, filled};
+pub(crate) use data::{Scaling, SumError, filled};
 pub(crate) use elements::Elements;

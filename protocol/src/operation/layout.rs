@@ -6,7 +6,7 @@ use tributary_wire::SliceWidth;
 
 /// What one slice of an operation is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum SliceRole {
     /// Carries the bounds of as many SUM slices as it has values.
     Max(usize),
     /// Carries elements.
@@ -48,9 +48,9 @@ impl Layout {
         self.first + self.max_slices() as u64
     }
 
-    pub(crate) fn part(&self, position: u64) -> Part {
+    pub(crate) fn part(&self, position: u64) -> SliceRole {
         let index = (position - self.first) as usize;
-        index.checked_sub(self.max_slices()).map_or(Part::Max(index), Part::Sum)
+        index.checked_sub(self.max_slices()).map_or(SliceRole::Max(index), SliceRole::Sum)
     }
 
     /// Which SUM slices have their bounds in MAX slice `index`.
@@ -63,11 +63,11 @@ impl Layout {
     /// Positions of the SUM slices whose bounds the MAX slice at `position` carries; none if it is a SUM slice.
     pub(crate) fn bounded_by(&self, position: u64) -> Range<u64> {
         match self.part(position) {
-            Part::Max(index) => {
+            SliceRole::Max(index) => {
                 let slices = self.bounds_in(index);
                 self.first_sum() + slices.start as u64..self.first_sum() + slices.end as u64
             }
-            Part::Sum(_) => 0..0,
+            SliceRole::Sum(_) => 0..0,
         }
     }
 

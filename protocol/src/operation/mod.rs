@@ -13,11 +13,11 @@ use tributary_wire::{Operator, Rank, Seq, SliceWidth, Tally, ValuesView};
 
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::numbers::{Elements, Reduced, Refusal, Run, Scaling, Tensor, filled};
+use crate::numbers::{Elements, Reduced, Run, Scaling, SumError, Tensor, filled};
 use crate::tags::{Meaning, Membership, Subject, SubjectDigests, name_hash};
 pub use event::{OperationEvent, OperationId};
 use layout::Layout;
-pub(crate) use layout::Part;
+pub(crate) use layout::SliceRole;
 pub(crate) use queue::Operations;
 use verify::Mismatch;
 
@@ -171,8 +171,8 @@ impl<C> Operation<C> {
     /// Whether what the slice carries is known already.
     pub(crate) fn is_known(&self, position: u64) -> bool {
         match self.layout.part(position) {
-            Part::Max(_) => true,
-            Part::Sum(slice) => !matches!(self.agreement(slice), Agreement::Awaited),
+            SliceRole::Max(_) => true,
+            SliceRole::Sum(slice) => !matches!(self.agreement(slice), Agreement::Awaited),
         }
     }
 
@@ -196,8 +196,8 @@ impl<C> Operation<C> {
     /// Whether the bound that a SUM slice's scale follows from is that of what is contributed here.
     pub(crate) fn owns(&self, position: u64) -> bool {
         match self.layout.part(position) {
-            Part::Max(_) => false,
-            Part::Sum(slice) => self.owned.get(slice).copied().unwrap_or_default(),
+            SliceRole::Max(_) => false,
+            SliceRole::Sum(slice) => self.owned.get(slice).copied().unwrap_or_default(),
         }
     }
 
@@ -209,15 +209,15 @@ impl<C> Operation<C> {
     /// How the slice is combined.
     pub(crate) fn operator(&self, position: u64) -> Operator {
         match self.layout.part(position) {
-            Part::Max(_) => Operator::Max,
-            Part::Sum(_) => Operator::Sum,
+            SliceRole::Max(_) => Operator::Max,
+            SliceRole::Sum(_) => Operator::Sum,
         }
     }
 
     pub(crate) fn meaning(&self, position: u64) -> Meaning {
         let scale = match self.layout.part(position) {
-            Part::Max(_) => (0, 0),
-            Part::Sum(slice) => self.agreed(slice).unwrap_or_default(),
+            SliceRole::Max(_) => (0, 0),
+            SliceRole::Sum(slice) => self.agreed(slice).unwrap_or_default(),
         };
         Meaning {
             subject: self.subject,
@@ -239,12 +239,12 @@ impl<C> Operation<C> {
     ) -> Result<(), CollectiveError> {
         self.unfinished -= 1;
         match self.layout.part(position) {
-            Part::Max(index) => {
+            SliceRole::Max(index) => {
                 let agreed = self.agree(index, tally, values);
                 self.failed |= agreed.is_err();
                 if agreed.is_err() && self.tell() { agreed } else { Ok(()) }
             }
-            Part::Sum(slice) => {
+            SliceRole::Sum(slice) => {
                 if let Some(scaling) = self.scaling(slice) {
                     self.elements.finish(self.layout.elements(slice), scaling, values);
                 }
@@ -284,11 +284,11 @@ impl<C> Operation<C> {
         Ok(())
     }
 
-    fn refused(&self, slice: usize, largest: u32, weight: u32, refusal: Refusal) -> CollectiveError {
+    fn refused(&self, slice: usize, largest: u32, weight: u32, refusal: SumError) -> CollectiveError {
         let (tensor, Range { start: first, end }) = (self.tensor.name.clone(), self.layout.elements(slice));
         match refusal {
-            Refusal::NotFinite(rank) => CollectiveError::NotFinite { tensor, rank, first, end },
-            Refusal::Overflow => CollectiveError::Overflow { tensor, first, end, largest, weight },
+            SumError::NotFinite(rank) => CollectiveError::NotFinite { tensor, rank, first, end },
+            SumError::Overflow => CollectiveError::Overflow { tensor, first, end, largest, weight },
         }
     }
 
@@ -319,7 +319,7 @@ impl<C> Operation<C> {
         mismatch: Mismatch,
     ) -> Option<CollectiveError> {
         self.unfinished -= 1;
-        if let Part::Max(index) = self.layout.part(position)
+        if let SliceRole::Max(index) = self.layout.part(position)
             && let Some(agreement) = self.agreements.get_mut(index)
         {
             *agreement = Agreement::GivenUp;

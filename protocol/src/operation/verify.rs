@@ -2,7 +2,7 @@
 
 use tributary_wire::{Operator, Tally, ValuesView};
 
-use super::{Agreement, Operation, Part};
+use super::{Agreement, Operation, SliceRole};
 use crate::tags::Membership;
 
 /// A result that cannot be believed.
@@ -49,8 +49,8 @@ impl<C> Operation<C> {
     /// How many members' own the bound of a SUM slice is at least: one's, unless that one may have left since.
     fn least_owners(&self, position: u64, tally: Tally) -> u32 {
         match self.layout.part(position) {
-            Part::Max(_) => 0,
-            Part::Sum(slice) => match self.agreement(slice) {
+            SliceRole::Max(_) => 0,
+            SliceRole::Sum(slice) => match self.agreement(slice) {
                 Agreement::Reached { contributors, .. } => (tally.contributors >= contributors).into(),
                 Agreement::Awaited | Agreement::GivenUp => 0,
             },
@@ -60,8 +60,8 @@ impl<C> Operation<C> {
     /// The total weight was agreed on with the bounds; later slices have less only if a member left.
     fn tally_fits(&self, position: u64, tally: Tally) -> bool {
         match self.layout.part(position) {
-            Part::Max(_) => tally.weight >= self.least_weight,
-            Part::Sum(slice) => match self.agreement(slice) {
+            SliceRole::Max(_) => tally.weight >= self.least_weight,
+            SliceRole::Sum(slice) => match self.agreement(slice) {
                 Agreement::Reached { weight, contributors } => {
                     tally.weight == weight || (tally.contributors < contributors && tally.weight < weight)
                 }
@@ -72,7 +72,7 @@ impl<C> Operation<C> {
 
     /// The largest of all bounds is at least ours, and one that somebody can have sent.
     fn bounds_fit(&self, position: u64, values: ValuesView<'_>) -> bool {
-        let Part::Max(index) = self.layout.part(position) else { return true };
+        let SliceRole::Max(index) = self.layout.part(position) else { return true };
         self.bounds_in(index).iter().zip(values.iter().map(i32::cast_unsigned)).all(|(&ours, largest)| {
             largest >= ours
                 && largest <= i32::MAX.cast_unsigned()

@@ -3,7 +3,7 @@
 use tributary_wire::{Operator, Rank, Tally};
 
 use crate::numbers::Scaling;
-use crate::operation::{Operation, Part};
+use crate::operation::{Operation, SliceRole};
 use crate::tags::{Membership, Share};
 
 /// With which weight a member's elements go in.
@@ -37,7 +37,7 @@ impl Operation<Contribution> {
         out.fill(0);
         let mut astray = false;
         let weight = match self.layout.part(position) {
-            Part::Max(index) => {
+            SliceRole::Max(index) => {
                 let weight = self.own.weight(index);
                 if weight > 0 {
                     self.measure(index, rank);
@@ -47,7 +47,7 @@ impl Operation<Contribution> {
                 }
                 weight
             }
-            Part::Sum(slice) => {
+            SliceRole::Sum(slice) => {
                 let weight = self.own.weight(self.layout.bound_of(slice));
                 astray = self.agreed(slice).is_none();
                 // A slice that all members have refused goes out as zeros, for the window's sake.
