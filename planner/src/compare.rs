@@ -8,7 +8,7 @@ use tributary_topology::{LinkDirection, NodeKey};
 use crate::fabric::Fabric;
 use crate::request::{Downlink, JobRequest};
 use crate::roles::Roles;
-use crate::search::Choice;
+use crate::search::CostedTree;
 use crate::traffic::{Cost, Frames, Traffic, Use};
 use crate::tree::Tree;
 
@@ -38,7 +38,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    pub(crate) fn of(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice, plain: &PlainServer) -> Self {
+    pub(crate) fn of(
+        fabric: &Fabric<'_>,
+        job: &JobRequest,
+        choice: &CostedTree,
+        plain: &PlainServer,
+    ) -> Self {
         Self::with(choice.cost.busiest, ring(fabric, job, choice), plain.busiest(fabric))
     }
 
@@ -102,7 +107,7 @@ impl PlainServer {
 ///
 /// The workers follow each other in the order of a walk around the job's tree. Such a walk passes every
 /// link once in each direction, so no two steps of the ring share one.
-fn ring(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> (u64, f64) {
+fn ring(fabric: &Fabric<'_>, job: &JobRequest, choice: &CostedTree) -> (u64, f64) {
     let order = walk(&choice.tree);
     let count = order.len() as u128;
     let total = 2 * (count - 1) * u128::from(job.gradient_bytes);

@@ -3,40 +3,40 @@
 use crate::compare::Comparison;
 use crate::fabric::Fabric;
 use crate::request::{Aggregation, Downlink, JobRequest};
-use crate::roles::Refusal;
-use crate::search::Choice;
+use crate::roles::AggregationObstacle;
+use crate::search::CostedTree;
 
 /// Notes on where the plan fell back, then on whether it is worth it.
 pub(crate) fn notes(
     fabric: &Fabric<'_>,
     job: &JobRequest,
-    choice: &Choice,
+    choice: &CostedTree,
     comparison: &Comparison,
 ) -> Vec<String> {
-    let mut notes = refusals(fabric, job, choice);
+    let mut notes = obstacles(fabric, job, choice);
     notes.extend(plain_downlink(fabric, job, choice));
     notes.extend(shared_host(fabric, job));
     notes.extend(worth(job, choice, comparison));
     notes
 }
 
-fn refusals(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Vec<String> {
+fn obstacles(fabric: &Fabric<'_>, job: &JobRequest, choice: &CostedTree) -> Vec<String> {
     let all = choice.tree.branches().iter().zip(&choice.roles.merges);
     let mut refused: Vec<_> =
-        all.filter_map(|(branch, merge)| Some((branch.switch, merge.refusal?))).collect();
+        all.filter_map(|(branch, merge)| Some((branch.switch, merge.obstacle?))).collect();
     refused.sort_unstable_by_key(|(switch, _)| *switch);
     refused
         .into_iter()
-        .map(|(switch, refusal)| {
+        .map(|(switch, obstacle)| {
             let name = fabric.name(switch);
-            match refusal {
-                Refusal::Plain => format!("{name} is not programmable: what meets there goes on without being aggregated"),
-                Refusal::Slots(free) => format!(
+            match obstacle {
+                AggregationObstacle::Plain => format!("{name} is not programmable: what meets there goes on without being aggregated"),
+                AggregationObstacle::Slots(free) => format!(
                     "{name} has {free} free slots and the job's window needs {}: what meets there \
                      goes on without being aggregated",
                     job.window
                 ),
-                Refusal::Children(count) => format!(
+                AggregationObstacle::Children(count) => format!(
                     "{count} streams meet at {name}, which tells {} apart: they go on without being aggregated",
                     fabric.most_children()
                 ),
@@ -45,7 +45,7 @@ fn refusals(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Vec<Strin
         .collect()
 }
 
-fn plain_downlink(fabric: &Fabric<'_>, job: &JobRequest, choice: &Choice) -> Option<String> {
+fn plain_downlink(fabric: &Fabric<'_>, job: &JobRequest, choice: &CostedTree) -> Option<String> {
     if choice.downlink == job.downlink {
         return None;
     }
@@ -68,7 +68,7 @@ fn shared_host(fabric: &Fabric<'_>, job: &JobRequest) -> Option<String> {
 }
 
 /// Whether the tree gains anything, and compared with what.
-fn worth(job: &JobRequest, choice: &Choice, comparison: &Comparison) -> Vec<String> {
+fn worth(job: &JobRequest, choice: &CostedTree, comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     let aggregates = choice.roles.merges.iter().any(|merge| merge.aggregate);
     if job.workers.len() == 1 {

@@ -8,7 +8,7 @@ use crate::fabric::{Fabric, FabricState};
 use crate::grow::{Links, Members};
 use crate::plan::Plan;
 use crate::request::JobRequest;
-use crate::search::{Found, Judge, search_on, validate};
+use crate::search::{Judge, SearchResult, search_on, validate};
 
 /// A mended tree is good enough if it takes at most this many times the least time that any tree can take. The factor
 /// matches what [`crate::is_better`] asks of a tree that a job should move to: nothing that a search could find would
@@ -40,7 +40,7 @@ pub fn replan(
     mended(&terrain, job, old)?.into_plan(&fabric, job)
 }
 
-pub(crate) fn mended(terrain: &Terrain<'_>, job: &JobRequest, old: &Plan) -> Result<Found, PlanError> {
+pub(crate) fn mended(terrain: &Terrain<'_>, job: &JobRequest, old: &Plan) -> Result<SearchResult, PlanError> {
     let fabric = terrain.fabric;
     let mut judge = Judge::new(fabric, job);
     if let Some(members) = Members::new(fabric, job.hosts(), job.server) {

@@ -6,7 +6,7 @@ use crate::tree::{Branch, Tree};
 
 /// Why a switch where streams meet does not aggregate them, although it is allowed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum AggregationObstacle {
     /// It does not run our program.
     Plain,
     /// It has only this many free slots, fewer than the window.
@@ -21,7 +21,7 @@ pub(crate) struct Merge {
     /// Whether it aggregates.
     pub(crate) aggregate: bool,
     /// Why it does not aggregate although it should.
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) obstacle: Option<AggregationObstacle>,
     /// How many streams leave it.
     pub(crate) going: usize,
     /// The length of the hop stack of the packets that arrive at it.
@@ -59,7 +59,7 @@ impl Roles {
     fn with(
         tree: &Tree,
         fabric: &Fabric<'_>,
-        decide: impl Fn(&Branch, usize, usize) -> (bool, Option<Refusal>),
+        decide: impl Fn(&Branch, usize, usize) -> (bool, Option<AggregationObstacle>),
     ) -> Self {
         let branches = tree.branches();
         // By place; the last one is for the server.
@@ -72,11 +72,11 @@ impl Roles {
         let mut merges = Vec::with_capacity(branches.len());
         for (place, branch) in branches.iter().enumerate() {
             let streams = arriving[place];
-            let (aggregate, refusal) = decide(branch, streams, level[place]);
+            let (aggregate, obstacle) = decide(branch, streams, level[place]);
             let going = if aggregate { 1 } else { streams };
             arriving[branch.above] += going;
             level[branch.above] = level[branch.above].min(level[place].saturating_add(1));
-            merges.push(Merge { aggregate, refusal, going, entries: 0 });
+            merges.push(Merge { aggregate, obstacle, going, entries: 0 });
         }
         for (place, branch) in branches.iter().enumerate().rev() {
             // The server's own entry is the last.
@@ -97,13 +97,13 @@ fn can_aggregate(
     streams: usize,
     fabric: &Fabric<'_>,
     job: &JobRequest,
-) -> Result<(), Refusal> {
+) -> Result<(), AggregationObstacle> {
     if !fabric.is_programmable(branch.switch) {
-        Err(Refusal::Plain)
+        Err(AggregationObstacle::Plain)
     } else if streams > fabric.most_children() {
-        Err(Refusal::Children(streams))
+        Err(AggregationObstacle::Children(streams))
     } else if !fabric.has_slots(branch.switch, job.window) {
-        Err(Refusal::Slots(fabric.free_slots(branch.switch)))
+        Err(AggregationObstacle::Slots(fabric.free_slots(branch.switch)))
     } else {
         Ok(())
     }

@@ -28,7 +28,7 @@ use crate::widest::SLACK;
 const IMPROVEMENTS: usize = 16;
 
 /// A tree, the roles of its switches, and its cost.
-pub(crate) struct Choice {
+pub(crate) struct CostedTree {
     pub(crate) tree: Tree,
     pub(crate) roles: Roles,
     pub(crate) downlink: Downlink,
@@ -49,12 +49,12 @@ pub fn plan(topology: &Topology, state: &FabricState, job: &JobRequest) -> Resul
 }
 
 /// The best tree found, and among those looked at the best for a plain parameter server.
-pub(crate) struct Found {
-    pub(crate) choice: Choice,
+pub(crate) struct SearchResult {
+    pub(crate) choice: CostedTree,
     pub(crate) plain: PlainServer,
 }
 
-impl Found {
+impl SearchResult {
     /// Works out the rest of the plan, which the search did not need.
     pub(crate) fn into_plan(self, fabric: &Fabric<'_>, job: &JobRequest) -> Result<Plan, PlanError> {
         let Self { choice, plain } = self;
@@ -62,7 +62,7 @@ impl Found {
         let comparison = Comparison::of(fabric, job, &choice, &plain);
         let notes = notes::notes(fabric, job, &choice, &comparison);
         let stacks = stacks(&choice.tree, &choice.roles, fabric, job);
-        let Choice { tree, downlink, .. } = choice;
+        let CostedTree { tree, downlink, .. } = choice;
         let plan = Plan::assemble(fabric, job, Parts { tree, stacks, downlink, traffic, comparison, notes });
         check::rules(&plan).map_err(PlanError::Internal)?;
         Ok(plan)
@@ -73,7 +73,7 @@ impl Found {
 pub(crate) struct Judge<'a> {
     fabric: &'a Fabric<'a>,
     job: &'a JobRequest,
-    best: Option<Choice>,
+    best: Option<CostedTree>,
     plain: Option<PlainServer>,
     /// Why the first tree that was refused was refused.
     refusal: Option<PlanError>,
@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
         if self.plain.as_ref().is_none_or(|best| plain.is_better_than(best)) {
             self.plain = Some(plain);
         }
-        let choice = Choice::on(tree, self.fabric, self.job);
+        let choice = CostedTree::on(tree, self.fabric, self.job);
         if let Err(error) = choice.fits(self.fabric, self.job) {
             self.refusal.get_or_insert(error);
         } else if self.best.as_ref().is_none_or(|best| choice.cost.is_less_than(&best.cost)) {
@@ -104,20 +104,20 @@ impl<'a> Judge<'a> {
     }
 
     /// The best tree; the first refusal if none was accepted.
-    pub(crate) fn found(self) -> Result<Found, PlanError> {
+    pub(crate) fn found(self) -> Result<SearchResult, PlanError> {
         let Self { fabric, job, best, plain, refusal } = self;
-        let found = best.zip(plain).map(|(choice, plain)| Found { choice, plain });
+        let found = best.zip(plain).map(|(choice, plain)| SearchResult { choice, plain });
         found.ok_or_else(|| refusal.unwrap_or_else(|| unreachable(fabric, job)))
     }
 }
 
 /// The best tree that the search finds.
-pub(crate) fn search(terrain: &Terrain<'_>, job: &JobRequest) -> Result<Found, PlanError> {
+pub(crate) fn search(terrain: &Terrain<'_>, job: &JobRequest) -> Result<SearchResult, PlanError> {
     search_on(terrain, Judge::new(terrain.fabric, job))
 }
 
 /// The same, starting from the trees already judged.
-pub(crate) fn search_on(terrain: &Terrain<'_>, mut judge: Judge<'_>) -> Result<Found, PlanError> {
+pub(crate) fn search_on(terrain: &Terrain<'_>, mut judge: Judge<'_>) -> Result<SearchResult, PlanError> {
     if let Some(members) = Members::new(terrain.fabric, judge.job.hosts(), judge.job.server) {
         terrain.candidates(&members).for_each(|tree| judge.look_at(tree));
         if !judge.has_within(SLACK * terrain.least(&members)) {
@@ -150,8 +150,8 @@ fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) 
         let round = |link| !avoided.contain(link);
         let trees = terrain.all_ways().filter_map(|ways| members.nearest_first(ways, &kept, round));
         let fitting = trees.filter(|tree| tree.fits_plain_switches(fabric));
-        let mut next: Option<Choice> = None;
-        for choice in fitting.map(|tree| Choice::on(tree, fabric, job)) {
+        let mut next: Option<CostedTree> = None;
+        for choice in fitting.map(|tree| CostedTree::on(tree, fabric, job)) {
             if next.as_ref().is_none_or(|best| choice.cost.is_less_than(&best.cost)) {
                 next = Some(choice);
             }
@@ -163,7 +163,7 @@ fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) 
     }
 }
 
-impl Choice {
+impl CostedTree {
     pub(crate) fn on(tree: Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
         let roles = Roles::on(&tree, fabric, job);
         let plain = tree.branches().iter().any(|branch| fabric.is_plain(branch.switch));
@@ -207,7 +207,7 @@ pub(crate) fn is_plannable(terrain: &Terrain<'_>, job: &JobRequest) -> bool {
     let Some(members) = Members::new(fabric, job.hosts(), job.server) else { return false };
     let by_plain = once_with(|| plain::tree(fabric, &job.hosts(), job.server)).flatten();
     let mut all = terrain.candidates(&members).chain(terrain.more_candidates(&members)).chain(by_plain);
-    all.any(|tree| Choice::on(tree, fabric, job).fits(fabric, job).is_ok())
+    all.any(|tree| CostedTree::on(tree, fabric, job).fits(fabric, job).is_ok())
 }
 
 /// Whether the request makes sense on this topology.
@@ -330,7 +330,7 @@ mod tests {
             job.server = job.workers.first()?.host;
         }
         let found = search(&Terrain::new(&fabric, &job), &job).ok()?.choice;
-        let every = all_trees(&fabric, &job).into_iter().map(|tree| Choice::on(tree, &fabric, &job));
+        let every = all_trees(&fabric, &job).into_iter().map(|tree| CostedTree::on(tree, &fabric, &job));
         let seconds = every.filter(|choice| choice.fits(&fabric, &job).is_ok()).map(|c| c.cost.busiest);
         let optimum = seconds.min_by(f64::total_cmp)?;
         assert!(found.cost.busiest >= optimum, "a tree that is not among all trees");

@@ -58,7 +58,7 @@ impl Tree {
     ) -> Option<Self> {
         let mut workers = workers.to_vec();
         workers.sort_unstable();
-        let mut found = Found::default();
+        let mut found = ReachedSwitches::default();
         let mut leaves = Vec::with_capacity(workers.len());
         for worker in workers {
             let up = parent(worker)?;
@@ -74,8 +74,8 @@ impl Tree {
     }
 
     /// Orders the switches. `None` if the parents form a cycle, which then is not below the server.
-    fn arranged(server: NodeKey, mut leaves: Vec<Leaf>, found: Found) -> Option<Self> {
-        let Found { ways, mut places } = found;
+    fn arranged(server: NodeKey, mut leaves: Vec<Leaf>, found: ReachedSwitches) -> Option<Self> {
+        let ReachedSwitches { ways, mut places } = found;
         let count = ways.len();
         let place = |node: NodeKey, places: &[u32]| match places.get(node.index()) {
             Some(&place) if place != NOWHERE => place as usize,
@@ -211,13 +211,13 @@ impl Tree {
 
 /// The switches that the workers' ways have reached, in that order.
 #[derive(Default)]
-struct Found {
+struct ReachedSwitches {
     ways: Vec<(NodeKey, Neighbour)>,
     /// By node: its place in `ways`.
     places: Vec<u32>,
 }
 
-impl Found {
+impl ReachedSwitches {
     /// Returns whether the switch is new; the caller then pushes its way.
     fn add(&mut self, switch: NodeKey) -> bool {
         if self.places.len() <= switch.index() {

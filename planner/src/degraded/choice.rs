@@ -51,7 +51,7 @@ impl Communication {
 
 /// The input of [`candidates`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Choice<'a> {
+pub struct SelectionInput<'a> {
     /// All processes that could take part.
     pub processes: &'a [Performance],
     /// Samples that each process has in a step when all take part.
@@ -72,8 +72,8 @@ pub fn mode(degraded: usize, all: usize, theta: f64) -> Mode {
 
 /// The groups to choose from: for each size the fastest, with processes that are well before degraded ones, and the
 /// time of a step in either mode. Larger groups come first, so the first is everyone. Empty without processes.
-pub fn candidates(choice: &Choice<'_>) -> Vec<Candidate> {
-    let Choice { share, communication, theta, .. } = *choice;
+pub fn candidates(choice: &SelectionInput<'_>) -> Vec<Candidate> {
+    let SelectionInput { share, communication, theta, .. } = *choice;
     let mut sorted = choice.processes.to_vec();
     let speed = |one: &Performance| one.model.at(share);
     sorted.sort_by(|a, b| {
@@ -120,7 +120,7 @@ mod tests {
 
     fn best(times: &[f64], theta: f64) -> Candidate {
         let processes = processes(times);
-        let choice = Choice { processes: &processes, share: 16.0, communication: FREE, theta };
+        let choice = SelectionInput { processes: &processes, share: 16.0, communication: FREE, theta };
         let eligible = candidates(&choice).into_iter().filter(|one| one.eligible);
         eligible.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap()
     }
@@ -170,7 +170,7 @@ mod tests {
         ) {
             let processes = processes(&times);
             let communication = Communication { today: 0.5, undisturbed: 0.25 };
-            let choice = Choice { processes: &processes, share: 16.0, communication, theta };
+            let choice = SelectionInput { processes: &processes, share: 16.0, communication, theta };
             let candidates = candidates(&choice);
             prop_assert_eq!(candidates.len(), 2 * times.len() - 1);
             prop_assert!(candidates[0].eligible && candidates[0].mode.is_none());

@@ -19,7 +19,7 @@ mod model;
 mod profile;
 mod team;
 
-pub use choice::{Candidate, Choice, Communication, Performance, candidates, mode};
+pub use choice::{Candidate, Communication, Performance, SelectionInput, candidates, mode};
 pub use detector::{Condition, DEGRADED_ABOVE, Detector, STEADY_STEPS, WELL_BELOW};
 pub use model::Model;
 pub use profile::{Profile, Step};

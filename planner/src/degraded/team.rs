@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::choice::{Candidate, Choice, Communication, Performance, candidates, mode};
+use super::choice::{Candidate, Communication, Performance, SelectionInput, candidates, mode};
 use super::detector::{Condition, Detector, STEADY_STEPS, WELL_BELOW};
 use super::profile::{Profile, Step};
 use super::{Mode, WORTH_IT};
@@ -178,7 +178,8 @@ impl Team {
             decision.verdict = Verdict::Unmeasured(unmeasured);
             return decision;
         }
-        decision.candidates = candidates(&Choice { processes: &processes, share, communication, theta });
+        decision.candidates =
+            candidates(&SelectionInput { processes: &processes, share, communication, theta });
         let eligible = decision.candidates.iter().enumerate().filter(|(_, one)| one.eligible);
         // On a tie the largest one, which comes first.
         decision.best =
