@@ -24,11 +24,11 @@ use std::ops::Range;
 
 use tributary_topology::NodeKey;
 
+use crate::edges::{Distances, Edges};
 use crate::fabric::Fabric;
 use crate::grow::{Links, Members};
 use crate::request::{Aggregation, JobRequest};
 use crate::tree::Tree;
-use crate::ways::{Distances, Ways};
 use crate::widest::Pace;
 
 /// How many switches are tried as meeting points in any case, and how many if those give no tree that is about as
@@ -37,12 +37,12 @@ pub(crate) const MEETING_POINTS: [usize; 2] = [32, 128];
 /// How many of the workers' switches are used to measure how near a switch is to all of them.
 const SAMPLE: usize = 16;
 
-/// The ways of a fabric, for jobs with one window.
+/// The edges of a fabric, for jobs with one window.
 pub(crate) struct Terrain<'a> {
     pub(crate) fabric: &'a Fabric<'a>,
-    pub(crate) ways: Ways,
-    /// The ways around switches that have no slots for the job; `None` if all have.
-    around: Option<Ways>,
+    pub(crate) edges: Edges,
+    /// The same with the cost of a detour at switches that have no slots for the job; `None` if all have slots.
+    around: Option<Edges>,
     pace: Pace<'a>,
     window: u32,
     meeting_points: [usize; 2],
@@ -55,28 +55,28 @@ impl<'a> Terrain<'a> {
 
     /// The same with other numbers of meeting points.
     pub(crate) fn with(fabric: &'a Fabric<'a>, job: &JobRequest, meeting_points: [usize; 2]) -> Self {
-        let ways = Ways::of(fabric);
+        let edges = Edges::of(fabric);
         let aggregates = job.aggregation != Aggregation::None;
-        let around = aggregates.then(|| ways.around(fabric, job.window)).flatten();
-        Self { fabric, ways, around, pace: Pace::new(fabric, job), window: job.window, meeting_points }
+        let around = aggregates.then(|| edges.around(fabric, job.window)).flatten();
+        Self { fabric, edges, around, pace: Pace::new(fabric, job), window: job.window, meeting_points }
     }
 
-    /// The sets of ways that trees are proposed on.
-    pub(crate) fn all_ways(&self) -> impl Iterator<Item = &Ways> {
-        std::iter::once(&self.ways).chain(&self.around)
+    /// The edges, with either cost, that trees are proposed on.
+    pub(crate) fn edge_sets(&self) -> impl Iterator<Item = &Edges> {
+        std::iter::once(&self.edges).chain(&self.around)
     }
 
     /// Proposes trees for the members of a job, in a fixed order and lazily; none if a worker cannot reach the
     /// server.
     pub(crate) fn candidates<'t>(&'t self, members: &'t Members<'t>) -> impl Iterator<Item = Tree> + 't {
         let none = || Links::none(self.fabric);
-        let grown = self.all_ways().map(move |ways| members.nearest_first(ways, &none(), |_| true));
+        let grown = self.edge_sets().map(move |edges| members.nearest_first(edges, &none(), |_| true));
         let fast = once_with(move || self.fast_links(members)).flatten();
         let fast = fast.flat_map(move |fast| {
-            let over = |ways| members.nearest_first(ways, &none(), |link| fast.contain(link));
-            self.all_ways().map(over).collect::<Vec<_>>()
+            let over = |edges| members.nearest_first(edges, &none(), |link| fast.contain(link));
+            self.edge_sets().map(over).collect::<Vec<_>>()
         });
-        let proposed = once_with(|| members.ordinary(&self.ways)).chain(grown).chain(fast).flatten();
+        let proposed = once_with(|| members.ordinary(&self.edges)).chain(grown).chain(fast).flatten();
         let [first, _] = self.meeting_points;
         proposed.filter(|tree| tree.fits_plain_switches(self.fabric)).chain(self.meeting(members, 0..first))
     }
@@ -94,22 +94,23 @@ impl<'a> Terrain<'a> {
         places: Range<usize>,
     ) -> impl Iterator<Item = Tree> + 't {
         let points = once_with(move || self.meeting_points(members, places)).flatten();
-        let met = points
-            .flat_map(move |switch| self.all_ways().filter_map(move |ways| members.meeting_at(ways, switch)));
+        let met = points.flat_map(move |switch| {
+            self.edge_sets().filter_map(move |edges| members.meeting_at(edges, switch))
+        });
         met.filter(|tree| tree.fits_plain_switches(self.fabric))
     }
 
     /// The least time that any tree can take, in seconds.
     pub(crate) fn least(&self, members: &Members<'_>) -> f64 {
-        self.pace.least(&self.ways, members, |_| true)
+        self.pace.least(&self.edges, members, |_| true)
     }
 
     /// The links that are about as fast as the best tree needs them to be, if there is a tree: through all switches,
     /// and through those that have slots.
     fn fast_links(&self, members: &Members<'_>) -> Vec<Links> {
         let within = |may_pass: &dyn Fn(NodeKey) -> bool| {
-            let least = self.pace.least(&self.ways, members, may_pass);
-            least.is_finite().then(|| self.pace.within(least, &self.ways, may_pass))
+            let least = self.pace.least(&self.edges, members, may_pass);
+            least.is_finite().then(|| self.pace.within(least, &self.edges, may_pass))
         };
         let has_slots = |switch| self.fabric.has_slots(switch, self.window) || members.need(switch);
         let round_full = self.around.as_ref().and_then(|_| within(&has_slots));
@@ -124,7 +125,7 @@ impl<'a> Terrain<'a> {
         if switches.len() > self.meeting_points[0] {
             let from = members.sample(SAMPLE).chain([members.top()]);
             let distances: Vec<Distances> =
-                from.map(|switch| self.ways.distances(switch, |_| true)).collect();
+                from.map(|switch| self.edges.distances(switch, |_| true)).collect();
             let far = |switch| distances.iter().fold(0u64, |sum, far| sum.saturating_add(far.to(switch)));
             let rank = |&switch: &NodeKey| (!self.fabric.has_slots(switch, self.window), far(switch), switch);
             switches.sort_by_cached_key(rank);

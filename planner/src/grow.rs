@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use tributary_topology::{LinkKey, Neighbour, NodeKey};
 
+use crate::edges::{Distances, Edge, Edges};
 use crate::fabric::Fabric;
 use crate::tree::Tree;
-use crate::ways::{Distances, Way, Ways};
 
 /// A job's members, as far as its trees depend on them.
 pub(crate) struct Members<'a> {
@@ -57,10 +57,10 @@ impl Links {
 impl<'a> Members<'a> {
     /// `None` if one of the members has no link that is alive.
     pub(crate) fn new(fabric: &'a Fabric<'a>, workers: Vec<NodeKey>, server: NodeKey) -> Option<Self> {
-        let top = Way::of_host(fabric, server)?.via;
+        let top = Edge::of_host(fabric, server)?.via;
         let mut firsts: BTreeMap<NodeKey, (u64, NodeKey)> = BTreeMap::new();
         for &worker in &workers {
-            let Way { via, cost } = Way::of_host(fabric, worker)?;
+            let Edge { via, cost } = Edge::of_host(fabric, worker)?;
             let nearest = firsts.entry(via.node).or_insert((cost, worker));
             *nearest = (cost, worker).min(*nearest);
         }
@@ -80,7 +80,7 @@ impl<'a> Members<'a> {
     }
 
     /// The tree that ordinary frames take.
-    pub(crate) fn ordinary(&self, ways: &Ways) -> Option<Tree> {
+    pub(crate) fn ordinary(&self, edges: &Edges) -> Option<Tree> {
         let forwarding = self.fabric.forwarding();
         let is_known =
             |&worker: &NodeKey| worker == self.server || forwarding.next(worker, self.server).is_some();
@@ -91,7 +91,7 @@ impl<'a> Members<'a> {
         for first in &self.firsts {
             forwarding.path(first.switch, self.server)?.iter().for_each(|step| links.add(step.link));
         }
-        self.along(ways, &links)
+        self.along(edges, &links)
     }
 
     /// The switches that workers are linked to.
@@ -106,8 +106,8 @@ impl<'a> Members<'a> {
 
     /// The members' own links.
     pub(crate) fn own_links(&self) -> impl Iterator<Item = LinkKey> {
-        let workers = self.workers.iter().filter_map(|&worker| Way::of_host(self.fabric, worker));
-        workers.map(|way| way.via.link).chain([self.top.link])
+        let workers = self.workers.iter().filter_map(|&worker| Edge::of_host(self.fabric, worker));
+        workers.map(|edge| edge.via.link).chain([self.top.link])
     }
 
     /// Joins workers one by one to the growing tree, the nearest first, over links that `may_take` allows.
@@ -115,21 +115,21 @@ impl<'a> Members<'a> {
     /// `kept`: links of an older tree. The new tree begins with those that are alive and connected to the server.
     pub(crate) fn nearest_first(
         &self,
-        ways: &Ways,
+        edges: &Edges,
         kept: &Links,
         may_take: impl Fn(LinkKey) -> bool + Copy,
     ) -> Option<Tree> {
         let mut links = Links::none(self.fabric);
-        let mut begun = ways.distances(self.top.node, |link| kept.contain(link) && may_take(link));
+        let mut begun = edges.distances(self.top.node, |link| kept.contain(link) && may_take(link));
         let stem: Vec<_> =
-            (0..ways.switches()).map(NodeKey::new).filter(|&key| begun.to(key) < u64::MAX).collect();
+            (0..edges.switches()).map(NodeKey::new).filter(|&key| begun.to(key) < u64::MAX).collect();
         for &switch in &stem {
-            let inside = ways.of_switch(switch).iter().map(|way| way.via.link);
+            let inside = edges.of_switch(switch).iter().map(|edge| edge.via.link);
             inside.filter(|&link| kept.contain(link) && may_take(link)).for_each(|link| links.add(link));
         }
-        begun = Distances::new(ways);
+        begun = Distances::new(edges);
         let far = &mut begun;
-        let mut waiting: Vec<Option<First>> = vec![None; ways.switches()];
+        let mut waiting: Vec<Option<First>> = vec![None; edges.switches()];
         for first in &self.firsts {
             *waiting.get_mut(first.switch.index())? = Some(*first);
         }
@@ -138,7 +138,7 @@ impl<'a> Members<'a> {
         let mut joined = stem;
         loop {
             // Distances are measured from the tree, which has grown by these switches.
-            ways.spread(far, joined.iter().copied(), may_take, |switch, distance| {
+            edges.spread(far, joined.iter().copied(), may_take, |switch, distance| {
                 if let Some(First { nearest: (cost, worker), .. }) = waiting[switch.index()] {
                     queue.push(Reverse((distance.saturating_add(cost), worker, switch)));
                 }
@@ -150,35 +150,35 @@ impl<'a> Members<'a> {
             joined = vec![switch];
             let mut at = switch;
             while far.to(at) > 0 {
-                let step = ways.step(at, far, may_take)?;
+                let step = edges.step(at, far, may_take)?;
                 links.add(step.link);
                 joined.push(step.node);
                 at = step.node;
             }
         }
-        if left == 0 { self.along(ways, &links) } else { None }
+        if left == 0 { self.along(edges, &links) } else { None }
     }
 
     /// The shortest ways from all workers to the switch, and from it to the server.
-    pub(crate) fn meeting_at(&self, ways: &Ways, switch: NodeKey) -> Option<Tree> {
-        let far = ways.distances(switch, |_| true);
+    pub(crate) fn meeting_at(&self, edges: &Edges, switch: NodeKey) -> Option<Tree> {
+        let far = edges.distances(switch, |_| true);
         let mut links = Links::none(self.fabric);
-        let mut passed = vec![false; ways.switches()];
+        let mut passed = vec![false; edges.switches()];
         for from in self.firsts.iter().map(|first| first.switch).chain([self.top.node]) {
             let mut at = from;
             while far.to(at) > 0 && !std::mem::replace(passed.get_mut(at.index())?, true) {
-                let step = ways.step(at, &far, |_| true)?;
+                let step = edges.step(at, &far, |_| true)?;
                 links.add(step.link);
                 at = step.node;
             }
         }
-        self.along(ways, &links)
+        self.along(edges, &links)
     }
 
     /// The shortest ways to the server that use only these links and the hosts' own.
-    fn along(&self, ways: &Ways, links: &Links) -> Option<Tree> {
+    fn along(&self, edges: &Edges, links: &Links) -> Option<Tree> {
         let inside = |link| links.contain(link);
-        let far = ways.distances(self.top.node, inside);
+        let far = edges.distances(self.top.node, inside);
         let down = self.top;
         let to_server =
             Neighbour { port: down.remote_port, link: down.link, node: self.server, remote_port: down.port };
@@ -187,9 +187,9 @@ impl<'a> Members<'a> {
                 Some(to_server)
             } else if self.fabric.is_host(node) {
                 // The server's host may be a worker: then its way, too, begins with a step away from it.
-                Way::of_host(self.fabric, node).map(|way| way.via)
+                Edge::of_host(self.fabric, node).map(|edge| edge.via)
             } else {
-                ways.step(node, &far, inside)
+                edges.step(node, &far, inside)
             }
         };
         Tree::new(self.server, &self.workers, parent)

@@ -17,6 +17,7 @@ mod check;
 mod choose;
 mod compare;
 pub mod degraded;
+mod edges;
 mod error;
 mod fabric;
 mod grow;
@@ -32,7 +33,6 @@ mod stacks;
 mod stored;
 mod traffic;
 mod tree;
-mod ways;
 mod widest;
 
 pub use better::is_better;

@@ -45,11 +45,11 @@ pub(crate) fn mended(terrain: &Terrain<'_>, job: &JobRequest, old: &Plan) -> Res
     let mut judge = Judge::new(fabric, job);
     if let Some(members) = Members::new(fabric, job.hosts(), job.server) {
         let kept = Links::of(fabric, old.switches.iter().map(|role| role.up.link));
-        let grown = terrain.all_ways().filter_map(|ways| members.nearest_first(ways, &kept, |_| true));
+        let grown = terrain.edge_sets().filter_map(|edges| members.nearest_first(edges, &kept, |_| true));
         grown.filter(|tree| tree.fits_plain_switches(fabric)).for_each(|tree| judge.look_at(tree));
         if judge.has_within(GOOD_ENOUGH * terrain.least(&members)) {
             // A plain server mostly does best with the shortest ways.
-            let shortest = members.meeting_at(&terrain.ways, members.top());
+            let shortest = members.meeting_at(&terrain.edges, members.top());
             let shortest = shortest.filter(|tree| tree.fits_plain_switches(fabric));
             shortest.into_iter().for_each(|tree| judge.look_at(tree));
             return judge.found();

@@ -148,7 +148,7 @@ fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) 
         };
         avoided.add(link);
         let round = |link| !avoided.contain(link);
-        let trees = terrain.all_ways().filter_map(|ways| members.nearest_first(ways, &kept, round));
+        let trees = terrain.edge_sets().filter_map(|edges| members.nearest_first(edges, &kept, round));
         let fitting = trees.filter(|tree| tree.fits_plain_switches(fabric));
         let mut next: Option<CostedTree> = None;
         for choice in fitting.map(|tree| CostedTree::on(tree, fabric, job)) {
@@ -304,16 +304,16 @@ mod tests {
 
     /// Every possible tree: each switch may go on by each of its links.
     fn all_trees(fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Tree> {
-        let ways: Vec<(NodeKey, Vec<Neighbour>)> =
+        let edges: Vec<(NodeKey, Vec<Neighbour>)> =
             fabric.topology.nodes().map(|(key, _)| (key, fabric.neighbours(key).to_vec())).collect();
-        let count: usize = ways.iter().map(|(_, ways)| ways.len().max(1)).product();
+        let count: usize = edges.iter().map(|(_, edges)| edges.len().max(1)).product();
         let nth = |mut n: usize| {
             let mut parents = BTreeMap::new();
-            for (key, ways) in &ways {
-                if let Some(way) = ways.get(n % ways.len().max(1)) {
-                    parents.insert(*key, *way);
+            for (key, edges) in &edges {
+                if let Some(edge) = edges.get(n % edges.len().max(1)) {
+                    parents.insert(*key, *edge);
                 }
-                n /= ways.len().max(1);
+                n /= edges.len().max(1);
             }
             Tree::new(job.server, &job.hosts(), |node| parents.get(&node).copied())
         };

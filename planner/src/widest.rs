@@ -8,11 +8,11 @@ use std::collections::BinaryHeap;
 
 use tributary_topology::{LinkDirection, LinkKey, NodeKey};
 
+use crate::edges::Edges;
 use crate::fabric::Fabric;
 use crate::grow::{Links, Members};
 use crate::request::JobRequest;
 use crate::traffic::Frames;
-use crate::ways::Ways;
 
 /// A link is within the bound even if it takes this many times as long: hop stacks are longer on some links than on
 /// others.
@@ -38,27 +38,27 @@ impl<'a> Pace<'a> {
     /// The least time, in seconds, of any tree through switches that `may_pass` allows; infinite if there is none.
     pub(crate) fn least(
         &self,
-        ways: &Ways,
+        edges: &Edges,
         members: &Members<'_>,
         may_pass: impl Fn(NodeKey) -> bool,
     ) -> f64 {
-        let widest = self.widest(ways, members.top(), may_pass);
+        let widest = self.widest(edges, members.top(), may_pass);
         let of_first = |first: NodeKey| widest.get(first.index()).copied().unwrap_or(f64::INFINITY);
         let between = members.firsts().map(of_first);
         between.chain(members.own_links().map(|link| self.of(link))).fold(0.0, f64::max)
     }
 
     /// The links between such switches that take at most about this many seconds.
-    pub(crate) fn within(&self, seconds: f64, ways: &Ways, may_pass: impl Fn(NodeKey) -> bool) -> Links {
-        let switches = (0..ways.switches()).map(NodeKey::new).filter(|&switch| may_pass(switch));
-        let all = switches.flat_map(|switch| ways.of_switch(switch)).filter(|way| may_pass(way.via.node));
-        let fast = all.map(|way| way.via.link).filter(|&link| self.of(link) <= SLACK * seconds);
+    pub(crate) fn within(&self, seconds: f64, edges: &Edges, may_pass: impl Fn(NodeKey) -> bool) -> Links {
+        let switches = (0..edges.switches()).map(NodeKey::new).filter(|&switch| may_pass(switch));
+        let all = switches.flat_map(|switch| edges.of_switch(switch)).filter(|edge| may_pass(edge.via.node));
+        let fast = all.map(|edge| edge.via.link).filter(|&link| self.of(link) <= SLACK * seconds);
         Links::of(self.fabric, fast)
     }
 
     /// For each switch, the time of the slowest link on its best way to `to`.
-    fn widest(&self, ways: &Ways, to: NodeKey, may_pass: impl Fn(NodeKey) -> bool) -> Vec<f64> {
-        let mut best = vec![f64::INFINITY; ways.switches()];
+    fn widest(&self, edges: &Edges, to: NodeKey, may_pass: impl Fn(NodeKey) -> bool) -> Vec<f64> {
+        let mut best = vec![f64::INFINITY; edges.switches()];
         // Times are not negative, so their bits sort like the times.
         let mut queue = BinaryHeap::from([Reverse((0u64, to))]);
         while let Some(Reverse((bits, at))) = queue.pop() {
@@ -67,14 +67,14 @@ impl<'a> Pace<'a> {
                 Some(known) if slowest < *known => *known = slowest,
                 _ => continue,
             }
-            for way in ways.of_switch(at).iter().filter(|way| may_pass(way.via.node)) {
-                let known = best.get(way.via.node.index()).copied().unwrap_or_default();
+            for edge in edges.of_switch(at).iter().filter(|edge| may_pass(edge.via.node)) {
+                let known = best.get(edge.via.node.index()).copied().unwrap_or_default();
                 if slowest >= known {
                     continue;
                 }
-                let onwards = slowest.max(self.of(way.via.link));
+                let onwards = slowest.max(self.of(edge.via.link));
                 if onwards < known {
-                    queue.push(Reverse((onwards.to_bits(), way.via.node)));
+                    queue.push(Reverse((onwards.to_bits(), edge.via.node)));
                 }
             }
         }

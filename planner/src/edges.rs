@@ -1,6 +1,6 @@
-//! The ways between switches that a tree may use, and what they cost.
+//! The graph of the switches that a tree may pass: an edge for each direction of a link, with its cost.
 //!
-//! Hosts have one link, so no way leads through them, and the search can ignore them.
+//! Hosts have one link, so no path leads through them, and the search can ignore them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,20 +9,20 @@ use tributary_topology::{LinkDirection, LinkKey, Neighbour, NodeKey};
 
 use crate::fabric::Fabric;
 
-/// Costs are integers, so that equal ways compare as equal: the picoseconds that a byte takes there and back.
+/// Costs are integers, so that equal paths compare as equal: the picoseconds that a byte takes there and back.
 const PICOSECONDS: f64 = 1e12;
 /// How many times longer a link counts if it leads to a switch without slots: streams that meet there go on side by
 /// side, over all links beyond it.
 const DETOUR: u64 = 8;
 
-/// A step from a node to a neighbour, and its cost.
+/// An edge to a neighbour, and its cost.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Way {
+pub(crate) struct Edge {
     pub(crate) via: Neighbour,
     pub(crate) cost: u64,
 }
 
-impl Way {
+impl Edge {
     fn new(fabric: &Fabric<'_>, via: Neighbour) -> Self {
         let seconds = |sender| fabric.seconds(LinkDirection { link: via.link, sender }, 1);
         Self { via, cost: ((seconds(0) + seconds(1)) * PICOSECONDS) as u64 + 1 }
@@ -41,16 +41,16 @@ fn may_use(fabric: &Fabric<'_>, node: NodeKey, via: &Neighbour) -> bool {
     !(fabric.is_plain(node) || fabric.is_plain(via.node)) || ordinary()
 }
 
-/// The ways between all live switches.
-pub(crate) struct Ways {
-    /// By switch: the start of its ways in `all`; one entry more than there are switches.
+/// The edges between all live switches.
+pub(crate) struct Edges {
+    /// By switch: the start of its edges in `all`; one entry more than there are switches.
     starts: Vec<usize>,
-    /// The ways of each switch, by port.
-    all: Vec<Way>,
+    /// The edges of each switch, by port.
+    all: Vec<Edge>,
 }
 
-impl Ways {
-    /// All ways of the fabric.
+impl Edges {
+    /// All edges of the fabric.
     pub(crate) fn of(fabric: &Fabric<'_>) -> Self {
         // Keys of switches come before those of hosts.
         let count = fabric.topology.switches().map(|(key, ..)| key.index() + 1).max().unwrap_or(0);
@@ -58,7 +58,7 @@ impl Ways {
         for switch in (0..count).map(NodeKey::new) {
             let neighbours = fabric.neighbours(switch).iter();
             let usable = neighbours.filter(|via| !fabric.is_host(via.node) && may_use(fabric, switch, via));
-            all.extend(usable.map(|via| Way::new(fabric, *via)));
+            all.extend(usable.map(|via| Edge::new(fabric, *via)));
             starts.push(all.len());
         }
         Self { starts, all }
@@ -71,9 +71,9 @@ impl Ways {
         let mut changed = false;
         let mut all = self.all.clone();
         for switch in (0..self.switches()).map(NodeKey::new) {
-            for way in &mut all[self.starts[switch.index()]..self.starts[switch.index() + 1]] {
-                if lacks(switch) || lacks(way.via.node) {
-                    way.cost = way.cost.saturating_mul(DETOUR);
+            for edge in &mut all[self.starts[switch.index()]..self.starts[switch.index() + 1]] {
+                if lacks(switch) || lacks(edge.via.node) {
+                    edge.cost = edge.cost.saturating_mul(DETOUR);
                     changed = true;
                 }
             }
@@ -86,8 +86,8 @@ impl Ways {
         self.starts.len() - 1
     }
 
-    /// The steps from a switch to its neighbours, by port.
-    pub(crate) fn of_switch(&self, switch: NodeKey) -> &[Way] {
+    /// The edges from a switch to its neighbours, by port.
+    pub(crate) fn of_switch(&self, switch: NodeKey) -> &[Edge] {
         let ends = self.starts.get(switch.index()).zip(self.starts.get(switch.index() + 1));
         ends.and_then(|(&from, &to)| self.all.get(from..to)).unwrap_or(&[])
     }
@@ -119,26 +119,26 @@ impl Ways {
                 continue;
             }
             nearer(switch, distance);
-            for way in self.of_switch(switch).iter().filter(|way| may_take(way.via.link)) {
-                let distance = distance.saturating_add(way.cost);
-                if far.shorten(way.via.node, distance) {
-                    queue.push(Reverse((distance, way.via.node)));
+            for edge in self.of_switch(switch).iter().filter(|edge| may_take(edge.via.link)) {
+                let distance = distance.saturating_add(edge.cost);
+                if far.shorten(edge.via.node, distance) {
+                    queue.push(Reverse((distance, edge.via.node)));
                 }
             }
         }
     }
 
     /// The step after which the remaining distance is least; on a tie the one with the lowest port, which is the same
-    /// for every way that passes here. Every link costs something, so ways come to an end.
+    /// for every path that passes here. Every link costs something, so paths come to an end.
     pub(crate) fn step(
         &self,
         from: NodeKey,
         far: &Distances,
         may_take: impl Fn(LinkKey) -> bool,
     ) -> Option<Neighbour> {
-        let left = |way: &Way| (far.to(way.via.node).saturating_add(way.cost), way.via.port);
-        let ways = self.of_switch(from).iter().filter(|way| may_take(way.via.link));
-        let step = ways.min_by_key(|way| left(way))?.via;
+        let left = |edge: &Edge| (far.to(edge.via.node).saturating_add(edge.cost), edge.via.port);
+        let edges = self.of_switch(from).iter().filter(|edge| may_take(edge.via.link));
+        let step = edges.min_by_key(|edge| left(edge))?.via;
         (far.to(step.node) < far.to(from)).then_some(step)
     }
 }
@@ -147,8 +147,8 @@ impl Ways {
 pub(crate) struct Distances(Vec<u64>);
 
 impl Distances {
-    pub(crate) fn new(ways: &Ways) -> Self {
-        Self(vec![u64::MAX; ways.switches()])
+    pub(crate) fn new(edges: &Edges) -> Self {
+        Self(vec![u64::MAX; edges.switches()])
     }
 
     /// The distance; `u64::MAX` if there is no way.
