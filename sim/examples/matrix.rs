@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use tributary_sim::{Found, Total, case, search};
+use tributary_sim::{FailedScenario, Total, case, search};
 
 /// Simulates random trees, losses, duplicates, reboots and stalls on a virtual clock, until it is interrupted.
 #[derive(Debug, Parser)]
@@ -36,8 +36,8 @@ fn main() -> ExitCode {
         println!("{:#?}", case(first, values));
     }
     let (begun, mut shown) = (Instant::now(), Instant::now());
-    let told = |total: &Total, found: Option<Found>| {
-        if let Some(Found { seed, error }) = &found {
+    let told = |total: &Total, found: Option<FailedScenario>| {
+        if let Some(FailedScenario { seed, error }) = &found {
             println!("seed {seed}: {error}; again: --first {seed} --seeds 1 --values {values}");
         }
         if shown.elapsed().as_secs() >= 10 {

@@ -21,7 +21,7 @@ mod table;
 mod tree;
 
 pub use link::Carried;
-pub use matrix::{Found, Total, case, search};
+pub use matrix::{FailedScenario, Total, case, search};
 pub use outcome::Outcome;
 pub use run::{SimError, run};
 pub use scenario::{Faults, Host, Link, Scenario};

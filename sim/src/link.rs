@@ -25,14 +25,14 @@ pub struct Carried {
 
 /// One direction of a link, with its state.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct LinkDirection {
     link: Link,
     /// The departure time of each packet that is queued or being sent.
     departures: VecDeque<Time>,
     pub(crate) carried: Carried,
 }
 
-impl Line {
+impl LinkDirection {
     pub(crate) fn new(link: Link) -> Self {
         Self { link, departures: VecDeque::new(), carried: Carried::default() }
     }
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_full_queue_drops_and_an_emptied_one_does_not() {
         let link = Link { rate: 8_000_000, delay: Duration::from_micros(7), queue: 2, loss: 0.0 };
-        let (mut line, mut rng) = (Line::new(link), ChaCha8Rng::seed_from_u64(0));
+        let (mut line, mut rng) = (LinkDirection::new(link), ChaCha8Rng::seed_from_u64(0));
         let micros = |us: u64| Time::from_nanos(us * 1000);
         // Sending 100 bytes takes 100 µs.
         assert_eq!(line.send(micros(0), 100, &mut rng), Some(micros(107)));

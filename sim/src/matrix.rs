@@ -100,7 +100,7 @@ pub struct Total {
 
 /// A scenario that failed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct FailedScenario {
     /// Its seed.
     pub seed: u64,
     /// The error.
@@ -112,7 +112,7 @@ pub struct Found {
 pub fn search(
     seeds: impl Iterator<Item = u64> + Send,
     values: usize,
-    told: impl FnMut(&Total, Option<Found>) -> bool + Send,
+    told: impl FnMut(&Total, Option<FailedScenario>) -> bool + Send,
 ) -> Total {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let seeds = Mutex::new(seeds);
@@ -138,7 +138,11 @@ pub fn search(
 }
 
 impl Total {
-    fn add(&mut self, scenario: &Scenario, result: Result<crate::Outcome, SimError>) -> Option<Found> {
+    fn add(
+        &mut self,
+        scenario: &Scenario,
+        result: Result<crate::Outcome, SimError>,
+    ) -> Option<FailedScenario> {
         self.scenarios += 1;
         match result {
             Ok(outcome) => {
@@ -151,7 +155,7 @@ impl Total {
             Err(error) => {
                 let stuck = matches!(error, SimError::Stuck { .. });
                 *(if stuck { &mut self.stuck } else { &mut self.wrong }) += 1;
-                Some(Found { seed: scenario.seed, error })
+                Some(FailedScenario { seed: scenario.seed, error })
             }
         }
     }

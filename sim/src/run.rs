@@ -13,7 +13,7 @@ use tributary_protocol::{
 use tributary_wire::{Hop, JobId, JobSecret, Kind, Rank};
 
 use crate::agenda::Agenda;
-use crate::link::Line;
+use crate::link::LinkDirection;
 use crate::outcome::Outcome;
 use crate::packet::{Packet, encode, view};
 use crate::scenario::Scenario;
@@ -82,8 +82,8 @@ enum Event {
 struct SimWorker {
     worker: Worker,
     stack: Rc<[Hop]>,
-    up: Line,
-    down: Line,
+    up: LinkDirection,
+    down: LinkDirection,
     free_at: Time,
     /// The time of the earliest scheduled timer event.
     timer: Option<Time>,
@@ -95,8 +95,8 @@ struct SimSwitch {
     slots: Switch,
     children: Vec<Child>,
     /// The link to and from the node above.
-    up: Line,
-    down: Line,
+    up: LinkDirection,
+    down: LinkDirection,
 }
 
 struct Simulation<'a> {
@@ -127,7 +127,7 @@ impl<'a> Simulation<'a> {
         let Some(job) = JobId::new(1) else { return Err(SimError::Config(ConfigError::NoMembers)) };
         let (tree, window, members) = (&scenario.tree, scenario.window, scenario.tree.ranks());
         let (width, start, downlink) = (scenario.width, scenario.start, scenario.downlink);
-        let line = || Line::new(scenario.link);
+        let line = || LinkDirection::new(scenario.link);
         let secret = JobSecret::new([0; JobSecret::BYTES]);
         let server = ServerConfig {
             job,

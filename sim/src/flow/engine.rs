@@ -5,12 +5,12 @@ use rand_chacha::ChaCha8Rng;
 
 use super::background::Source;
 use super::error::FlowError;
-use super::fabric::{Fabric, Tree};
 use super::hosts::Connections;
 use super::job::Job;
 use super::network::Network;
 use super::ordered::Ordered;
 use super::outcome::{Iteration, JobOutcome, Outcome};
+use super::planned::{PlannedFabric, Tree};
 use super::route::Routes;
 use super::setup::{Outage, Setup};
 use super::share::{Sharing, Stream};
@@ -65,9 +65,9 @@ struct Transfer {
     moved: f64,
 }
 
-/// The means by which a job synchronises.
+/// How a job synchronises.
 #[derive(Debug)]
-enum Means {
+enum Synchronisation {
     Tree(Box<Tree>),
     Hosts(Connections),
 }
@@ -75,7 +75,7 @@ enum Means {
 #[derive(Debug)]
 struct Running {
     job: Job,
-    means: Means,
+    synchronisation: Synchronisation,
     ways: ChaCha8Rng,
     computing: ChaCha8Rng,
     /// When the iteration began, and when its slowest worker had finished its computation.
@@ -90,7 +90,7 @@ struct Running {
 struct Simulation<'a> {
     setup: &'a Setup<'a>,
     network: Network<'a>,
-    fabric: Fabric,
+    fabric: PlannedFabric,
     jobs: Vec<Running>,
     sources: Vec<Source>,
     transfers: Vec<Transfer>,
@@ -155,7 +155,7 @@ impl<'a> Simulation<'a> {
             .map_or_else(none, |background| background.sources(&network, &mut rng))?;
         let mut simulation = Self {
             setup,
-            fabric: Fabric::new(&network, &mean),
+            fabric: PlannedFabric::new(&network, &mean),
             jobs: Vec::new(),
             sources,
             transfers: Vec::new(),
@@ -184,13 +184,13 @@ impl<'a> Simulation<'a> {
             return Err(FlowError::Job { job: place });
         }
         let mut ways = random(self.setup.seed, of_ways(place));
-        let means = match job.method.is_in_network() {
-            true => Means::Tree(Box::new(self.fabric.admit(place, job, &self.network)?)),
-            false => Means::Hosts(Connections::of(job, &self.network, &mut ways)?),
+        let synchronisation = match job.method.is_in_network() {
+            true => Synchronisation::Tree(Box::new(self.fabric.admit(place, job, &self.network)?)),
+            false => Synchronisation::Hosts(Connections::of(job, &self.network, &mut ways)?),
         };
         self.jobs.push(Running {
             job: job.clone(),
-            means,
+            synchronisation,
             ways,
             computing: random(self.setup.seed, of_computing(place)),
             began: job.begins,
@@ -283,9 +283,9 @@ impl<'a> Simulation<'a> {
         let job = &mut self.jobs[place];
         job.streams = job.streams.saturating_sub(1);
         if job.streams == 0 {
-            let latency = match &job.means {
-                Means::Tree(tree) => tree.latency(&self.network),
-                Means::Hosts(connections) => connections.latency(&self.network),
+            let latency = match &job.synchronisation {
+                Synchronisation::Tree(tree) => tree.latency(&self.network),
+                Synchronisation::Hosts(connections) => connections.latency(&self.network),
             };
             self.schedule(self.now + latency, Event::Synchronised(place));
         }
@@ -331,9 +331,9 @@ impl<'a> Simulation<'a> {
         let now = self.now;
         let job = &mut self.jobs[place];
         job.computed = now;
-        let streams = match &job.means {
-            Means::Tree(tree) => vec![tree.stream(&self.network)],
-            Means::Hosts(connections) => connections.streams(),
+        let streams = match &job.synchronisation {
+            Synchronisation::Tree(tree) => vec![tree.stream(&self.network)],
+            Synchronisation::Hosts(connections) => connections.streams(),
         };
         job.streams = streams.len();
         for (which, stream) in streams.into_iter().enumerate() {
@@ -360,7 +360,7 @@ impl<'a> Simulation<'a> {
     fn reroute(&mut self) {
         for place in 0..self.jobs.len() {
             let job = &mut self.jobs[place];
-            if let Means::Hosts(connections) = &mut job.means
+            if let Synchronisation::Hosts(connections) = &mut job.synchronisation
                 && connections.reroute(&self.network, &mut job.ways)
             {
                 let streams = connections.streams();
@@ -382,7 +382,7 @@ impl<'a> Simulation<'a> {
 
     fn replan(&mut self) {
         for place in 0..self.jobs.len() {
-            if let Means::Tree(tree) = &mut self.jobs[place].means
+            if let Synchronisation::Tree(tree) = &mut self.jobs[place].synchronisation
                 && self.fabric.mend(tree, &self.network)
             {
                 let stream = tree.stream(&self.network);
@@ -409,9 +409,9 @@ impl<'a> Simulation<'a> {
             count(transfer, &mut self.carried);
         }
         let jobs = self.jobs.into_iter().map(|job| {
-            let (aggregating, passing) = match &job.means {
-                Means::Tree(tree) => tree.switches(),
-                Means::Hosts(_) => (0, 0),
+            let (aggregating, passing) = match &job.synchronisation {
+                Synchronisation::Tree(tree) => tree.switches(),
+                Synchronisation::Hosts(_) => (0, 0),
             };
             let Running { iterations, is_window_bound, .. } = job;
             JobOutcome { iterations, aggregating, passing, is_window_bound }

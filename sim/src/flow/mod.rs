@@ -12,12 +12,12 @@
 mod background;
 mod engine;
 mod error;
-mod fabric;
 mod hosts;
 mod job;
 mod network;
 mod ordered;
 mod outcome;
+mod planned;
 mod route;
 mod setup;
 mod share;

@@ -36,7 +36,7 @@ pub fn max_min(capacity: &[f64], streams: &[&Stream]) -> Vec<f64> {
 
 /// The reason why streams stop growing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Bound {
+enum Bottleneck {
     /// A link direction is full.
     Link(usize),
     /// One stream has reached its limit.
@@ -65,7 +65,7 @@ impl Filling {
 pub(super) struct Sharing {
     links: Vec<Filling>,
     touched: Vec<usize>,
-    bounds: BinaryHeap<Reverse<(Ordered, Bound)>>,
+    bottlenecks: BinaryHeap<Reverse<(Ordered, Bottleneck)>>,
     is_fixed: Vec<bool>,
     /// The rate of each stream, in bytes/s.
     pub(super) rates: Vec<f64>,
@@ -74,10 +74,10 @@ pub(super) struct Sharing {
 impl Sharing {
     pub(super) fn share(&mut self, capacity: &[f64], streams: &[&Stream]) {
         self.begin(capacity, streams);
-        while let Some(Reverse((level, bound))) = self.bounds.pop() {
-            match bound {
-                Bound::Stream(stream) => self.fix(stream, level, streams),
-                Bound::Link(at) => self.fill(at, level, streams),
+        while let Some(Reverse((level, bottleneck))) = self.bottlenecks.pop() {
+            match bottleneck {
+                Bottleneck::Stream(stream) => self.fix(stream, level, streams),
+                Bottleneck::Link(at) => self.fill(at, level, streams),
             }
         }
     }
@@ -93,10 +93,10 @@ impl Sharing {
         if self.links.len() < needed {
             self.links.resize_with(needed, Filling::default);
         }
-        self.bounds.clear();
+        self.bottlenecks.clear();
         for (place, stream) in streams.iter().enumerate() {
             if stream.limit.is_finite() {
-                self.bounds.push(Reverse((Ordered(stream.limit.max(0.0)), Bound::Stream(place))));
+                self.bottlenecks.push(Reverse((Ordered(stream.limit.max(0.0)), Bottleneck::Stream(place))));
             }
             for &(at, weight) in &stream.uses {
                 let link = &mut self.links[at];
@@ -110,7 +110,7 @@ impl Sharing {
             }
         }
         for &at in &self.touched {
-            self.bounds.push(Reverse((self.links[at].full_at(), Bound::Link(at))));
+            self.bottlenecks.push(Reverse((self.links[at].full_at(), Bottleneck::Link(at))));
         }
         self.is_fixed.clear();
         self.is_fixed.resize(streams.len(), false);
@@ -126,7 +126,7 @@ impl Sharing {
         }
         let now = self.links[at].full_at();
         if now > level {
-            self.bounds.push(Reverse((now, Bound::Link(at))));
+            self.bottlenecks.push(Reverse((now, Bottleneck::Link(at))));
             return;
         }
         let users = std::mem::take(&mut self.links[at].users);

@@ -18,7 +18,7 @@ const ROUND_TRIPS: f64 = 2.0;
 
 /// The planner's knowledge of the fabric: the slots that jobs have taken, and the long-term load of links.
 #[derive(Debug)]
-pub(super) struct Fabric {
+pub(super) struct PlannedFabric {
     state: FabricState,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Tree {
     pace: f64,
 }
 
-impl Fabric {
+impl PlannedFabric {
     /// `background`: long-term bytes/s of each link direction, by its index.
     pub(super) fn new(network: &Network<'_>, background: &[f64]) -> Self {
         let mut state = FabricState::of(network.topology, network.assumptions.slots);
