@@ -22,7 +22,7 @@ use workload::Model;
 struct Args {
     /// What to make [default: everything]
     #[arg(value_enum)]
-    parts: Vec<Part>,
+    parts: Vec<ResultsFolder>,
 
     /// Where to: a folder for each part is replaced in it
     #[arg(long, value_name = "FOLDER", default_value = "docs/results")]
@@ -39,7 +39,7 @@ struct Args {
 
 /// A folder of `docs/results`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum ResultsFolder {
     /// The all-reduce beside gloo's and Open MPI's; needs root, and those: `make bench-tools`
     Allreduce,
     /// An agent's processor time; needs root
@@ -80,7 +80,7 @@ enum Part {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let parts = if args.parts.is_empty() { Part::value_variants() } else { &args.parts };
+    let parts = if args.parts.is_empty() { ResultsFolder::value_variants() } else { &args.parts };
     for part in parts {
         let name = part.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         let start = Instant::now();
@@ -90,27 +90,27 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn make(part: Part, name: &str, args: &Args) -> Result<()> {
+fn make(part: ResultsFolder, name: &str, args: &Args) -> Result<()> {
     let (tributary, python, out) = (&args.tributary, args.python.as_str(), &args.out);
     let measurement = match part {
-        Part::Codecs => return codecs::study(tributary, out),
-        Part::Hops => return hops::study(tributary, out),
-        Part::PoliciesDigits => return policies::study(Model::Digits, python, out, true),
-        Part::PoliciesCnn => return policies::study(Model::Cnn, python, out, false),
-        Part::PoliciesTransformer => return policies::study(Model::Transformer, python, out, false),
-        Part::Allreduce => &measurements::ALLREDUCE,
-        Part::Agent => &measurements::AGENT,
-        Part::Switch => &measurements::SWITCH,
-        Part::Overlap => &measurements::OVERLAP,
-        Part::Tags => &measurements::TAGS,
-        Part::Losses => &measurements::LOSSES,
-        Part::Plan => &measurements::PLAN,
-        Part::Scale => &measurements::SCALE,
-        Part::Degraded => &measurements::DEGRADED,
-        Part::TimePoints => &measurements::TIME_POINTS,
-        Part::Pytorch => &measurements::PYTORCH,
-        Part::CodecsAlone => &measurements::CODECS_ALONE,
-        Part::PoliciesOneRate => &measurements::POLICIES_ONE_RATE,
+        ResultsFolder::Codecs => return codecs::study(tributary, out),
+        ResultsFolder::Hops => return hops::study(tributary, out),
+        ResultsFolder::PoliciesDigits => return policies::study(Model::Digits, python, out, true),
+        ResultsFolder::PoliciesCnn => return policies::study(Model::Cnn, python, out, false),
+        ResultsFolder::PoliciesTransformer => return policies::study(Model::Transformer, python, out, false),
+        ResultsFolder::Allreduce => &measurements::ALLREDUCE,
+        ResultsFolder::Agent => &measurements::AGENT,
+        ResultsFolder::Switch => &measurements::SWITCH,
+        ResultsFolder::Overlap => &measurements::OVERLAP,
+        ResultsFolder::Tags => &measurements::TAGS,
+        ResultsFolder::Losses => &measurements::LOSSES,
+        ResultsFolder::Plan => &measurements::PLAN,
+        ResultsFolder::Scale => &measurements::SCALE,
+        ResultsFolder::Degraded => &measurements::DEGRADED,
+        ResultsFolder::TimePoints => &measurements::TIME_POINTS,
+        ResultsFolder::Pytorch => &measurements::PYTORCH,
+        ResultsFolder::CodecsAlone => &measurements::CODECS_ALONE,
+        ResultsFolder::PoliciesOneRate => &measurements::POLICIES_ONE_RATE,
     };
     measurement.study(name, &Programs { tributary, python }, out)
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tributary_picture::{Axis, Chart, Line, OTHERS, OTHERS_LIGHT, OURS, OURS_LIGHT};
 
 use crate::results::Results;
-use network::{LEARNING_RATE, Place, Run};
+use network::{CurvePoint, LEARNING_RATE, Training};
 
 /// What gradients are encoded with, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ struct Row {
     out_of_server: u64,
 }
 
-/// A place on a training's way, for programs.
+/// A point of a training's curve, for programs.
 #[derive(Debug, Serialize)]
 struct CurveRow {
     rate: &'static str,
@@ -99,7 +99,7 @@ struct CurveRow {
 /// A candidate's trainings over links of one speed, by their seeds from 1 on.
 struct Trained {
     candidate: Candidate,
-    runs: Vec<Run>,
+    runs: Vec<Training>,
 }
 
 /// Trains with every candidate over every speed of links.
@@ -125,7 +125,7 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
         let network = network::Network::up(rate)?;
         let mut all = Vec::new();
         for candidate in CANDIDATES {
-            let train = |seed| -> Result<Run> {
+            let train = |seed| -> Result<Training> {
                 let run = network.train(tributary, &candidate, seed, ITERATIONS);
                 let run = run.with_context(|| format!("{}, {rate}", candidate.name()))?;
                 eprintln!("codecs, {rate}, seed {seed}: {}: {:.1} s", candidate.name(), run.seconds());
@@ -166,17 +166,17 @@ impl Candidate {
 }
 
 /// When a training was first seen to have reached the target.
-fn reached(run: &Run) -> Option<&Place> {
-    run.places.iter().find(|place| place.accuracy >= TARGET)
+fn reached(run: &Training) -> Option<&CurvePoint> {
+    run.curve.iter().find(|point| point.accuracy >= TARGET)
 }
 
 impl Trained {
-    fn mean(&self, figure: impl Fn(&Run) -> f64) -> f64 {
+    fn mean(&self, figure: impl Fn(&Training) -> f64) -> f64 {
         self.runs.iter().map(figure).sum::<f64>() / self.runs.len() as f64
     }
 
     /// The mean and, of several, the least and the most.
-    fn spread(&self, figure: impl Fn(&Run) -> f64) -> (f64, String) {
+    fn spread(&self, figure: impl Fn(&Training) -> f64) -> (f64, String) {
         let figures = || self.runs.iter().map(&figure);
         let (least, most) = (figures().fold(f64::INFINITY, f64::min), figures().fold(0.0, f64::max));
         let range = if self.runs.len() > 1 { format!(" ({least:.1} to {most:.1})") } else { String::new() };
@@ -191,7 +191,7 @@ impl Trained {
         let kib = |bytes: f64| format!("{:.0} KiB", bytes / KIB / f64::from(ITERATIONS));
         let to_target = match self.runs.iter().all(|run| reached(run).is_some()) {
             true => {
-                let (mean, range) = self.spread(|run| reached(run).map_or(0.0, |place| place.seconds));
+                let (mean, range) = self.spread(|run| reached(run).map_or(0.0, |point| point.seconds));
                 format!("**{mean:.1} s**{range}")
             }
             false => "–".to_owned(),
@@ -203,7 +203,7 @@ impl Trained {
             kib(self.mean(|run| run.into_server as f64)),
             kib(self.mean(|run| run.out_of_server as f64)),
             format!("{:.1}", plain.bytes() / self.bytes()),
-            format!("{:.1} s", self.mean(Run::seconds)),
+            format!("{:.1} s", self.mean(Training::seconds)),
             to_target,
             format!("{mean:.1} %{range}"),
         ]
@@ -219,8 +219,8 @@ impl Trained {
             seed,
             accuracy: run.accuracy(),
             seconds: run.seconds(),
-            seconds_to_target: reached(run).map(|place| place.seconds),
-            iterations_to_target: reached(run).map(|place| place.iteration),
+            seconds_to_target: reached(run).map(|point| point.seconds),
+            iterations_to_target: reached(run).map(|point| point.iteration),
             into_server: run.into_server,
             out_of_server: run.out_of_server,
         })
@@ -230,15 +230,15 @@ impl Trained {
         let Candidate { codec, back, by_layer } = self.candidate;
         let mut rows = Vec::new();
         for (seed, run) in (1..).zip(&self.runs) {
-            rows.extend(run.places.iter().map(|place| CurveRow {
+            rows.extend(run.curve.iter().map(|point| CurveRow {
                 rate,
                 codec,
                 parameters_codec: back,
                 by_layer,
                 seed,
-                seconds: place.seconds,
-                iteration: place.iteration,
-                accuracy: place.accuracy,
+                seconds: point.seconds,
+                iteration: point.iteration,
+                accuracy: point.accuracy,
             }));
         }
         rows
@@ -261,9 +261,9 @@ fn chart(rate: &str, all: &[Trained]) -> Chart {
     let shown = all.iter().filter(|trained| SHOWN.contains(&trained.candidate));
     let shown = shown.filter_map(|trained| Some((trained.candidate, trained.runs.first()?)));
     let longest = shown.clone().map(|(_, run)| run.seconds()).fold(0.0, f64::max);
-    let line = |(Candidate { codec, back, .. }, run): (Candidate, &Run)| {
+    let line = |(Candidate { codec, back, .. }, run): (Candidate, &Training)| {
         let (color, dashes) = look(codec, back);
-        let points = run.places.iter().map(|place| (place.seconds, place.accuracy)).collect();
+        let points = run.curve.iter().map(|point| (point.seconds, point.accuracy)).collect();
         Line { name: format!("{codec}, {back}"), color, dashes, points }
     };
     Chart {

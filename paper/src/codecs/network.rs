@@ -27,28 +27,28 @@ pub(super) struct Network {
     address: String,
 }
 
-/// A place on a training's way, as `tributary ps worker --curve` writes it.
+/// A point of a training's curve, as `tributary ps worker --curve` writes it.
 #[derive(Debug, Clone, Copy, Deserialize)]
-pub(super) struct Place {
+pub(super) struct CurvePoint {
     pub(super) seconds: f64,
     pub(super) iteration: u32,
     pub(super) accuracy: f64,
 }
 
 /// A training, and the bytes of its frames on the server's link.
-pub(super) struct Run {
-    pub(super) places: Vec<Place>,
+pub(super) struct Training {
+    pub(super) curve: Vec<CurvePoint>,
     pub(super) into_server: u64,
     pub(super) out_of_server: u64,
 }
 
-impl Run {
+impl Training {
     pub(super) fn seconds(&self) -> f64 {
-        self.places.last().map_or(0.0, |place| place.seconds)
+        self.curve.last().map_or(0.0, |point| point.seconds)
     }
 
     pub(super) fn accuracy(&self) -> f64 {
-        self.places.last().map_or(0.0, |place| place.accuracy)
+        self.curve.last().map_or(0.0, |point| point.accuracy)
     }
 }
 
@@ -97,7 +97,7 @@ impl Network {
         candidate: &Candidate,
         seed: u64,
         iterations: u32,
-    ) -> Result<Run> {
+    ) -> Result<Training> {
         let tributary = fs::canonicalize(tributary).with_context(|| format!("no {}", tributary.display()))?;
         let job = self.lab.folder().join("job.toml");
         let text = format!(
@@ -129,9 +129,9 @@ impl Network {
         }
         let after = self.carried()?;
         drop(server);
-        let places = csv::Reader::from_path(&curve)?.deserialize().collect::<Result<Vec<Place>, _>>()?;
-        ensure!(!places.is_empty(), "the training left no curve");
-        Ok(Run { places, into_server: after.0 - before.0, out_of_server: after.1 - before.1 })
+        let curve = csv::Reader::from_path(&curve)?.deserialize().collect::<Result<Vec<CurvePoint>, _>>()?;
+        ensure!(!curve.is_empty(), "the training left no curve");
+        Ok(Training { curve, into_server: after.0 - before.0, out_of_server: after.1 - before.1 })
     }
 
     /// Bytes that have come in and gone out by the server's link so far.

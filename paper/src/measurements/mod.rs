@@ -18,11 +18,11 @@ use rows::Row;
 pub(crate) struct Measurement {
     title: &'static str,
     said: &'static str,
-    runs: &'static [Run],
+    runs: &'static [MeasuredCommand],
 }
 
 /// One command, and what of its report is shown.
-struct Run {
+struct MeasuredCommand {
     heading: &'static str,
     /// As people type it, without quotes: `tributary` and `python` are those of [`Programs`], FOLDER is thrown away.
     line: &'static str,
@@ -82,7 +82,7 @@ impl Measurement {
     }
 }
 
-impl Run {
+impl MeasuredCommand {
     /// What it says, and whether a limit of its own was missed.
     fn report(&self, programs: &Programs<'_>, scratch: &Path) -> Result<(Value, &'static str)> {
         eprintln!("{}", self.line);

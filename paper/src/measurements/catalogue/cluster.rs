@@ -7,7 +7,7 @@ pub(crate) const PLAN: Measurement = Measurement {
     title: "Planning as a cluster grows",
     said: "Jobs on fat trees of four sizes, from the topology's text to the tables that `tributary plan` prints, and planned again \
            when a switch of the tree has died. Processor time of one thread, the fastest of five rounds.",
-    runs: &[Run {
+    runs: &[MeasuredCommand {
         heading: "Time by size",
         line: "tributary bench plan --rounds 5 --json",
         tables: &[
@@ -52,7 +52,7 @@ pub(crate) const SCALE: Measurement = Measurement {
     said: "A fluid model of fat trees with the real planner's trees; `docs/scale.md` says what it takes for granted. The same \
            command always gives the same numbers. Times in ms.",
     runs: &[
-        Run {
+        MeasuredCommand {
             heading: "All studies",
             line: "tributary bench scale --plots FOLDER --json",
             pictures: &[
@@ -65,25 +65,25 @@ pub(crate) const SCALE: Measurement = Measurement {
             tables: &[methods("scale")],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "Little computing",
             line: "tributary bench scale --studies jobs --seeds 4 --compute 20 --json",
             tables: &[methods("compute-20")],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "Much computing",
             line: "tributary bench scale --studies jobs --seeds 4 --compute 500 --json",
             tables: &[methods("compute-500")],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "Links between switches as fast as hosts'",
             line: "tributary bench scale --studies jobs --seeds 4 --oversubscription 1 --json",
             tables: &[methods("oversubscription-1")],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "Hosts that handle a quarter of their links",
             line: "tributary bench scale --studies jobs --seeds 4 --host-rate 25gbit --json",
             tables: &[methods("host-rate-25")],

@@ -9,7 +9,7 @@ pub(crate) const ALLREDUCE: Measurement = Measurement {
            says how they are measured, and how fair that is. Contenders take turns; times are medians over three rounds, with \
            the fastest and the slowest.",
     runs: &[
-        Run {
+        MeasuredCommand {
             heading: "Links with an MTU of 1,500",
             line: "tributary bench allreduce --rate 50mbit,100mbit,200mbit,1gbit --mtu 1500 \
                    --rounds 3 --out FOLDER --json",
@@ -17,7 +17,7 @@ pub(crate) const ALLREDUCE: Measurement = Measurement {
             tables: &[SETTING, times("mtu-1500"), ratios("mtu-1500-ratios"), GATES],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "Links with an MTU of 9,000",
             line: "tributary bench allreduce --rate 50mbit,100mbit,200mbit,1gbit --mtu 9000 \
                    --rounds 3 --out FOLDER --json",
@@ -90,7 +90,7 @@ pub(crate) const AGENT: Measurement = Measurement {
     said: "Two workers and a server under one embedded switch, in network namespaces, over links without a limit; eight \
            all-reduces of 64 MiB a turn. *Before* is what was once measured with 256 values, 0.8 s of user and 3.3 s of system \
            time for a GiB; *wanted* is a half of it with 256 values and a fifth with 2,048.",
-    runs: &[Run {
+    runs: &[MeasuredCommand {
         heading: "Seconds of an agent's process for each GiB of the tensor",
         line: "tributary bench agent --rounds 3 --json",
         tables: &[Table {
@@ -116,7 +116,7 @@ pub(crate) const SWITCH: Measurement = Measurement {
     title: "One switch beside a bare loop",
     said: "Slices that a switch aggregates of two children's over veth pairs, three runs of three seconds each, in turns. The bare \
            loop is `bench/baselines/loop.c`: receive, add, send, and nothing else. BMv2 is there where it is installed.",
-    runs: &[Run {
+    runs: &[MeasuredCommand {
         heading: "Slices a second",
         line: "tributary bench switch --runs 3 --window 16,64,256 --json",
         tables: &[
@@ -165,7 +165,7 @@ fn candidate(name: &str) -> String {
 pub(crate) const OVERLAP: Measurement = Measurement {
     title: "Many tensors beside one",
     said: "64 MiB over `topologies/three-tier-8.toml`, links of 1 Gbit/s: as one tensor, and as 64 of which two are in flight.",
-    runs: &[Run {
+    runs: &[MeasuredCommand {
         heading: "The slowest rank's time",
         line: "tributary bench overlap --json",
         tables: &[Table {
@@ -190,7 +190,7 @@ pub(crate) const TAGS: Measurement = Measurement {
     title: "What tags cost",
     said: "Nanoseconds on one core for making the tag of a slice of 256 values, and for verifying a sum, by the number of \
            members: medians of 21 rounds of 10 ms.",
-    runs: &[Run {
+    runs: &[MeasuredCommand {
         heading: "Nanoseconds a slice",
         line: "cargo bench --quiet --locked -p tributary-protocol --bench tags -- --json",
         tables: &[Table {
@@ -212,7 +212,7 @@ pub(crate) const LOSSES: Measurement = Measurement {
     said: "The protocol's own code on a virtual clock: 8 workers under three tiers of switches, 15 links of 50 Mbit/s with queues of \
            64 packets, 8 MiB; `sim/README.md` says more. Means of three seeds; the same command always gives the same numbers.",
     runs: &[
-        Run {
+        MeasuredCommand {
             heading: "By loss",
             line: "tributary bench simulate --json",
             tables: &[Table {
@@ -231,7 +231,7 @@ pub(crate) const LOSSES: Measurement = Measurement {
             }],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "Time to lossless by window",
             line: "tributary bench simulate --loss 0,0.001,0.01,0.05 --window 32,64,128,256,512 --json",
             tables: &[Table {

@@ -5,14 +5,15 @@ mod fabric;
 mod training;
 
 use super::rows::Row;
-use super::{Measurement, Run, Shown, Table};
+use super::{MeasuredCommand, Measurement, Shown, Table};
 
 pub(crate) use cluster::{PLAN, SCALE};
 pub(crate) use fabric::{AGENT, ALLREDUCE, LOSSES, OVERLAP, SWITCH, TAGS};
 pub(crate) use training::{CODECS_ALONE, DEGRADED, POLICIES_ONE_RATE, PYTORCH, TIME_POINTS};
 
 /// A command with nothing but tables.
-const RUN: Run = Run { heading: "", line: "", report: None, pictures: &[], tables: &[] };
+const RUN: MeasuredCommand =
+    MeasuredCommand { heading: "", line: "", report: None, pictures: &[], tables: &[] };
 
 /// Limits that a command judges itself by.
 const GATES: Table = Table {

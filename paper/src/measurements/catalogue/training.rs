@@ -7,7 +7,7 @@ pub(crate) const DEGRADED: Measurement = Measurement {
     title: "When processes become slow",
     said: "Eight workers of a lab of `topologies/three-tier-8.toml` train 60 steps, and slow ones are four times slower; \
            `docs/degraded.md` says how it is measured. Workers' accelerators are emulated.",
-    runs: &[Run {
+    runs: &[MeasuredCommand {
         heading: "A step's time",
         line: "tributary bench degraded --json",
         tables: &[
@@ -51,32 +51,32 @@ pub(crate) const TIME_POINTS: Measurement = Measurement {
     said: "Backward passes of a model whose gradients come in bursts, and steps of the examples, over links of 100 Mbit/s, by each \
            way to send gradients, in turns; `docs/time-points.md` says what they are.",
     runs: &[
-        Run {
+        MeasuredCommand {
             heading: "Bursts, two-workers",
             line: "tributary bench schedule --topology topologies/two-workers.toml --json",
             tables: &[ways("two-workers"), SCHEDULED, LIMITS],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "Bursts, two-leaves-4",
             line: "tributary bench schedule --topology topologies/two-leaves-4.toml --json",
             tables: &[ways("two-leaves-4"), SCHEDULED, LIMITS],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "Bursts, three-tier-8",
             line: "tributary bench schedule --topology topologies/three-tier-8.toml --json",
             tables: &[ways("three-tier-8"), SCHEDULED, LIMITS],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "A convolutional network, two-leaves-4",
             line: "tributary bench schedule --example examples/cnn.py --topology \
                    topologies/two-leaves-4.toml --rounds 3 --json",
             tables: &[ways("cnn"), SCHEDULED, LIMITS],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "A transformer, two-leaves-4",
             line: "tributary bench schedule --example examples/transformer.py --topology \
                    topologies/two-leaves-4.toml --rounds 3 --json",
@@ -131,7 +131,7 @@ pub(crate) const PYTORCH: Measurement = Measurement {
            rank's time: a reduce-scatter in the fabric is an all-reduce of which each rank keeps its part; of an all-gather, which \
            the product leaves to gloo, it says what a sum of everyone's part and zeros would take.",
     runs: &[
-        Run {
+        MeasuredCommand {
             heading: "A step's time, and what is learnt",
             line: "python examples/compare.py cnn.py --rounds 3 --out FOLDER",
             report: Some("compare.json"),
@@ -150,7 +150,7 @@ pub(crate) const PYTORCH: Measurement = Measurement {
                 ]),
             }],
         },
-        Run {
+        MeasuredCommand {
             heading: "Collectives of four ranks",
             line: "tributary lab run topologies/two-leaves-4.toml -- python paper/collectives.py \
                    FOLDER/collectives.json",
@@ -158,7 +158,7 @@ pub(crate) const PYTORCH: Measurement = Measurement {
             tables: &[collectives("four-ranks")],
             ..RUN
         },
-        Run {
+        MeasuredCommand {
             heading: "Collectives of eight ranks, links of 50 Mbit/s",
             line: "tributary lab run topologies/three-tier-8.toml -- python paper/collectives.py \
                    FOLDER/collectives.json",
@@ -195,7 +195,7 @@ pub(crate) const CODECS_ALONE: Measurement = Measurement {
            the mean squared one relative to the gradient's mean square, *of the sum* that of all workers' gradients aggregated. \
            *Encodes* and *decodes* are GB of f32 a second on all cores; *pays below* is the speed of a link at which sending f32 takes \
            as long.",
-    runs: &[Run {
+    runs: &[MeasuredCommand {
         heading: "By codec",
         line: "tributary ps compare codecs --plot FOLDER/codecs.svg --json",
         pictures: &[("codecs.svg", "codecs")],
@@ -230,7 +230,7 @@ pub(crate) const POLICIES_ONE_RATE: Measurement = Measurement {
     said: "Eight workers with step times of 1, 1, 1.1, 1.2, 1.5, 2, 3 and 4 units train the demo's network over TCP for 12 s, at a \
            learning rate of 0.25 for all, which is chosen to show what staleness does; `docs/results/policies-digits` has everyone's \
            best rate. Who comes first is different in each run.",
-    runs: &[Run {
+    runs: &[MeasuredCommand {
         heading: "By policy",
         line: "tributary ps compare policies --json",
         tables: &[
