@@ -62,7 +62,7 @@ impl Digits {
         // Flexible, so that a short line is reported by the check below and not by comparison with the line before it.
         let mut reader =
             csv::ReaderBuilder::new().has_headers(false).flexible(true).quoting(false).from_reader(text);
-        let (mut training, mut held_out) = (Part::default(), Part::default());
+        let (mut training, mut held_out) = (Split::default(), Split::default());
         let mut images = 0;
         for record in reader.byte_records() {
             let part = if images % HOLD_OUT_EVERY == 0 { &mut held_out } else { &mut training };
@@ -78,12 +78,12 @@ impl Digits {
 
 /// The images of one part of the split that have been read so far.
 #[derive(Default)]
-struct Part {
+struct Split {
     pixels: Vec<[f32; PIXELS]>,
     labels: Vec<u8>,
 }
 
-impl Part {
+impl Split {
     fn push(&mut self, record: &ByteRecord) -> Result<(), TrainerError> {
         let line = record.position().map_or(0, csv::Position::line);
         let expected = PIXELS + 1;
