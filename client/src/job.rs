@@ -11,12 +11,12 @@ use tributary_api::agent::v1::agent_client::AgentClient;
 use tributary_api::agent::v1::job_event::Event;
 
 use crate::error::ClientError;
-use crate::line::Line;
 use crate::membership::Membership;
 use crate::operation::{Operation, Run};
 use crate::options::{JoinOptions, Observer};
 use crate::reduction::Reduction;
 use crate::regroup::Regroup;
+use crate::request_stream::RequestStream;
 use crate::schedule::{self, Decision, Profile, ProfileNumber};
 use crate::segment::Segment;
 use crate::session::Session;
@@ -34,8 +34,8 @@ struct Inner {
     host: String,
     membership: Arc<Membership>,
     runtime: Handle,
-    /// The line that all-reduces join; a new one follows where one was refused.
-    line: Mutex<Arc<Line>>,
+    /// The stream that all-reduces join; a new one follows where one was refused.
+    requests: Mutex<Arc<RequestStream>>,
     /// The task that holds the stream of events: the agent takes the stream's end for the end of this process.
     sign_of_life: AbortHandle,
 }
@@ -43,7 +43,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.sign_of_life.abort();
-        self.line.get_mut().unwrap_or_else(PoisonError::into_inner).close();
+        self.requests.get_mut().unwrap_or_else(PoisonError::into_inner).close();
     }
 }
 
@@ -62,10 +62,20 @@ impl Job {
         let runtime = Handle::current();
         let membership = Arc::new(Membership::new(generation, ranks, shards, regroup.map(Regroup::from)));
         let who = who(rank, &host);
-        let line = Mutex::new(Line::open(&runtime, client.clone(), Arc::clone(&membership), who));
+        let requests =
+            Mutex::new(RequestStream::open(&runtime, client.clone(), Arc::clone(&membership), who));
         let sign_of_life = runtime.spawn(listen(events, options.observer.clone())).abort_handle();
         let session = Session { client, id: session };
-        Ok(Self(Arc::new(Inner { session, options, rank, host, membership, runtime, line, sign_of_life })))
+        Ok(Self(Arc::new(Inner {
+            session,
+            options,
+            rank,
+            host,
+            membership,
+            runtime,
+            requests,
+            sign_of_life,
+        })))
     }
 
     /// This member's rank.
@@ -149,18 +159,18 @@ impl Job {
         operation: &Operation<'_>,
         regroup_generation: u32,
     ) -> Result<Reduction, ClientError> {
-        let Inner { session, options, runtime, membership, line, rank, host, .. } = &*self.0;
+        let Inner { session, options, runtime, membership, requests, rank, host, .. } = &*self.0;
         let request = operation.request(&session.id, segment, options);
         let mut asked = (v1::AllReduceRequest { regroup_generation, ..request }, segment.lend()?);
         // Poisoning is harmless: each change is one call that leaves the state consistent.
-        let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            match line.ask(asked.0, asked.1) {
+            match requests.ask(asked.0, asked.1) {
                 Ok(answer) => return Ok(Reduction(answer)),
                 Err(again) => asked = again,
             }
             let who = who(*rank, host);
-            *line = Line::open(runtime, session.client.clone(), Arc::clone(membership), who);
+            *requests = RequestStream::open(runtime, session.client.clone(), Arc::clone(membership), who);
         }
     }
 

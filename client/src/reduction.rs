@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use crate::error::ClientError;
-use crate::line::Answer;
 use crate::operation::Reduced;
+use crate::request_stream::Answer;
 
 /// An all-reduce that was started by [`Job::start`](crate::Job::start): a future of its outcome.
 ///

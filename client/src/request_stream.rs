@@ -24,7 +24,7 @@ pub(crate) type Answer = Result<Reduced, ClientError>;
 
 /// A stream of requests.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct RequestStream {
     state: Mutex<State>,
     /// The name of this member, for errors.
     who: String,
@@ -63,7 +63,7 @@ impl UnderWay {
     }
 }
 
-impl Line {
+impl RequestStream {
     /// Opens a line whose requests go to this agent.
     pub(crate) fn open(
         runtime: &Handle,
