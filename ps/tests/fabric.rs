@@ -88,7 +88,7 @@ struct Host {
     name: String,
 }
 
-struct Part {
+struct HubContributor {
     hub: Hub,
     host: String,
     job: String,
@@ -116,12 +116,12 @@ impl Fabric for Host {
             (its.events)(GroupEvent::Live);
         }
         let (hub, host) = (self.hub.clone(), self.name.clone());
-        Ok(Box::new(Part { hub, host, job: job.to_owned(), next: 0 }))
+        Ok(Box::new(HubContributor { hub, host, job: job.to_owned(), next: 0 }))
     }
 }
 
 #[tonic::async_trait]
-impl Contributor for Part {
+impl Contributor for HubContributor {
     async fn contribute(&mut self, round: u64, contribution: Contribution) -> Result<(), FabricError> {
         assert_eq!(round, self.next);
         self.next += 1;

@@ -10,7 +10,9 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 use support::{Clock, Ledger, policies};
-use tributary_ps::policy::{A2s, Action, Asp, Bsp, Dssp, Part, Policy, Spread, Ssp, SyncSwitch, Worker};
+use tributary_ps::policy::{
+    A2s, Action, Asp, Bsp, Dssp, Policy, Spread, Ssp, SyncSwitch, WeightedGradient, Worker,
+};
 
 const EPOCH: NonZeroU64 = NonZeroU64::new(5).unwrap();
 /// The speeds in systems.md, times ten.
@@ -199,7 +201,7 @@ fn the_group_is_the_fastest_waits_and_weighs_by_iterations() {
             groups.push(group);
         }
         if let Some(update) = ledger.updates.last().filter(|update| update.len() > 1) {
-            let weight = |part: &Part| (part.weight, policy.progress().iterations(part.worker));
+            let weight = |part: &WeightedGradient| (part.weight, policy.progress().iterations(part.worker));
             together.push(update.iter().map(weight).collect::<Vec<_>>());
         }
     });

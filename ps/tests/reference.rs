@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 use support::Clock;
-use tributary_ps::policy::{A2s, Action, Part, Policy, Spread, Worker};
+use tributary_ps::policy::{A2s, Action, Policy, Spread, WeightedGradient, Worker};
 
 /// The server's state, in the restatement's words.
 struct Reference {
@@ -121,7 +121,7 @@ fn outcome(actions: &[Action]) -> Outcome {
     for action in actions {
         match action {
             Action::Apply(parts) => {
-                let part = |part: &Part| (usize::from(part.worker), part.weight);
+                let part = |part: &WeightedGradient| (usize::from(part.worker), part.weight);
                 out.updates.push(parts.iter().map(part).collect());
             }
             Action::Release(worker) => out.sent.push(usize::from(*worker)),

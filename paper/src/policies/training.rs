@@ -10,7 +10,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use tributary_ps::optimizer::{Optimizer, OptimizerKind};
-use tributary_ps::policy::{Action, Part, Policy, Worker};
+use tributary_ps::policy::{Action, Policy, WeightedGradient, Worker};
 use tributary_ps::server::JobSpec;
 use tributary_trainer::Shards;
 
@@ -212,7 +212,7 @@ impl<'a> Training<'a> {
     }
 
     /// The weighted mean of what these workers have handed in.
-    fn mean(&mut self, parts: &[Part]) -> Result<Vec<f32>> {
+    fn mean(&mut self, parts: &[WeightedGradient]) -> Result<Vec<f32>> {
         let total: u64 = parts.iter().map(|part| part.weight).sum();
         let contained = self.gradients;
         let mut mean = vec![0.0; self.parameters.len()];

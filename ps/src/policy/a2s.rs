@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::time::Instant;
 
-use super::{Action, Part, Policy, Progress, Worker, apply_alone};
+use super::{Action, Policy, Progress, WeightedGradient, Worker, apply_alone};
 
 /// The measure by which workers are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl A2s {
             return;
         }
         let list = std::mem::take(&mut self.list);
-        let part = |&worker: &Worker| Part { worker, weight: self.progress.iterations(worker) };
+        let part = |&worker: &Worker| WeightedGradient { worker, weight: self.progress.iterations(worker) };
         actions.push(Action::Apply(list.iter().map(part).collect()));
         actions.extend(list.into_iter().map(Action::Release));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::time::Instant;
 
-use super::{Action, Part, Policy, Progress, Worker};
+use super::{Action, Policy, Progress, WeightedGradient, Worker};
 
 /// One update per round, by the mean of all gradients, with a barrier at its end.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Bsp {
             return Vec::new();
         }
         let everyone = std::mem::take(&mut self.arrived);
-        let parts = everyone.iter().map(|&worker| Part { worker, weight: 1 }).collect();
+        let parts = everyone.iter().map(|&worker| WeightedGradient { worker, weight: 1 }).collect();
         let mut actions = vec![Action::Apply(parts)];
         actions.extend(everyone.into_iter().map(Action::Release));
         actions

@@ -37,9 +37,9 @@ pub use sync_switch::SyncSwitch;
 /// The rank of a worker in its job.
 pub type Worker = u16;
 
-/// One gradient's part in an update.
+/// A gradient of an update, with its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct WeightedGradient {
     /// Whose gradient.
     pub worker: Worker,
     /// Its weight: the update's direction is the sum of weight · gradient, divided by the sum of the weights. An
@@ -51,7 +51,7 @@ pub struct Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Update the parameters once, by the weighted mean of these workers' gradients. There is at least one part.
-    Apply(Vec<Part>),
+    Apply(Vec<WeightedGradient>),
     /// Send this worker the present parameters; it computes its next gradient from them.
     Release(Worker),
 }
@@ -95,5 +95,5 @@ pub trait Policy: fmt::Debug + Send {
 
 /// Applies one gradient by itself.
 fn apply_alone(worker: Worker) -> Action {
-    Action::Apply(vec![Part { worker, weight: 1 }])
+    Action::Apply(vec![WeightedGradient { worker, weight: 1 }])
 }

@@ -18,7 +18,7 @@ pub(super) const FEWEST: usize = 2;
 pub(super) struct Groups {
     /// The hosts of the workers that can take part.
     hosts: BTreeMap<Worker, String>,
-    reductions: BTreeMap<u64, Reduction>,
+    reductions: BTreeMap<u64, GroupReduction>,
     /// The present group's reduction.
     current: Option<u64>,
     /// The last number in use.
@@ -29,7 +29,7 @@ pub(super) struct Groups {
 }
 
 #[derive(Debug)]
-struct Reduction {
+struct GroupReduction {
     members: BTreeSet<Worker>,
     stage: Stage,
     next_round: u64,
@@ -85,7 +85,7 @@ impl Groups {
         let hosts = members.iter().filter_map(|worker| self.hosts.get(worker).cloned()).collect();
         out.push(Output::Open { group: self.last, hosts });
         let (rounds, stage) = (BTreeMap::new(), Stage::Opening);
-        self.reductions.insert(self.last, Reduction { members, stage, next_round: 0, rounds });
+        self.reductions.insert(self.last, GroupReduction { members, stage, next_round: 0, rounds });
         self.current = Some(self.last);
     }
 
@@ -198,7 +198,7 @@ impl Groups {
         }
     }
 
-    fn remove(&mut self, group: u64, out: &mut Outputs) -> Option<Reduction> {
+    fn remove(&mut self, group: u64, out: &mut Outputs) -> Option<GroupReduction> {
         let reduction = self.reductions.remove(&group)?;
         self.current = self.current.filter(|current| *current != group);
         if reduction.stage != Stage::Opening {

@@ -13,7 +13,7 @@ use tributary_api::ps::server_message::Message;
 use super::checkpoint::Snapshot;
 use super::group::Groups;
 use super::output::{Output, Outputs};
-use super::pending::{Held, Overdue, Pending};
+use super::pending::{Overdue, Pending, PendingGradient};
 use super::spec::JobSpec;
 use super::stats::JobStats;
 use crate::optimizer::{Optimizer, OptimizerError};
@@ -22,7 +22,7 @@ use crate::values;
 
 /// Why a worker's message cannot be used. Only that worker is concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(super) enum Refusal {
+pub(super) enum InvalidMessage {
     #[error("this server holds {length} parameters from number {first} on; the worker means {got:?}")]
     Range { first: u64, length: u64, got: (u64, u64) },
     #[error("a gradient of iteration {got} where {expected} is the next one")]
@@ -41,7 +41,7 @@ pub(super) struct Job {
     policy: Box<dyn Policy>,
     /// How many gradients of each worker are in the parameters.
     used: BTreeMap<Worker, u64>,
-    held: BTreeMap<Worker, Held>,
+    held: BTreeMap<Worker, PendingGradient>,
     /// Workers that have parameters and no gradient here.
     computing: BTreeSet<Worker>,
     /// Workers that are present before the start; `None` after it.
@@ -121,12 +121,12 @@ impl Job {
     }
 
     /// Checks that the worker means this range.
-    pub(super) fn check_range(&self, first: u64, length: u64) -> Result<(), Refusal> {
+    pub(super) fn check_range(&self, first: u64, length: u64) -> Result<(), InvalidMessage> {
         let own = (self.first, self.parameters.len() as u64);
         if (first, length) == own {
             return Ok(());
         }
-        Err(Refusal::Range { first: own.0, length: own.1, got: (first, length) })
+        Err(InvalidMessage::Range { first: own.0, length: own.1, got: (first, length) })
     }
 
     /// A worker joins that is not present; `host` is its host if it can take part in reductions.
@@ -158,22 +158,22 @@ impl Job {
         gradient: Gradient,
         now: Instant,
         stats: &mut JobStats,
-    ) -> Result<Outputs, Refusal> {
+    ) -> Result<Outputs, InvalidMessage> {
         let Gradient { iteration, pulled, values } = gradient;
         let expected = self.used(worker);
         let length = self.parameters.len();
         if let Some(got) = values.as_ref().map(Vec::len).filter(|got| *got != length) {
-            return Err(Refusal::Length { expected: length, got });
+            return Err(InvalidMessage::Length { expected: length, got });
         }
         if iteration > expected {
-            return Err(Refusal::Iteration { expected, got: iteration });
+            return Err(InvalidMessage::Iteration { expected, got: iteration });
         }
         if self.computing.contains(&worker) {
             if iteration < expected {
                 return Ok(vec![self.step(worker, worker)]);
             }
             self.computing.remove(&worker);
-            self.held.insert(worker, Held { values, pulled });
+            self.held.insert(worker, PendingGradient { values, pulled });
             let actions = self.policy.arrive(worker, now);
             return Ok(self.settle(actions, worker, stats));
         }

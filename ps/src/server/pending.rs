@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::policy::{Part, Worker};
+use crate::policy::{WeightedGradient, Worker};
 
 /// A gradient that the policy has not used yet, or that is part of a waiting update.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PendingGradient {
     /// The values; `None`: the worker keeps them.
     pub(super) values: Option<Vec<f32>>,
     /// The number of updates in the parameters from which it was computed.
@@ -26,7 +26,7 @@ pub(super) enum Wait {
 /// An update.
 #[derive(Debug)]
 pub(super) struct Update {
-    pub(super) parts: Vec<(Part, Held)>,
+    pub(super) parts: Vec<(WeightedGradient, PendingGradient)>,
     /// The learning rate at the time of the policy's decision.
     pub(super) rate: f32,
     pub(super) wait: Wait,
@@ -38,7 +38,7 @@ pub(super) struct Update {
 }
 
 impl Update {
-    fn part(&mut self, worker: Worker) -> Option<&mut Held> {
+    fn part(&mut self, worker: Worker) -> Option<&mut PendingGradient> {
         self.parts.iter_mut().find(|(part, _)| part.worker == worker).map(|(_, held)| held)
     }
 

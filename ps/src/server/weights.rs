@@ -1,6 +1,6 @@
 //! Weights in the form in which the fabric carries them.
 
-use crate::policy::{Part, Worker};
+use crate::policy::{WeightedGradient, Worker};
 
 /// The largest weight of a contribution. The bits of the sum of all weights are lost from the fabric's 30 bits for a
 /// value.
@@ -9,7 +9,7 @@ pub(super) const MOST: u64 = 256;
 /// Scales parts so that weights are at most [`MOST`]: unchanged if they are already, otherwise w = max(1, round(`MOST`
 /// · it / max it)). Rounding is off by at most half a unit of the largest weight's `MOST`: a share changes by less than
 /// 0.4 % of the largest one.
-pub(super) fn scale(parts: &[Part]) -> Vec<Part> {
+pub(super) fn scale(parts: &[WeightedGradient]) -> Vec<WeightedGradient> {
     let most = parts.iter().map(|part| part.weight).max().unwrap_or(0);
     if most <= MOST {
         return parts.to_vec();
@@ -18,11 +18,11 @@ pub(super) fn scale(parts: &[Part]) -> Vec<Part> {
         let (weight, most) = (u128::from(weight), u128::from(most));
         u64::try_from((u128::from(MOST) * weight + most / 2) / most).unwrap_or(MOST).max(1)
     };
-    parts.iter().map(|part| Part { weight: scaled(part.weight), ..*part }).collect()
+    parts.iter().map(|part| WeightedGradient { weight: scaled(part.weight), ..*part }).collect()
 }
 
 /// The weight that a worker is granted in a round; `None` if a packet cannot carry it.
-pub(super) fn grant(part: &Part) -> Option<(Worker, u32)> {
+pub(super) fn grant(part: &WeightedGradient) -> Option<(Worker, u32)> {
     Some((part.worker, u32::try_from(part.weight).ok().filter(|weight| *weight > 0)?))
 }
 
@@ -35,8 +35,8 @@ mod tests {
     proptest! {
         #[test]
         fn scaled_weights_keep_the_shares(weights in prop::collection::vec(1u64..1 << 40, 1..20)) {
-            let part = |(worker, &weight): (usize, &u64)| Part { worker: worker as Worker, weight };
-            let parts: Vec<Part> = weights.iter().enumerate().map(part).collect();
+            let part = |(worker, &weight): (usize, &u64)| WeightedGradient { worker: worker as Worker, weight };
+            let parts: Vec<WeightedGradient> = weights.iter().enumerate().map(part).collect();
             let scaled = scale(&parts);
             let most = *weights.iter().max().unwrap() as f64;
             prop_assert!(scaled.iter().all(|part| (1..=MOST).contains(&part.weight)));

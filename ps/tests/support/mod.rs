@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use tributary_ps::policy::{A2s, Action, Asp, Bsp, Dssp, Part, Policy, Spread, Ssp, SyncSwitch, Worker};
+use tributary_ps::policy::{
+    A2s, Action, Asp, Bsp, Dssp, Policy, Spread, Ssp, SyncSwitch, WeightedGradient, Worker,
+};
 
 /// Every policy with its defaults.
 pub(crate) fn policies(epoch_iterations: u64) -> Vec<Box<dyn Policy>> {
@@ -80,7 +82,7 @@ pub(crate) struct Ledger {
     /// How many gradients each worker has handed in, and how many were applied or, when it left, dropped.
     pub(crate) arrived: BTreeMap<Worker, u64>,
     pub(crate) settled: BTreeMap<Worker, u64>,
-    pub(crate) updates: Vec<Vec<Part>>,
+    pub(crate) updates: Vec<Vec<WeightedGradient>>,
 }
 
 impl Ledger {

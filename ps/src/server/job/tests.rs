@@ -61,7 +61,7 @@ fn a_gradient_that_comes_again_changes_nothing() {
     assert_eq!((workers(&again), steps(&again)[0].1.iteration), (vec![1], 1));
     assert_eq!((job.parameters()[0], job.updates()), (-1.0, 1));
     let ahead = job.push(1, gradient(5, [1.0; 2]), Instant::now(), &mut stats);
-    assert_eq!(ahead, Err(Refusal::Iteration { expected: 1, got: 5 }));
+    assert_eq!(ahead, Err(InvalidMessage::Iteration { expected: 1, got: 5 }));
 }
 
 #[test]

@@ -6,23 +6,29 @@ use tributary_api::ps::PushPlain;
 use tributary_api::ps::server_message::Message;
 
 use super::Job;
-use crate::policy::{Part, Worker};
+use crate::policy::{WeightedGradient, Worker};
 use crate::server::output::{Output, Outputs};
-use crate::server::pending::{Held, Update, Wait};
+use crate::server::pending::{PendingGradient, Update, Wait};
 use crate::server::stats::JobStats;
 use crate::server::weights;
 
 impl Job {
     /// Makes an update, or puts it off until the gradients that workers keep have come: as a sum if they can take part
     /// in one, otherwise one by one.
-    pub(super) fn apply(&mut self, mut parts: Vec<Part>, out: &mut Outputs, stats: &mut JobStats) {
-        let kept = |part: &&Part| self.held.get(&part.worker).is_some_and(|held| held.values.is_none());
+    pub(super) fn apply(
+        &mut self,
+        mut parts: Vec<WeightedGradient>,
+        out: &mut Outputs,
+        stats: &mut JobStats,
+    ) {
+        let kept =
+            |part: &&WeightedGradient| self.held.get(&part.worker).is_some_and(|held| held.values.is_none());
         let kept: BTreeSet<Worker> = parts.iter().filter(kept).map(|part| part.worker).collect();
         let rate = self.policy.rate() * self.spec.rate(self.policy.progress().slowest_epoch());
         let mut wait = Wait::Pushes;
         if !kept.is_empty() {
             let scaled = weights::scale(&parts);
-            let own = |part: &&Part| kept.contains(&part.worker);
+            let own = |part: &&WeightedGradient| kept.contains(&part.worker);
             let granted: BTreeMap<_, _> = scaled.iter().filter(own).filter_map(weights::grant).collect();
             let all = granted.len() == kept.len();
             if all && let Some((group, round, zeros)) = self.groups.begin(&granted, out) {
@@ -32,7 +38,7 @@ impl Job {
                 out.extend(kept.iter().map(|&worker| self.push_plain(worker)));
             }
         }
-        let held = |part: Part| Some((part, self.held.remove(&part.worker)?));
+        let held = |part: WeightedGradient| Some((part, self.held.remove(&part.worker)?));
         let parts = parts.into_iter().filter_map(held).collect();
         let update = Update { parts, rate, wait, released: Vec::new(), until: None };
         if kept.is_empty() {
@@ -57,7 +63,7 @@ impl Job {
     /// Makes one update by the weighted mean of gradients; `sum` is the sum of the gradients that are not here.
     pub(super) fn update(
         &mut self,
-        parts: Vec<(Part, Held)>,
+        parts: Vec<(WeightedGradient, PendingGradient)>,
         rate: f32,
         sum: Option<&[f32]>,
         stats: &mut JobStats,
@@ -65,7 +71,7 @@ impl Job {
         let total: f64 = parts.iter().map(|(part, _)| part.weight as f64).sum();
         match (&parts[..], sum) {
             ([], _) => return,
-            ([(_, Held { values: Some(values), .. })], None) => {
+            ([(_, PendingGradient { values: Some(values), .. })], None) => {
                 self.optimizer.update(&mut self.parameters, values, rate);
             }
             (parts, sum) => {

@@ -7,7 +7,7 @@ use tonic::Status;
 use super::State;
 use crate::policy::Worker;
 use crate::server::command::Replies;
-use crate::server::job::{Gradient, Job, Refusal};
+use crate::server::job::{Gradient, InvalidMessage, Job};
 use crate::server::output::Outputs;
 use crate::server::stats::WorkerStats;
 
@@ -77,7 +77,7 @@ impl State {
             (session.since, session.waits) = (now, true);
             self.lock().worker(worker).busy += busy;
         }
-        let mut refused: Option<Refusal> = None;
+        let mut refused: Option<InvalidMessage> = None;
         self.with_job(|job, stats| match job.push(worker, gradient, Instant::now(), stats) {
             Ok(outputs) => outputs,
             Err(refusal) => {

@@ -45,7 +45,7 @@ pub(super) struct Node {
 
 /// A fabric job.
 #[derive(Debug)]
-struct Reduction {
+struct FabricJob {
     members: BTreeSet<Worker>,
     opened: bool,
     live: bool,
@@ -59,7 +59,7 @@ pub(super) struct World {
     pub(super) stats: JobStats,
     now: Instant,
     nodes: Vec<Node>,
-    fabric: BTreeMap<u64, Reduction>,
+    fabric: BTreeMap<u64, FabricJob>,
     /// Workers with lower numbers have hosts.
     able: usize,
 }
@@ -158,7 +158,7 @@ impl World {
                 Output::Open { group, hosts } => {
                     let members = hosts.iter().map(|host| host[1..].parse().unwrap()).collect();
                     let rounds = BTreeMap::new();
-                    self.fabric.insert(group, Reduction { members, opened: false, live: false, rounds });
+                    self.fabric.insert(group, FabricJob { members, opened: false, live: false, rounds });
                 }
                 Output::Expect { group, round } => {
                     self.fabric.get_mut(&group).unwrap().rounds.insert(round, BTreeMap::new());
