@@ -9,7 +9,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tributary_api::ps::JoinGroup;
 
-use super::fabric::{Contribution, Fabric, FabricError};
+use super::host_fabric::{Contribution, Fabric, FabricError};
 
 /// The most reductions in which a worker takes part at once: the present group's, and those whose last rounds are under
 /// way. A server that opens more is at fault.

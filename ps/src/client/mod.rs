@@ -19,8 +19,8 @@
 
 mod backoff;
 mod encoder;
-mod fabric;
 mod groups;
+mod host_fabric;
 mod link;
 mod outgoing;
 mod session;
@@ -36,7 +36,7 @@ use tonic::Status;
 use tributary_codec::{DecodeError, EncodeError, Kind};
 use tributary_transport::{ConnectError, Remote};
 
-pub use fabric::{Contribution, Contributor, Fabric, FabricError, operation_name};
+pub use host_fabric::{Contribution, Contributor, Fabric, FabricError, operation_name};
 
 use crate::parts::Parts;
 pub use crate::parts::{MAX_PARTS, PartError};

@@ -4,7 +4,7 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 use tributary_api::ps::ServerMessage;
 
-use super::fabric::GroupEvent;
+use super::group_fabric::GroupEvent;
 use super::job::Gradient;
 use crate::policy::Worker;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tributary_api::ps::server_message::Message;
 use tributary_api::ps::{Contribute, JoinGroup, LeaveGroup};
 
-use super::fabric::Sum;
+use super::group_fabric::Sum;
 use super::output::{Output, Outputs};
 use crate::policy::Worker;
 

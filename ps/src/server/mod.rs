@@ -2,8 +2,8 @@
 
 mod checkpoint;
 mod command;
-mod fabric;
 mod group;
+mod group_fabric;
 mod holders;
 mod job;
 mod output;
@@ -35,7 +35,7 @@ use tributary_api::ps::parameter_server_server::ParameterServerServer;
 use tributary_transport::{ServerTls, incoming, innermost};
 
 pub use checkpoint::CheckpointError;
-pub use fabric::{GroupEvent, GroupEvents, GroupFabric, GroupRequest, Reduction, Sum};
+pub use group_fabric::{GroupEvent, GroupEvents, GroupFabric, GroupRequest, Reduction, Sum};
 pub use spec::{JobSpec, PolicyKind, SpecError};
 pub use stats::{JobStats, WorkerStats};
 

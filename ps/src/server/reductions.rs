@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 
 use super::command::Command;
-use super::fabric::{GroupFabric, GroupRequest, Reduction};
+use super::group_fabric::{GroupFabric, GroupRequest, Reduction};
 
 /// The open reductions.
 pub(super) struct Reductions {

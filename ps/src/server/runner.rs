@@ -14,7 +14,7 @@ use tributary_api::ps::ServerMessage;
 use tributary_api::ps::server_message::Message;
 
 use super::command::Command;
-use super::fabric::{GroupFabric, GroupRequest};
+use super::group_fabric::{GroupFabric, GroupRequest};
 use super::job::Job;
 use super::output::{Output, Outputs};
 use super::reductions::Reductions;
@@ -22,7 +22,7 @@ use super::spec::JobSpec;
 use super::stats::JobStats;
 use super::writer::Writer;
 use crate::policy::Worker;
-use workers::Session;
+use workers::ConnectedWorker;
 
 /// A handle on a job's thread.
 pub(super) struct Runner {
@@ -59,7 +59,7 @@ struct State {
     spec: JobSpec,
     /// `None` before the first worker has brought parameters.
     job: Option<Job>,
-    sessions: BTreeMap<Worker, Session>,
+    sessions: BTreeMap<Worker, ConnectedWorker>,
     /// `None`: there is no fabric.
     reductions: Option<Reductions>,
     stats: Arc<Mutex<JobStats>>,

@@ -10,7 +10,7 @@ use tributary_api::ps::{Contribute, FabricFailed, Step as StepMessage, Urge};
 
 use super::Outgoing;
 use super::Talk;
-use crate::client::fabric::Contribution;
+use crate::client::host_fabric::Contribution;
 use crate::client::session::{Heard, Trouble};
 use crate::client::{ClientError, Step};
 use crate::policy::Worker;

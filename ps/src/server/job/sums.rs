@@ -2,7 +2,7 @@
 
 use super::Job;
 use crate::policy::Worker;
-use crate::server::fabric::{GroupEvent, Sum};
+use crate::server::group_fabric::{GroupEvent, Sum};
 use crate::server::output::Outputs;
 use crate::server::stats::JobStats;
 

@@ -12,7 +12,7 @@ use crate::server::output::Outputs;
 use crate::server::stats::WorkerStats;
 
 /// A connected worker.
-pub(super) struct Session {
+pub(super) struct ConnectedWorker {
     pub(super) number: u64,
     pub(super) replies: Replies,
     /// Since when it has been computing, or waiting.
@@ -20,7 +20,7 @@ pub(super) struct Session {
     waits: bool,
 }
 
-impl Session {
+impl ConnectedWorker {
     /// The worker has been released: it waits no longer.
     pub(super) fn released(&mut self, stats: &mut WorkerStats) {
         if std::mem::replace(&mut self.waits, false) {
@@ -51,7 +51,7 @@ impl State {
             let _ = old.replies.try_send(Err(Status::aborted("the same worker has opened another session")));
             self.gone(worker);
         }
-        self.sessions.insert(worker, Session { number, replies, since: Instant::now(), waits: true });
+        self.sessions.insert(worker, ConnectedWorker { number, replies, since: Instant::now(), waits: true });
         self.lock().worker(worker).connected = true;
         tracing::info!(job = self.spec.name, worker, "a worker has joined");
         self.with_job(|job, stats| job.join(worker, host, stats));

@@ -10,7 +10,7 @@ use std::time::Instant;
 use tributary_api::ps::server_message::Message;
 
 use crate::policy::Worker;
-use crate::server::fabric::{GroupEvent, Sum};
+use crate::server::group_fabric::{GroupEvent, Sum};
 use crate::server::job::{Gradient, Job};
 use crate::server::output::{Output, Outputs};
 use crate::server::spec::{JobSpec, PolicyKind};
