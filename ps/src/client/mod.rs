@@ -21,10 +21,10 @@ mod backoff;
 mod encoder;
 mod groups;
 mod host_fabric;
-mod link;
 mod outgoing;
+mod server_handle;
+mod server_task;
 mod session;
-mod talk;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub use host_fabric::{Contribution, Contributor, Fabric, FabricError, operation_
 use crate::parts::Parts;
 pub use crate::parts::{MAX_PARTS, PartError};
 use crate::policy::Worker;
-use link::{HandIn, Link};
+use server_handle::{HandIn, ServerHandle};
 
 /// The most bytes of a message besides parameters.
 const MESSAGE_ROOM: usize = 64 << 10;
@@ -170,7 +170,7 @@ pub struct Step {
 
 /// A worker's part in a job. Dropping it leaves the job.
 pub struct Client {
-    links: Vec<Link>,
+    handles: Vec<ServerHandle>,
     parameters: usize,
     /// The parts of the next gradient that were handed in.
     parts: Parts,
@@ -196,9 +196,9 @@ impl Client {
             return Err(ClientError::Codec(codec));
         }
         let range = |server| server * parameters / servers..(server + 1) * parameters / servers;
-        let link = |server| Link::new(&options, server, range(server), &initial[range(server)]);
-        let links = (0..servers).map(link).collect();
-        let mut client = Self { links, parameters, parts: Parts::new(parameters), turn: Arc::default() };
+        let handle = |server| ServerHandle::new(&options, server, range(server), &initial[range(server)]);
+        let handles = (0..servers).map(handle).collect();
+        let mut client = Self { handles, parameters, parts: Parts::new(parameters), turn: Arc::default() };
         let step = client.exchange(|_| HandIn::Nothing).await?;
         Ok((client, step))
     }
@@ -220,7 +220,7 @@ impl Client {
         }
         // If one piece of a gradient cannot be encoded, no server must get another piece of it.
         check_finite(0, gradient)?;
-        self.exchange(|link| link.share(gradient)).await
+        self.exchange(|handle| handle.share(gradient)).await
     }
 
     /// Hands in a part of the gradient of the last step's iteration before the rest is there: its values from the
@@ -234,7 +234,7 @@ impl Client {
     pub fn push_part(&mut self, first: usize, part: &[f32]) -> Result<(), ClientError> {
         check_finite(first, part)?;
         self.parts.add(first as u64, part.len() as u64)?;
-        self.links.iter().for_each(|link| link.part(first, part));
+        self.handles.iter().for_each(|handle| handle.part(first, part));
         Ok(())
     }
 
@@ -258,22 +258,22 @@ impl Client {
         if !self.parts.is_empty() {
             self.parts.clear();
             // A task that has ended has no parts.
-            let _ = join_all(self.links.iter().map(Link::drop_parts)).await;
+            let _ = join_all(self.handles.iter().map(ServerHandle::drop_parts)).await;
         }
     }
 
     /// Hands something in to each server, and waits for a step from each.
-    async fn exchange(&mut self, hand_in: impl Fn(&Link) -> HandIn) -> Result<Step, ClientError> {
+    async fn exchange(&mut self, hand_in: impl Fn(&ServerHandle) -> HandIn) -> Result<Step, ClientError> {
         let turn = Arc::new(Arc::clone(&self.turn).lock_owned().await);
         self.parts.clear();
         let (released, _) = watch::channel(false);
         // There is no wait between the requests: if the caller gives up, either all servers are asked or none is.
         let exchanges: Vec<_> = self
-            .links
+            .handles
             .iter()
-            .map(|link| {
+            .map(|handle| {
                 let (released, answered) =
-                    (&released, link.exchange(hand_in(link), released.subscribe(), &turn));
+                    (&released, handle.exchange(hand_in(handle), released.subscribe(), &turn));
                 async move {
                     let step = answered.await;
                     // The other servers must not hold a worker that this one has released: they could wait for each

@@ -62,7 +62,7 @@ impl Outgoing {
     }
 
     /// Whether any of it was sent to the server.
-    pub(super) fn has_left(&self) -> bool {
+    pub(super) fn any_sent(&self) -> bool {
         self.sent > 0
     }
 

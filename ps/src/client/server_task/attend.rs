@@ -9,14 +9,14 @@ use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{Contribute, FabricFailed, Step as StepMessage, Urge};
 
 use super::Outgoing;
-use super::Talk;
+use super::ServerTask;
 use crate::client::host_fabric::Contribution;
 use crate::client::session::{Heard, Trouble};
 use crate::client::{ClientError, Step};
 use crate::policy::Worker;
 use crate::values;
 
-impl Talk {
+impl ServerTask {
     /// Does what the server asks for; returns the step, if the message is one.
     pub(super) async fn attend(&mut self, heard: Heard) -> Result<Option<Step>, Trouble> {
         let told = match heard {

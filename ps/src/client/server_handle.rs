@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot, watch};
 
-use super::talk::Talk;
+use super::server_task::ServerTask;
 use super::{ClientError, ClientOptions, Step};
 
 /// A request to a server's task.
@@ -44,18 +44,18 @@ pub(super) enum HandIn {
 }
 
 /// A server's range of the parameters, and the task that talks to it. Dropping it ends the session.
-pub(super) struct Link {
+pub(super) struct ServerHandle {
     range: Range<usize>,
     requests: mpsc::UnboundedSender<Request>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Link {
+impl ServerHandle {
     /// Starts the task.
     pub(super) fn new(options: &ClientOptions, server: usize, range: Range<usize>, initial: &[f32]) -> Self {
-        let talk = Talk::new(options, server, &range, initial);
+        let task = ServerTask::new(options, server, &range, initial);
         let (requests, receiver) = mpsc::unbounded_channel();
-        Self { range, requests, task: tokio::spawn(talk.run(receiver)) }
+        Self { range, requests, task: tokio::spawn(task.run(receiver)) }
     }
 
     /// The server's share of a gradient of the whole model.
@@ -101,7 +101,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for ServerHandle {
     fn drop(&mut self) {
         self.task.abort();
     }

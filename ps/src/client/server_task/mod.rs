@@ -20,8 +20,8 @@ use tributary_transport::{ConnectError, Remote};
 use super::backoff::Backoff;
 use super::encoder::Encoder;
 use super::groups::Groups;
-use super::link::{Exchange, HandIn, Request};
 use super::outgoing::Outgoing;
+use super::server_handle::{Exchange, HandIn, Request};
 use super::session::{Heard, Session, Trouble, hear};
 use super::{ClientError, ClientOptions, Step};
 use crate::changes::Known;
@@ -31,7 +31,7 @@ use crate::values;
 const MESSAGES: usize = 4;
 
 /// The state of the task.
-pub(super) struct Talk {
+pub(super) struct ServerTask {
     remote: Remote,
     ticket: Ticket,
     hello: Hello,
@@ -51,7 +51,7 @@ pub(super) struct Talk {
     group: u64,
 }
 
-impl Talk {
+impl ServerTask {
     /// Talks with one of the servers in the options about a range of the parameters.
     pub(super) fn new(options: &ClientOptions, server: usize, range: &Range<usize>, initial: &[f32]) -> Self {
         let ticket = Ticket { job: options.job.clone(), token: options.token.clone() };
@@ -141,9 +141,9 @@ impl Talk {
     /// Drops the parts: there will be no gradient of them.
     async fn drop_parts(&mut self) {
         let Some(outgoing) = self.outgoing.take() else { return };
-        let has_left = outgoing.has_left();
+        let any_sent = outgoing.any_sent();
         outgoing.undo(&mut self.encoder);
-        if has_left {
+        if any_sent {
             self.send(Message::DropParts(DropParts {})).await;
         }
     }
@@ -205,7 +205,7 @@ impl Talk {
             }
         }
         if let Some(outgoing) = &self.outgoing {
-            if self.groups.has(self.group) && !outgoing.has_left() {
+            if self.groups.has(self.group) && !outgoing.any_sent() {
                 let ready = Ready { iteration: outgoing.iteration, updates: self.updates };
                 self.send(Message::Ready(ready)).await;
             } else {
