@@ -2,7 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tally};
+use tributary_wire::{
+    Downlink, Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tally,
+};
 
 /// Everything that a worker or a server needs to take part in one generation of a job.
 ///
@@ -55,15 +57,6 @@ pub struct Endpoint {
     pub mac: MacAddr,
     /// IPv4 address.
     pub ip: Ipv4Addr,
-}
-
-/// How results travel to the workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Downlink {
-    /// The server sends each result once, to the multicast address.
-    Multicast,
-    /// The server sends each result to every worker.
-    Unicast,
 }
 
 /// The role of a member in its job.

@@ -4,10 +4,11 @@ use std::net::Ipv4Addr;
 
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS};
 use tributary_wire::{
-    Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, ValuesView, values,
+    Downlink, Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally,
+    ValuesView, values,
 };
 
-use crate::config::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
+use crate::config::{DownPath, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
 use crate::error::ConfigError;
 use crate::v1;
 

@@ -14,9 +14,10 @@ mod convert;
 mod error;
 mod ticket;
 
-pub use config::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
+pub use config::{DownPath, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
 pub use error::ConfigError;
 pub use ticket::Ticket;
+pub use tributary_wire::Downlink;
 
 /// The most characters that a job's name may have.
 pub const MAX_JOB_NAME: usize = 64;

@@ -8,7 +8,6 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tributary_api::v1;
 use tributary_planner as planner;
-use tributary_protocol as protocol;
 use tributary_topology::{Topology, TopologyError};
 
 const DEFAULT_TOPOLOGY: &str = include_str!("../../topologies/three-tier-8.toml");
@@ -151,15 +150,6 @@ impl From<Downlink> for planner::Downlink {
 }
 
 impl From<Downlink> for v1::Downlink {
-    fn from(option: Downlink) -> Self {
-        match option {
-            Downlink::Multicast => Self::Multicast,
-            Downlink::Unicast => Self::Unicast,
-        }
-    }
-}
-
-impl From<Downlink> for protocol::Downlink {
     fn from(option: Downlink) -> Self {
         match option {
             Downlink::Multicast => Self::Multicast,

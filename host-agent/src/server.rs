@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tributary_api::{Downlink as JobDownlink, FinishedSlice, JobConfig, Role as JobRole, TakeOver};
+use tributary_api::{FinishedSlice, JobConfig, Role as JobRole, TakeOver};
 use tributary_link::FramePort;
 use tributary_protocol::{
-    Downlink, OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Tensor,
-    Time,
+    OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Tensor, Time,
 };
 use tributary_wire::{FrameView, JobId, Kind, MacAddr, NodeId, Rank, values};
 
@@ -162,10 +161,7 @@ impl ServerRole {
             window: config.window,
             start: config.start_seq,
             fan_in: tree.fan_in,
-            downlink: match config.downlink {
-                JobDownlink::Multicast => Downlink::Multicast,
-                JobDownlink::Unicast => Downlink::Unicast,
-            },
+            downlink: config.downlink,
             vouching_key: vouching_key.clone(),
             reads: secret.transpose()?,
             confidential: *confidential,

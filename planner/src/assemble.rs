@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use tributary_topology::{Neighbour, NodeKey};
-use tributary_wire::Hop;
+use tributary_wire::{Downlink, Hop};
 
 use crate::compare::Comparison;
 use crate::fabric::Fabric;
 use crate::plan::{Admission, Plan, ResultGroup, Sender, ServerRole, SwitchRole, TreePort, WorkerRoute};
-use crate::request::{Downlink, JobRequest, Member};
+use crate::request::{JobRequest, Member};
 use crate::traffic::Traffic;
 use crate::tree::Tree;
 

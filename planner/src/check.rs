@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS};
-use tributary_wire::{Hop, NodeId};
+use tributary_wire::{Downlink, Hop, NodeId};
 
 use crate::plan::Plan;
-use crate::request::Downlink;
 
 /// Checks the plan against DESIGN.md sections 2 to 4; an error names the broken rule and the place.
 pub(crate) fn rules(plan: &Plan) -> Result<(), String> {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tributary_topology::{LinkDirection, NodeKey};
+use tributary_wire::Downlink;
 
 use crate::fabric::Fabric;
-use crate::request::{Downlink, JobRequest};
+use crate::request::JobRequest;
 use crate::roles::Roles;
 use crate::search::CostedTree;
 use crate::traffic::{Cost, Frames, Traffic, Use};

@@ -1,8 +1,9 @@
 //! Notes on a plan for people.
+use tributary_wire::Downlink;
 
 use crate::compare::Comparison;
 use crate::fabric::Fabric;
-use crate::request::{Aggregation, Downlink, JobRequest};
+use crate::request::{Aggregation, JobRequest};
 use crate::roles::AggregationObstacle;
 use crate::search::CostedTree;
 

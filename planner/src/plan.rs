@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 use tributary_topology::{LinkKey, NodeKey};
-use tributary_wire::{Hop, NodeId, SliceWidth};
+use tributary_wire::{Downlink, Hop, NodeId, SliceWidth};
 
 use crate::compare::Comparison;
-use crate::request::{Aggregation, Downlink};
+use crate::request::{Aggregation, DownlinkName};
 use crate::traffic::Traffic;
 
 /// A job's tree, with everything that its members and the controller need, and its expected gain.
@@ -16,6 +16,7 @@ pub struct Plan {
     /// Which switches were allowed to aggregate.
     pub aggregation: Aggregation,
     /// How results travel: as requested, or by unicast where multicast is impossible.
+    #[serde(with = "DownlinkName")]
     pub downlink: Downlink,
     /// How many values a slice has.
     #[serde(rename = "values_per_slice", serialize_with = "values_per_slice")]

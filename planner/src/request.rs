@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tributary_topology::{NodeKey, Topology};
-use tributary_wire::SliceWidth;
+use tributary_wire::{Downlink, SliceWidth};
 
 use crate::fabric::FabricState;
 use crate::search::plan;
@@ -38,13 +38,13 @@ impl Aggregation {
     }
 }
 
-/// How results travel to the workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Downlink {
-    /// One copy a link, by the job's multicast group on each switch.
+/// How serde names a [`Downlink`]: `#[serde(with = "DownlinkName")]`.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Downlink", rename_all = "lowercase")]
+pub enum DownlinkName {
+    /// By multicast.
     Multicast,
-    /// One copy a worker, each with its own hop stack.
+    /// By unicast.
     Unicast,
 }
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::iter::once_with;
 
 use tributary_topology::{LinkKey, NodeKey, Topology};
-use tributary_wire::SliceWidth;
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
+use tributary_wire::{Downlink, SliceWidth};
 
 use crate::assemble::Parts;
 use crate::candidates::Terrain;
@@ -17,7 +17,7 @@ use crate::grow::{Links, Members};
 use crate::notes;
 use crate::plain;
 use crate::plan::Plan;
-use crate::request::{Downlink, JobRequest};
+use crate::request::JobRequest;
 use crate::roles::Roles;
 use crate::stacks::stacks;
 use crate::traffic::{Cost, Frames, Traffic, Use};

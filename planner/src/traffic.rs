@@ -6,13 +6,13 @@
 
 use serde::Serialize;
 use tributary_topology::{LinkDirection, Neighbour};
-use tributary_wire::SliceWidth;
 use tributary_wire::constants::HOP_BYTES;
 use tributary_wire::frame::ENCAPSULATION_BYTES;
 use tributary_wire::message::message_len;
+use tributary_wire::{Downlink, SliceWidth};
 
 use crate::fabric::Fabric;
-use crate::request::{Downlink, JobRequest};
+use crate::request::JobRequest;
 use crate::roles::Roles;
 use crate::tree::Tree;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tributary_wire::constants::MAX_CHILDREN;
-use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth};
+use tributary_wire::{Downlink, JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use crate::tags::MOST_MEMBERS;
 
@@ -66,16 +66,6 @@ pub struct ServerConfig {
     pub reads: Option<JobSecret>,
     /// As in [`WorkerConfig::confidential`]; it matters to a server that reads.
     pub confidential: bool,
-}
-
-/// How the server hands out a result that is new.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Downlink {
-    /// One copy, which the switches replicate.
-    #[default]
-    Multicast,
-    /// One copy for each member.
-    Unicast,
 }
 
 /// When a worker asks again, and for how much. The defaults were chosen in the simulator; `sim/README.md` has the

@@ -16,12 +16,13 @@ mod time;
 mod vouch;
 mod worker;
 
-pub use config::{ConfigError, DEFAULT_WINDOW, Downlink, MAX_WINDOW, ServerConfig, Timers, WorkerConfig};
+pub use config::{ConfigError, DEFAULT_WINDOW, MAX_WINDOW, ServerConfig, Timers, WorkerConfig};
 pub use error::{CollectiveError, Missing, StartError};
 pub use numbers::{AllReduce, ElementType, GradientData, Reduced, Run, Sums, Tensor};
 pub use operation::{OperationEvent, OperationId};
 pub use server::{Recipient, ResultOut, Server, ServerStats};
 pub use takeover::{FinishedSlice, TakeOver, TakeOverError, merge};
 pub use time::Time;
+pub use tributary_wire::Downlink;
 pub use vouch::vouching_key;
 pub use worker::{Outgoing, Standing, Worker, WorkerStats};

@@ -10,6 +10,7 @@
 //! In addition, there are [probes](probe) of cables.
 
 pub mod constants;
+mod downlink;
 mod error;
 pub mod frame;
 pub mod hop;
@@ -21,6 +22,7 @@ pub mod seq;
 pub mod values;
 mod width;
 
+pub use downlink::Downlink;
 pub use error::WireError;
 pub use frame::{FrameHeader, FrameView, MacAddr};
 pub use hop::Hop;

@@ -1,6 +1,6 @@
 //! The configuration of each member of a job.
 
-use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role, TakeOver};
+use tributary_api::{DownPath, Endpoint, JobConfig, Role, TakeOver};
 use tributary_planner as planner;
 use tributary_protocol::vouching_key;
 use tributary_topology::{NodeKey, Topology};
@@ -67,10 +67,7 @@ fn config(
         generation: generation.number,
         start_seq: beginning.seq,
         begun: beginning.begun,
-        downlink: match plan.downlink {
-            planner::Downlink::Multicast => Downlink::Multicast,
-            planner::Downlink::Unicast => Downlink::Unicast,
-        },
+        downlink: plan.downlink,
         ranks: generation.ranks().collect(),
         joined: generation.joined.clone(),
         regroup: generation.regroup,

@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tributary_planner::degraded::Mode;
-use tributary_planner::{Aggregation, Downlink, JobRequest, Member, StoredPlan, StoredPlanError};
+use tributary_planner::{
+    Aggregation, Downlink, DownlinkName, JobRequest, Member, StoredPlan, StoredPlanError,
+};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth};
 
@@ -46,6 +48,7 @@ pub(super) struct StoredJob {
     workers: Vec<(u16, String)>,
     server: String,
     aggregation: Aggregation,
+    #[serde(with = "DownlinkName")]
     downlink: Downlink,
     /// [`SliceWidth::ETHERNET`] in records of earlier versions, which had no other.
     #[serde(default = "ethernet")]

@@ -92,7 +92,7 @@ fn member(config: JobConfig) {
                 window,
                 start,
                 fan_in,
-                downlink: protocol::Downlink::Unicast,
+                downlink: Downlink::Unicast,
                 vouching_key,
                 reads,
                 confidential,

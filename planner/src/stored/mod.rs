@@ -9,12 +9,12 @@ mod restore;
 
 use serde::{Deserialize, Serialize};
 use tributary_topology::LinkDirection;
-use tributary_wire::SliceWidth;
+use tributary_wire::{Downlink, SliceWidth};
 
 pub use error::StoredPlanError;
 
 use crate::plan::{HopEntry, Plan};
-use crate::request::{Aggregation, Downlink};
+use crate::request::{Aggregation, DownlinkName};
 use crate::traffic::LinkTraffic;
 
 /// A [`Plan`] in a form that can be written to disk, in any format of serde's.
@@ -24,6 +24,7 @@ use crate::traffic::LinkTraffic;
 #[serde(deny_unknown_fields)]
 pub struct StoredPlan {
     aggregation: Aggregation,
+    #[serde(with = "DownlinkName")]
     downlink: Downlink,
     /// Earlier versions always had the default.
     #[serde(default = "ethernet")]

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tributary_wire::constants::MAX_CHILDREN;
-use tributary_wire::{Header, Hop, JobId, Kind, Rank, Seq, SliceWidth, Tally, ValuesView};
+use tributary_wire::{Downlink, Header, Hop, JobId, Kind, Rank, Seq, SliceWidth, Tally, ValuesView};
 
-use crate::config::{ConfigError, Downlink, ServerConfig, check_fan_in, check_members, check_window};
+use crate::config::{ConfigError, ServerConfig, check_fan_in, check_members, check_window};
 use crate::error::StartError;
 use crate::masks::Masks;
 use crate::numbers::Tensor;

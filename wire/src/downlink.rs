@@ -1,0 +1,11 @@
+//! How results travel.
+
+/// How results travel from the server to the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Downlink {
+    /// The server sends one copy to the job's multicast group, and the switches replicate it.
+    #[default]
+    Multicast,
+    /// The server sends one copy to each worker, with its own hop stack.
+    Unicast,
+}
