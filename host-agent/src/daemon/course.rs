@@ -11,7 +11,7 @@ const REMEMBERED: usize = 16;
 
 /// The part of an all-reduce in its process's training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum StepPart {
     /// Part of a step over so many samples.
     OfStep {
         samples: u32,
@@ -85,7 +85,7 @@ impl Course {
     }
 
     /// An all-reduce has ended: the process has waited for it since another one ended or the last one began.
-    pub(super) fn end(&mut self, now: Instant, part: Part, end: End) {
+    pub(super) fn end(&mut self, now: Instant, part: StepPart, end: End) {
         self.count = self.count.saturating_sub(1);
         if let Some(moved) = self.moved.replace(now) {
             self.making.reduce += now - moved;
@@ -97,9 +97,9 @@ impl Course {
         self.operations += u64::from(end == End::Reduced);
         self.making.is_told |= end == End::Told;
         match (part, end) {
-            (Part::OfStep { goes_on: true, .. }, End::Reduced | End::Told) => {}
-            (Part::OfStep { samples, .. }, End::Reduced | End::Told) => self.step_made(samples),
-            (Part::OfStep { .. }, End::Failed) | (Part::Other, _) => self.making = Making::default(),
+            (StepPart::OfStep { goes_on: true, .. }, End::Reduced | End::Told) => {}
+            (StepPart::OfStep { samples, .. }, End::Reduced | End::Told) => self.step_made(samples),
+            (StepPart::OfStep { .. }, End::Failed) | (StepPart::Other, _) => self.making = Making::default(),
         }
     }
 
@@ -144,7 +144,7 @@ fn nanoseconds(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    const STEP: Part = Part::OfStep { samples: 16, goes_on: false };
+    const STEP: StepPart = StepPart::OfStep { samples: 16, goes_on: false };
 
     /// A course, and a clock for it in milliseconds.
     fn course() -> (Course, impl Fn(u64) -> Instant) {
@@ -188,7 +188,7 @@ mod tests {
         course.end(at(10), STEP, End::Reduced);
         for (begun, ended, goes_on) in [(110, 120, true), (130, 150, true), (155, 160, false)] {
             course.begin(at(begun));
-            course.end(at(ended), Part::OfStep { samples: 32, goes_on }, End::Reduced);
+            course.end(at(ended), StepPart::OfStep { samples: 32, goes_on }, End::Reduced);
         }
         assert_eq!(steps(&course), [(32, 115, Some(35))]);
     }
@@ -199,7 +199,7 @@ mod tests {
         course.begin(at(0));
         course.end(at(10), STEP, End::Reduced);
         // Two more begin while the first is under way; the process waits once the last has begun.
-        let part = |goes_on| Part::OfStep { samples: 16, goes_on };
+        let part = |goes_on| StepPart::OfStep { samples: 16, goes_on };
         for begun in [110, 120, 135] {
             course.begin(at(begun));
         }
@@ -227,7 +227,7 @@ mod tests {
         course.begin(at(50));
         course.end(at(50), STEP, End::Told);
         course.begin(at(51));
-        course.end(at(70), Part::Other, End::Reduced);
+        course.end(at(70), StepPart::Other, End::Reduced);
         course.begin(at(100));
         course.end(at(101), STEP, End::Reduced);
         assert_eq!(steps(&course), [(16, 40, None), (16, 30, Some(1))], "synchronising is no step");
@@ -240,7 +240,7 @@ mod tests {
         course.end(at(10), STEP, End::Reduced);
         for (begun, goes_on) in [(50, true), (60, true), (80, false)] {
             course.begin(at(begun));
-            course.end(at(begun), Part::OfStep { samples: 16, goes_on }, End::Told);
+            course.end(at(begun), StepPart::OfStep { samples: 16, goes_on }, End::Told);
         }
         assert_eq!(steps(&course), [(16, 70, None)]);
     }
@@ -252,7 +252,7 @@ mod tests {
             course.begin(at(round * 10 + 5));
             course.end(
                 at(round * 10 + 10),
-                Part::OfStep { samples: round as u32, goes_on: false },
+                StepPart::OfStep { samples: round as u32, goes_on: false },
                 End::Reduced,
             );
         }

@@ -7,7 +7,7 @@ use tributary_wire::Rank;
 
 use super::running::Running;
 use super::session::SessionId;
-use crate::worker::{Detached, Outcome, Reduction, Regroup, Situation};
+use crate::worker::{Completion, Detached, Outcome, Regroup, Situation};
 
 pub(super) fn started(
     session: SessionId,
@@ -28,7 +28,7 @@ pub(super) fn started(
     }
 }
 
-pub(super) fn all_reduced(Reduction { outcome, members, .. }: &Reduction) -> v1::AllReduceResponse {
+pub(super) fn all_reduced(Completion { outcome, members, .. }: &Completion) -> v1::AllReduceResponse {
     let mut response = v1::AllReduceResponse {
         generation: members.generation,
         ranks: numbers(&members.ranks),

@@ -8,7 +8,7 @@ mod budget;
 mod collectives;
 mod connections;
 mod course;
-mod fabric;
+mod host_fabric;
 mod jobs;
 mod kept;
 mod limits;

@@ -11,16 +11,16 @@ use tributary_api::agent::v1;
 use tributary_protocol::{AllReduce, Reduced, StartError, Sums};
 
 use super::account::Account;
-use super::course::Part;
+use super::course::StepPart;
 use super::member::Member;
 use super::messages;
 use super::running::Running;
-use super::segment::{ElementType, Place, Segment};
+use super::segment::{ElementRange, ElementType, Segment};
 use super::segments;
 use super::session::Session;
 use super::under_way::UnderWay;
 use crate::error::{AgentError, JobError};
-use crate::worker::{Held, Line, Outcome, Reduction, Terms};
+use crate::worker::{Completion, KeptAlive, Outcome, StreamPosition, Terms};
 
 /// The longest name of a tensor, in bytes.
 const MAX_TENSOR_NAME: usize = 1024;
@@ -68,7 +68,7 @@ impl Reducing {
         &self,
         session: &Session,
         request: v1::AllReduceRequest,
-        line: Line,
+        line: StreamPosition,
     ) -> Result<impl Future<Output = v1::AllReduceResponse> + Send + 'static + use<>, Status> {
         let running = self.member.running()?;
         let element_type = element_type(request.element_type)?;
@@ -85,7 +85,7 @@ impl Reducing {
         let tensor = request.name.clone();
         let operation = AllReduce { name: request.name, data, weight: request.weight };
         let (member, account) = (Arc::clone(&self.member), Arc::clone(account));
-        let reduction = running.start_reduce(operation, part, terms, Held::new(held));
+        let reduction = running.start_reduce(operation, part, terms, KeptAlive::new(held));
         Ok(async move {
             let answer = match reduction.await {
                 Ok(reduction) => put_back(reduction, segment, place, &account).await,
@@ -98,27 +98,27 @@ impl Reducing {
     }
 }
 
-fn part(request: &v1::AllReduceRequest) -> Part {
+fn part(request: &v1::AllReduceRequest) -> StepPart {
     match request.regroup_generation {
-        0 => Part::OfStep { samples: request.weight, goes_on: request.step_goes_on },
-        _ => Part::Other,
+        0 => StepPart::OfStep { samples: request.weight, goes_on: request.step_goes_on },
+        _ => StepPart::Other,
     }
 }
 
-fn terms(request: &v1::AllReduceRequest, line: Line) -> Terms {
+fn terms(request: &v1::AllReduceRequest, line: StreamPosition) -> Terms {
     let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
     Terms { deadline: milliseconds.map(Duration::from_millis), regroup: request.regroup_generation, line }
 }
 
 /// Writes the result to its place, if there is a result, and keeps its vector.
 async fn put_back(
-    reduction: Reduction,
+    reduction: Completion,
     segment: Arc<Segment>,
-    place: Place,
+    place: ElementRange,
     account: &Account,
 ) -> v1::AllReduceResponse {
     let answer = messages::all_reduced(&reduction);
-    let Reduction { outcome, held, .. } = reduction;
+    let Completion { outcome, held, .. } = reduction;
     let Outcome::Reduced(Reduced { sums, .. }) = outcome else { return answer };
     let written = copy(place, move || segment.write(place, &sums).map(|()| sums)).await;
     // Releases the vector's memory before the vector is kept in it.
@@ -158,7 +158,7 @@ async fn no_result(
 
 /// Runs a copy off the threads that all sessions share if the tensor is large: that takes a while.
 async fn copy<T: Send + 'static>(
-    place: Place,
+    place: ElementRange,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     match place.bytes() {

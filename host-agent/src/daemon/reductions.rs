@@ -12,7 +12,7 @@ use super::messages;
 use super::reducing::agent_status;
 use super::session::{Session, Sessions};
 use crate::error::AgentError;
-use crate::worker::Line;
+use crate::worker::StreamPosition;
 
 /// Answers that may wait for the process to take them.
 pub(super) const ANSWERS: usize = 16;
@@ -35,7 +35,7 @@ pub(super) async fn serve(
 /// The state of a stream.
 #[derive(Default)]
 struct Stream {
-    line: Line,
+    line: StreamPosition,
     /// The id of its session, and the session's turn: no other stream of the session is read meanwhile.
     turn: Option<(Vec<u8>, OwnedMutexGuard<()>)>,
     started: u64,
@@ -85,7 +85,7 @@ impl Stream {
         &mut self,
         sessions: &Sessions,
         request: v1::AllReduceRequest,
-        line: Line,
+        line: StreamPosition,
     ) -> Result<impl Future<Output = (v1::AllReduceResponse, Call)> + Send + 'static + use<>, Status> {
         let session = self.session(sessions, &request.session).await?;
         let under_way = session.account.begin_operation().await?;

@@ -11,10 +11,10 @@ use tributary_protocol::{AllReduce, CollectiveError, Timers};
 use tributary_wire::{Rank, SliceWidth};
 
 use super::collectives::Collectives;
-use super::course::{Course, End, Part};
+use super::course::{Course, End, StepPart};
 use crate::error::AgentError;
 use crate::membership::{Membership, Speaker};
-use crate::worker::{Held, Outcome, Reduction, Terms, WorkerAgent};
+use crate::worker::{Completion, KeptAlive, Outcome, Terms, WorkerAgent};
 
 /// A started member.
 pub(crate) struct Running {
@@ -65,10 +65,10 @@ impl Running {
     pub(super) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,
-        part: Part,
+        part: StepPart,
         terms: Terms,
-        held: Held,
-    ) -> impl Future<Output = Result<Reduction, AgentError>> + Send + 'static + use<> {
+        held: KeptAlive,
+    ) -> impl Future<Output = Result<Completion, AgentError>> + Send + 'static + use<> {
         self.course().begin(Instant::now());
         let started = self.agent.start_reduce(operation, terms, held);
         let running = Arc::clone(self);
@@ -78,8 +78,8 @@ impl Running {
                 Err(error) => Err(error),
             };
             let end = match &reduction {
-                Ok(Reduction { outcome: Outcome::Reduced(_), .. }) => End::Reduced,
-                Ok(Reduction { outcome: Outcome::Regroup(_) | Outcome::Detached(_), .. }) => End::Told,
+                Ok(Completion { outcome: Outcome::Reduced(_), .. }) => End::Reduced,
+                Ok(Completion { outcome: Outcome::Regroup(_) | Outcome::Detached(_), .. }) => End::Told,
                 Err(_) => End::Failed,
             };
             running.course().end(Instant::now(), part, end);

@@ -63,13 +63,13 @@ impl ElementType {
 
 /// Elements inside a segment, as checked by [`Segment::place`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct ElementRange {
     offset: u64,
     count: usize,
     element_type: ElementType,
 }
 
-impl Place {
+impl ElementRange {
     /// The number of elements.
     pub(crate) fn count(self) -> usize {
         self.count
@@ -132,15 +132,20 @@ impl Segment {
     }
 
     /// The bytes of the machine's shared memory that hold the elements.
-    pub(crate) fn stretch(&self, place: Place) -> Stretch {
+    pub(crate) fn stretch(&self, place: ElementRange) -> Stretch {
         Stretch { file: self.identity, bytes: place.offset..place.offset.saturating_add(place.bytes()) }
     }
 
     /// The place of `count` elements from byte `offset` on; an error unless all of them are inside.
-    pub(crate) fn place(&self, offset: u64, element_type: ElementType, count: u64) -> Result<Place, Status> {
+    pub(crate) fn place(
+        &self,
+        offset: u64,
+        element_type: ElementType,
+        count: u64,
+    ) -> Result<ElementRange, Status> {
         let end = count.checked_mul(element_type.bytes()).and_then(|bytes| bytes.checked_add(offset));
         match (end, usize::try_from(count)) {
-            (Some(end), Ok(count)) if end <= self.bytes => Ok(Place { offset, count, element_type }),
+            (Some(end), Ok(count)) if end <= self.bytes => Ok(ElementRange { offset, count, element_type }),
             _ => Err(Status::out_of_range(format!(
                 "{count} elements from byte {offset} on are not all inside the segment of {} bytes",
                 self.bytes
@@ -152,7 +157,7 @@ impl Segment {
     ///
     /// # Errors
     /// The segment has become shorter, or there is no memory for the copy.
-    pub(crate) fn read(&self, place: Place, vector: Vec<u32>) -> io::Result<GradientData> {
+    pub(crate) fn read(&self, place: ElementRange, vector: Vec<u32>) -> io::Result<GradientData> {
         Ok(match place.element_type {
             ElementType::F32 => GradientData::F32(self.read_elements(place, cast_vec(vector))?),
             ElementType::F16 => GradientData::F16(self.read_widened::<f16>(place, cast_vec(vector))?),
@@ -164,7 +169,7 @@ impl Segment {
     /// As [`read`](Self::read), for a type known to be the place's.
     pub(crate) fn read_elements<T: bytemuck::Pod>(
         &self,
-        place: Place,
+        place: ElementRange,
         mut elements: Vec<T>,
     ) -> io::Result<Vec<T>> {
         resize(&mut elements, place.count)?;
@@ -172,7 +177,7 @@ impl Segment {
         Ok(elements)
     }
 
-    fn read_widened<T: bytemuck::Pod>(&self, place: Place, mut wide: Vec<f32>) -> io::Result<Vec<f32>>
+    fn read_widened<T: bytemuck::Pod>(&self, place: ElementRange, mut wide: Vec<f32>) -> io::Result<Vec<f32>>
     where
         [T]: HalfFloatSliceExt,
     {
@@ -192,7 +197,7 @@ impl Segment {
     ///
     /// # Errors
     /// As [`write_elements`](Self::write_elements).
-    pub(crate) fn write(&self, place: Place, sums: &Sums) -> io::Result<()> {
+    pub(crate) fn write(&self, place: ElementRange, sums: &Sums) -> io::Result<()> {
         match (sums, place.element_type) {
             (Sums::F32(sums), ElementType::F16) => self.write_rounded(place, sums, f16::from_f32),
             (Sums::F32(sums), ElementType::BF16) => self.write_rounded(place, sums, bf16::from_f32),
@@ -203,7 +208,7 @@ impl Segment {
 
     fn write_rounded<T: bytemuck::Pod>(
         &self,
-        place: Place,
+        place: ElementRange,
         sums: &[f32],
         round: impl Fn(f32) -> T,
     ) -> io::Result<()> {
@@ -212,7 +217,7 @@ impl Segment {
         for sums in sums.chunks(CONVERTED_AT_ONCE) {
             rounded.clear();
             rounded.extend(sums.iter().map(|sum| round(*sum)));
-            self.write_elements(Place { offset, ..place }, &rounded)?;
+            self.write_elements(ElementRange { offset, ..place }, &rounded)?;
             offset += size_of_val(rounded.as_slice()) as u64;
         }
         Ok(())
@@ -222,7 +227,11 @@ impl Segment {
     ///
     /// # Errors
     /// The segment has become shorter, or there is no memory for it.
-    pub(crate) fn write_elements<T: bytemuck::Pod>(&self, place: Place, elements: &[T]) -> io::Result<()> {
+    pub(crate) fn write_elements<T: bytemuck::Pod>(
+        &self,
+        place: ElementRange,
+        elements: &[T],
+    ) -> io::Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         // Writing would lengthen the file again, with memory that its process did not allocate.
         if self.file.metadata()?.len() < place.offset.saturating_add(bytes.len() as u64) {

@@ -8,7 +8,7 @@ use tributary_api::agent::SegmentName;
 
 use super::account::Account;
 use super::budget::{LimitError, Permit};
-use super::segment::{ElementType, Place, Segment};
+use super::segment::{ElementRange, ElementType, Segment};
 
 /// The segments of one session.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Segments {
         offset: u64,
         element_type: ElementType,
         count: u64,
-    ) -> Result<(Arc<Segment>, Place), Status> {
+    ) -> Result<(Arc<Segment>, ElementRange), Status> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (segment, _) = state.open.get(&id).ok_or_else(|| no_segment(id))?;
         let place = segment.place(offset, element_type, count)?;

@@ -20,14 +20,14 @@ use tributary_transport::{ClientTls, Remote};
 
 use super::account::Account;
 use super::budget::{Budget, User};
-use super::fabric::HostFabric;
+use super::host_fabric::HostFabric;
 use super::jobs::Jobs;
 use super::member::Phase;
 use super::messages::started;
 use super::profiles;
 use super::reducing::{Reducing, agent_status};
 use super::reductions;
-use super::session::{OpenSession, Part, Session, SessionId, Sessions};
+use super::session::{OpenSession, Participation, Session, SessionId, Sessions};
 use super::training::Training;
 use super::waiting;
 
@@ -57,7 +57,7 @@ impl Agent for Service {
         check_name("job", &job)?;
         let member = self.jobs.attach(&job, &token, elastic, account.user()).await?;
         let reducing = Reducing::new(Arc::clone(&member));
-        let session = self.sessions.open(Session::new(Part::Job(reducing), account));
+        let session = self.sessions.open(Session::new(Participation::Job(reducing), account));
         let (sender, events) = mpsc::channel(EVENTS);
         let (jobs, id) = (Arc::clone(&self.jobs), session.id);
         tokio::spawn(async move {
@@ -81,7 +81,7 @@ impl Agent for Service {
         let options = training_options(request.into_inner(), fabric, self.jobs.controller.tls())?;
         let descriptors = account.descriptors(options.servers.len() as u64)?;
         let training = Training::new(options, Arc::clone(&account), descriptors);
-        let session = self.sessions.open(Session::new(Part::Training(training), account));
+        let session = self.sessions.open(Session::new(Participation::Training(training), account));
         let opened = v1::TrainingOpened { session: session.id.to_vec(), host: self.jobs.host.clone() };
         let (sender, events) = mpsc::channel(1);
         let jobs = Arc::clone(&self.jobs);

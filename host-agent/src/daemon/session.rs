@@ -18,12 +18,12 @@ pub(crate) type SessionId = [u8; 16];
 pub(crate) struct Session {
     pub(crate) account: Arc<Account>,
     pub(crate) segments: Segments,
-    part: Part,
+    part: Participation,
 }
 
 /// What a process takes part in.
 #[derive(Debug)]
-pub(crate) enum Part {
+pub(crate) enum Participation {
     /// The all-reduces of a job.
     Job(Reducing),
     /// A parameter server's job.
@@ -32,15 +32,15 @@ pub(crate) enum Part {
 
 impl Session {
     /// A new session that takes its resources from the account.
-    pub(crate) fn new(part: Part, account: Arc<Account>) -> Self {
+    pub(crate) fn new(part: Participation, account: Arc<Account>) -> Self {
         Self { segments: Segments::new(Arc::clone(&account)), account, part }
     }
 
     /// Its job; an error if it is a training.
     pub(crate) fn job(&self) -> Result<&Reducing, Status> {
         match &self.part {
-            Part::Job(reducing) => Ok(reducing),
-            Part::Training(_) => {
+            Participation::Job(reducing) => Ok(reducing),
+            Participation::Training(_) => {
                 Err(Status::failed_precondition("the session is that of a training: open a job to reduce"))
             }
         }
@@ -49,8 +49,8 @@ impl Session {
     /// Its training; an error if it is a job.
     pub(crate) fn training(&self) -> Result<&Training, Status> {
         match &self.part {
-            Part::Training(training) => Ok(training),
-            Part::Job(_) => {
+            Participation::Training(training) => Ok(training),
+            Participation::Job(_) => {
                 Err(Status::failed_precondition("the session is that of a job: open a training to push"))
             }
         }
@@ -59,8 +59,8 @@ impl Session {
     /// Ends what it takes part in, since the process has gone without closing it.
     fn abandon(&self, reason: &str) {
         match &self.part {
-            Part::Job(reducing) => reducing.member.leave(reason),
-            Part::Training(training) => training.leave(),
+            Participation::Job(reducing) => reducing.member.leave(reason),
+            Participation::Training(training) => training.leave(),
         }
     }
 }

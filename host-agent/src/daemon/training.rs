@@ -10,7 +10,7 @@ use tributary_ps::client::{Client, ClientError, ClientOptions, Step};
 
 use super::account::{Account, InUse};
 use super::budget::Permit;
-use super::segment::{ElementType, Place, Segment};
+use super::segment::{ElementRange, ElementType, Segment};
 use super::segments::{self, Segments};
 
 /// The most memory that a step takes, as a multiple of the size of the parameters, whatever the servers do (see
@@ -37,13 +37,13 @@ struct Turn {
 }
 
 struct Command {
-    what: What,
+    request: Request,
     /// Released when the work is done, even if the caller has stopped waiting before.
     turn: OwnedMutexGuard<Turn>,
 }
 
 /// A request to the client, and where to send the reply.
-enum What {
+enum Request {
     Begin { initial: Vec<f32>, reply: Reply<Step> },
     Push { first: usize, values: Vec<f32>, reply: Reply<Step> },
     Part { first: usize, values: Vec<f32>, reply: Reply<()> },
@@ -74,7 +74,7 @@ impl Training {
         let parameters = find(segments, request.parameters)?;
         let turn = self.turn().await;
         let (turn, initial) = self.read(turn, &parameters, parameters.place.count()).await?;
-        self.step(|reply| What::Begin { initial, reply }, turn, &parameters).await
+        self.step(|reply| Request::Begin { initial, reply }, turn, &parameters).await
     }
 
     /// Hands in a gradient, or its last part, and writes the next step's parameters to shared memory.
@@ -97,7 +97,7 @@ impl Training {
             return Err(Status::invalid_argument(problem));
         }
         let (turn, values) = self.read(turn, &gradient, taken).await?;
-        self.step(|reply| What::Push { first, values, reply }, turn, &parameters).await
+        self.step(|reply| Request::Push { first, values, reply }, turn, &parameters).await
     }
 
     /// Hands in a part of the next gradient.
@@ -115,13 +115,13 @@ impl Training {
             return Err(Status::invalid_argument(problem));
         }
         let (turn, values) = self.read(turn, &part, parameters).await?;
-        self.ask(|reply| What::Part { first, values, reply }, turn).await
+        self.ask(|reply| Request::Part { first, values, reply }, turn).await
     }
 
     /// Drops the parts that were handed in.
     pub(crate) async fn drop_parts(&self) -> Result<(), Status> {
         let turn = self.turn().await;
-        self.ask(|reply| What::DropParts { reply }, turn).await
+        self.ask(|reply| Request::DropParts { reply }, turn).await
     }
 
     /// Leaves the job; calls that wait for a step get an error.
@@ -151,23 +151,23 @@ impl Training {
 
     async fn step(
         &self,
-        what: impl FnOnce(Reply<Step>) -> What,
+        request: impl FnOnce(Reply<Step>) -> Request,
         turn: OwnedMutexGuard<Turn>,
         to: &Values,
     ) -> Result<v1::Step, Status> {
-        let Step { iteration, updates, parameters, released_by, in_group } = self.ask(what, turn).await?;
+        let Step { iteration, updates, parameters, released_by, in_group } = self.ask(request, turn).await?;
         to.write(parameters).await?;
         Ok(v1::Step { iteration, updates, released_by: released_by.into(), in_group })
     }
 
     async fn ask<T>(
         &self,
-        what: impl FnOnce(Reply<T>) -> What,
+        request: impl FnOnce(Reply<T>) -> Request,
         turn: OwnedMutexGuard<Turn>,
     ) -> Result<T, Status> {
         let over = || Status::aborted("the training is over: its process or its agent has ended it");
         let (reply, answer) = oneshot::channel();
-        self.commands.send(Command { what: what(reply), turn }).await.map_err(|_| over())?;
+        self.commands.send(Command { request: request(reply), turn }).await.map_err(|_| over())?;
         answer.await.map_err(|_| over())?
     }
 }
@@ -176,10 +176,10 @@ impl Training {
 /// job.
 async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
     let mut client = None;
-    while let Some(Command { what, mut turn }) = commands.recv().await {
+    while let Some(Command { request, mut turn }) = commands.recv().await {
         // For each reply there may be nobody left who waits for it.
-        match (what, &mut client) {
-            (What::Begin { initial, reply }, none @ None) => {
+        match (request, &mut client) {
+            (Request::Begin { initial, reply }, none @ None) => {
                 let joined = Client::join(options.clone(), &initial).await;
                 let step = joined.map(|(joined, step)| {
                     turn.parameters = Some(initial.len());
@@ -189,32 +189,32 @@ async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
                 end(turn, none.as_ref());
                 let _ = reply.send(step.map_err(|error| status(&error)));
             }
-            (What::Push { first, values, reply }, Some(client)) => {
+            (Request::Push { first, values, reply }, Some(client)) => {
                 let step = push(client, first, &values).await;
                 end(turn, Some(client));
                 let _ = reply.send(step.map_err(|error| status(&error)));
             }
-            (What::Part { first, values, reply }, Some(client)) => {
+            (Request::Part { first, values, reply }, Some(client)) => {
                 let pushed = client.push_part(first, &values);
                 end(turn, Some(client));
                 let _ = reply.send(pushed.map_err(|error| status(&error)));
             }
-            (What::DropParts { reply }, client) => {
+            (Request::DropParts { reply }, client) => {
                 if let Some(client) = client {
                     client.drop_parts().await;
                 }
                 end(turn, client.as_ref());
                 let _ = reply.send(Ok(()));
             }
-            (What::Begin { reply, .. }, Some(client)) => {
+            (Request::Begin { reply, .. }, Some(client)) => {
                 end(turn, Some(client));
                 let _ = reply.send(Err(Status::failed_precondition("the training has begun already")));
             }
-            (What::Push { reply, .. }, None) => {
+            (Request::Push { reply, .. }, None) => {
                 end(turn, None);
                 let _ = reply.send(Err(not_begun()));
             }
-            (What::Part { reply, .. }, None) => {
+            (Request::Part { reply, .. }, None) => {
                 end(turn, None);
                 let _ = reply.send(Err(not_begun()));
             }
@@ -261,7 +261,7 @@ fn memory(parameters: usize) -> u64 {
 /// Values in shared memory.
 struct Values {
     segment: Arc<Segment>,
-    place: Place,
+    place: ElementRange,
 }
 
 fn find(segments: &Segments, values: Option<v1::Values>) -> Result<Values, Status> {

@@ -13,22 +13,22 @@ use crate::worker::WorkerAgent;
 /// A question about a coming generation.
 pub(super) struct Ask {
     pub(super) generation: u32,
-    pub(super) what: What,
+    pub(super) question: Question,
 }
 
-pub(super) enum What {
+pub(super) enum Question {
     Prepare,
     Proceed { until: u64 },
     Provide { seqs: Vec<Seq> },
 }
 
 /// Does what is asked, and sends the controller the outcome.
-pub(super) async fn answer(speaker: Speaker, agent: &JobAgent, Ask { generation, what }: Ask) {
+pub(super) async fn answer(speaker: Speaker, agent: &JobAgent, Ask { generation, question }: Ask) {
     let JobAgent::Worker(worker) = agent else {
         tracing::warn!(generation, "the controller asks a server what only workers know");
         return;
     };
-    match find_out(worker, what).await {
+    match find_out(worker, question).await {
         Ok(answer) => speaker.answer(generation, answer).await,
         // The follower of the agent sees the same error.
         Err(error) => tracing::debug!(generation, %error, "no answer"),
@@ -40,11 +40,11 @@ pub(super) async fn changed(speaker: Speaker, generation: u32) {
     speaker.answer(generation, Answer::Changed(v1::Changed {})).await;
 }
 
-async fn find_out(worker: &WorkerAgent, what: What) -> Result<Answer, AgentError> {
-    Ok(match what {
-        What::Prepare => Answer::Standing(standing(worker.freeze().await?)),
-        What::Proceed { until } => Answer::Standing(standing(worker.proceed(until).await?)),
-        What::Provide { seqs } => {
+async fn find_out(worker: &WorkerAgent, question: Question) -> Result<Answer, AgentError> {
+    Ok(match question {
+        Question::Prepare => Answer::Standing(standing(worker.freeze().await?)),
+        Question::Proceed { until } => Answer::Standing(standing(worker.proceed(until).await?)),
+        Question::Provide { seqs } => {
             let slices = worker.finished(seqs).await?.into_iter().map(finished).collect();
             Answer::Provided(v1::Provided { slices })
         }

@@ -165,11 +165,13 @@ impl Follower<'_> {
         let job = || self.job.clone();
         Ok(match event {
             JobEvent::Start(config) | JobEvent::Change(config) => self.change(&config).await?,
-            JobEvent::Prepare { generation } => self.asked(generation, answers::What::Prepare),
+            JobEvent::Prepare { generation } => self.asked(generation, answers::Question::Prepare),
             JobEvent::Proceed { generation, until } => {
-                self.asked(generation, answers::What::Proceed { until })
+                self.asked(generation, answers::Question::Proceed { until })
             }
-            JobEvent::Provide { generation, seqs } => self.asked(generation, answers::What::Provide { seqs }),
+            JobEvent::Provide { generation, seqs } => {
+                self.asked(generation, answers::Question::Provide { seqs })
+            }
             JobEvent::Detached(detached) => self.detach(detached).await?,
             JobEvent::Ended | JobEvent::Relieved => Next::Over,
             JobEvent::Failed { reason, wrong_sum } => {
@@ -213,12 +215,12 @@ impl Follower<'_> {
         Ok(Next::Changed(self.generation))
     }
 
-    fn asked(&self, generation: u32, what: answers::What) -> Next {
+    fn asked(&self, generation: u32, question: answers::Question) -> Next {
         if generation <= self.generation {
             tracing::info!(job = self.job, generation, "asked about a generation that is over");
             return Next::Nothing;
         }
-        Next::Asked(answers::Ask { generation, what })
+        Next::Asked(answers::Ask { generation, question })
     }
 }
 

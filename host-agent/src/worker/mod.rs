@@ -31,17 +31,17 @@ pub struct WorkerAgent(Handle<WorkerRole>);
 
 /// A value that is kept as long as an all-reduce's data, and returned with its result. An all-reduce that was given up
 /// or has failed goes on in the background after its caller has the answer, and keeps the value until it is done.
-pub(crate) struct Held(#[allow(dead_code, reason = "to be dropped")] Box<dyn Send>);
+pub(crate) struct KeptAlive(#[allow(dead_code, reason = "to be dropped")] Box<dyn Send>);
 
-impl Held {
+impl KeptAlive {
     pub(crate) fn new(held: impl Send + 'static) -> Self {
         Self(Box::new(held))
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for KeptAlive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Held")
+        f.write_str("KeptAlive")
     }
 }
 
@@ -53,26 +53,26 @@ pub(crate) struct Terms {
     /// The generation for whose joiners it synchronises; 0: none.
     pub(crate) regroup: u32,
     /// Its place in a line: it is refused if an earlier one was.
-    pub(crate) line: Line,
+    pub(crate) line: StreamPosition,
 }
 
 /// An all-reduce's place among all-reduces that are started one after another without waiting for the results. If one
 /// of them is not started, none behind it is: they would take its place in the order of the job's operations, and be
 /// summed with others' of another name. Those before it are started, even if the worker gets to them later.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
+pub(crate) struct StreamPosition {
     place: u64,
     /// The first place whose all-reduce was not started; the highest number: there is none.
     broken: Arc<AtomicU64>,
 }
 
-impl Default for Line {
+impl Default for StreamPosition {
     fn default() -> Self {
         Self { place: 0, broken: Arc::new(AtomicU64::new(u64::MAX)) }
     }
 }
 
-impl Line {
+impl StreamPosition {
     /// The place with this number in the same line.
     #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes start several at once"))]
     pub(crate) fn at(&self, place: u64) -> Self {
@@ -92,14 +92,14 @@ impl Line {
 
 /// The end of an all-reduce.
 #[derive(Debug)]
-pub(crate) struct Reduction {
+pub(crate) struct Completion {
     pub(crate) outcome: Outcome,
     /// The members of the job by now.
     #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes that come and go ask"))]
     pub(crate) members: Arc<Members>,
     /// The value kept with the data, which is now in the outcome; `None`: the worker still has the data.
     #[allow(dead_code, reason = "to be dropped")]
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<KeptAlive>,
 }
 
 /// The outcome of an all-reduce.
@@ -188,7 +188,7 @@ impl WorkerAgent {
         let (sender, result) = bounded(1);
         // If nobody waits for the answer any more, it is dropped.
         let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));
-        let (terms, held) = (Terms::default(), Held::new(()));
+        let (terms, held) = (Terms::default(), KeptAlive::new(()));
         self.0.submit(Command::Reduce(Asked { operation, terms, held, reply }))?;
         match self.0.wait_for(&result)??.outcome {
             Outcome::Reduced(reduced) => Ok(reduced),

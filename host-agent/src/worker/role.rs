@@ -13,19 +13,19 @@ use tributary_protocol::{
 use tributary_wire::{FrameView, Hop, JobId, Kind, MacAddr, Rank, Seq, SliceWidth};
 
 use super::regroup::{self, Joined};
-use super::{Detached, Held, Members, Outcome, Reduction, Situation, Terms, Wait};
+use super::{Completion, Detached, KeptAlive, Members, Outcome, Situation, Terms, Wait};
 use crate::driver::Role;
 use crate::error::AgentError;
 use crate::link::{FrameLink, Route, Verdict};
 
 /// Delivers the answer to the caller.
-pub(super) type Reply = Box<dyn FnOnce(Result<Reduction, AgentError>) + Send>;
+pub(super) type Reply = Box<dyn FnOnce(Result<Completion, AgentError>) + Send>;
 
 /// An operation to start, and the reply for its end.
 pub(crate) struct Asked {
     pub(super) operation: AllReduce,
     pub(super) terms: Terms,
-    pub(super) held: Held,
+    pub(super) held: KeptAlive,
     pub(super) reply: Reply,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct WorkerRole {
     /// it may be reduced.
     behind: VecDeque<Asked>,
     /// The value that is kept with the data of each operation that the worker is not done with, pending or not.
-    held: BTreeMap<OperationId, Held>,
+    held: BTreeMap<OperationId, KeptAlive>,
     /// Where to report once the worker has proceeded as far as it was told.
     proceeding: Option<oneshot::Sender<Standing>>,
     /// When it was frozen, if it is.
@@ -203,9 +203,9 @@ impl WorkerRole {
         }
     }
 
-    fn answer(&self, reply: Reply, outcome: Result<Outcome, AgentError>, held: Option<Held>) {
+    fn answer(&self, reply: Reply, outcome: Result<Outcome, AgentError>, held: Option<KeptAlive>) {
         let members = Arc::clone(&self.members);
-        reply(outcome.map(|outcome| Reduction { outcome, members, held }));
+        reply(outcome.map(|outcome| Completion { outcome, members, held }));
     }
 
     /// Reports the present standing to the caller that asked the worker to proceed, whether or not it got that far.
@@ -281,7 +281,7 @@ impl WorkerRole {
         Ok(())
     }
 
-    fn completed(&mut self, pending: Pending, reduced: Reduced, held: Option<Held>) {
+    fn completed(&mut self, pending: Pending, reduced: Reduced, held: Option<KeptAlive>) {
         let outcome = match pending.synchronises {
             Some(joined) if !regroup::is_led(&reduced) => {
                 let joined = self.joined.get_or_insert(joined);

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tributary_protocol::AllReduce;
 
 use super::role::{Asked, Command, Reply};
-use super::{Held, Reduction, Terms, WorkerAgent};
+use super::{Completion, KeptAlive, Terms, WorkerAgent};
 use crate::error::AgentError;
 
 impl WorkerAgent {
@@ -20,8 +20,8 @@ impl WorkerAgent {
         self: &Arc<Self>,
         operation: AllReduce,
         terms: Terms,
-        held: Held,
-    ) -> Result<impl Future<Output = Result<Reduction, AgentError>> + Send + 'static + use<>, AgentError>
+        held: KeptAlive,
+    ) -> Result<impl Future<Output = Result<Completion, AgentError>> + Send + 'static + use<>, AgentError>
     {
         let (sender, result) = oneshot::channel();
         // If nobody waits for the answer any more, it is dropped.

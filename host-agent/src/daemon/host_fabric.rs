@@ -10,11 +10,11 @@ use tributary_ps::client::{Contribution, Contributor, Fabric, FabricError, opera
 use tributary_wire::SliceWidth;
 
 use super::account::Account;
-use super::course::Part;
+use super::course::StepPart;
 use super::jobs::Jobs;
 use super::member::{Member, Phase};
 use super::running::Running;
-use crate::worker::{Held, Terms};
+use crate::worker::{KeptAlive, Terms};
 
 /// This host's access to the fabric, for a process.
 pub(crate) struct HostFabric {
@@ -65,11 +65,11 @@ struct GroupMember {
 impl Contributor for GroupMember {
     async fn contribute(&mut self, round: u64, contribution: Contribution) -> Result<(), FabricError> {
         let running = self.started().await?;
-        let held = Held::new(self.account.take(memory(self.length, running.width))?);
+        let held = KeptAlive::new(self.account.take(memory(self.length, running.width))?);
         let operation = operation(round, self.length, &contribution)?;
         // The sum is for the server alone, although it comes back to everyone. The operation goes on when the group is
         // left.
-        let part = Part::OfStep { samples: operation.weight, goes_on: false };
+        let part = StepPart::OfStep { samples: operation.weight, goes_on: false };
         let reduced = running.start_reduce(operation, part, Terms::default(), held);
         tokio::spawn(reduced).await??;
         Ok(())
