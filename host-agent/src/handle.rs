@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use mio::{Poll, Token, Waker};
-use tokio::sync::SetOnce;
+use tokio::sync::{SetOnce, oneshot};
 use tributary_link::{FramePort, MIN_FRAME_BYTES};
 use tributary_wire::SliceWidth;
 
@@ -63,6 +63,16 @@ impl<R: Role> Handle<R> {
             .map_err(AgentError::system("start a thread"))?;
         let name = format!("the {what} of job \"{job}\"");
         Ok(Self { name, commands: Some(sender), waker, end, thread: Some(thread) })
+    }
+
+    /// Sends the agent a command with the sender of its reply, and waits for that.
+    pub(crate) async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> R::Command,
+    ) -> Result<T, AgentError> {
+        let (reply, answer) = oneshot::channel();
+        self.submit(command(reply))?;
+        answer.await.map_err(|_| self.ended())
     }
 
     /// Sends the agent a command.

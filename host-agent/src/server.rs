@@ -46,9 +46,8 @@ impl ServerAgent {
     /// [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for an invalid configuration: the
     /// server then stays in the old generation. [`AgentError::Ended`].
     pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
-        let (reply, answer) = oneshot::channel();
-        self.0.submit(Command::Change { config: Box::new(config.clone()), reply })?;
-        answer.await.map_err(|_| self.0.ended())?
+        let config = Box::new(config.clone());
+        self.0.ask(|reply| Command::Change { config, reply }).await?
     }
 
     /// Tells the server the members' next operation, and waits for its sums, which are bit for bit the members'. The
@@ -71,9 +70,7 @@ impl ServerAgent {
     /// # Errors
     /// [`AgentError::Ended`].
     pub(crate) async fn asking(&self) -> Result<Vec<Rank>, AgentError> {
-        let (reply, answer) = oneshot::channel();
-        self.0.submit(Command::Asking { reply })?;
-        answer.await.map_err(|_| self.0.ended())
+        self.0.ask(|reply| Command::Asking { reply }).await
     }
 
     /// The counters so far.

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
-use tokio::sync::oneshot;
 use tributary_api::JobConfig;
 use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, FinishedSlice, Reduced, Standing, Timers, WorkerStats};
@@ -203,7 +202,7 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`].
     pub async fn freeze(&self) -> Result<Standing, AgentError> {
-        self.ask(|reply| Command::Freeze { reply }).await
+        self.0.ask(|reply| Command::Freeze { reply }).await
     }
 
     /// Goes on in the present generation until so many operations, counted from the job's start, are begun and
@@ -212,7 +211,7 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`].
     pub async fn proceed(&self, until: u64) -> Result<Standing, AgentError> {
-        self.ask(|reply| Command::Proceed { until, reply }).await
+        self.0.ask(|reply| Command::Proceed { until, reply }).await
     }
 
     /// The results of those of the slices that the worker still has.
@@ -220,7 +219,7 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`].
     pub async fn finished(&self, slices: Vec<Seq>) -> Result<Vec<FinishedSlice>, AgentError> {
-        self.ask(|reply| Command::Provide { slices, reply }).await
+        self.0.ask(|reply| Command::Provide { slices, reply }).await
     }
 
     /// Changes over to another generation of the job, and goes on if it was frozen. In a generation that it is in
@@ -231,7 +230,7 @@ impl WorkerAgent {
     /// invalid configuration: the worker then stays in the old generation. [`AgentError::Ended`].
     pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
         let config = Box::new(config.clone());
-        self.ask(|reply| Command::Change { config, reply }).await?
+        self.0.ask(|reply| Command::Change { config, reply }).await?
     }
 
     /// Detaches the worker, without which the job goes on: it sends and takes nothing, and all its operations,
@@ -241,7 +240,7 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`].
     pub async fn detach(&self, detached: Detached) -> Result<(), AgentError> {
-        self.ask(|reply| Command::Detach { detached, reply }).await
+        self.0.ask(|reply| Command::Detach { detached, reply }).await
     }
 
     /// The worker's present situation.
@@ -249,13 +248,7 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`].
     pub async fn situation(&self) -> Result<Situation, AgentError> {
-        self.ask(|reply| Command::Look { reply }).await
-    }
-
-    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, AgentError> {
-        let (reply, answer) = oneshot::channel();
-        self.0.submit(command(reply))?;
-        answer.await.map_err(|_| self.0.ended())
+        self.0.ask(|reply| Command::Look { reply }).await
     }
 
     /// The counters so far.
