@@ -8,14 +8,14 @@ use bytemuck::cast_vec;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tonic::Status;
 use tributary_api::agent::v1;
-use tributary_protocol::{AllReduce, Reduced, StartError, Sums};
+use tributary_protocol::{AllReduce, ElementType, Reduced, StartError, Sums};
 
 use super::account::Account;
 use super::course::StepPart;
 use super::member::Member;
 use super::messages;
 use super::running::Running;
-use super::segment::{ElementRange, ElementType, Segment};
+use super::segment::{ElementRange, Segment};
 use super::segments;
 use super::session::Session;
 use super::under_way::UnderWay;

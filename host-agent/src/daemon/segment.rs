@@ -17,7 +17,7 @@ use half::{bf16, f16};
 use rustix::fs::OFlags;
 use tonic::Status;
 use tributary_api::agent::SegmentName;
-use tributary_protocol::{self as protocol, GradientData, Sums, Tensor};
+use tributary_protocol::{ElementType, GradientData, Sums, Tensor};
 use tributary_wire::SliceWidth;
 
 /// The unit in which a file's blocks are counted, whatever the file system's block size.
@@ -32,33 +32,6 @@ pub(crate) struct Segment {
     /// The file's device and inode, which identify it even if it is opened twice.
     identity: (u64, u64),
     bytes: u64,
-}
-
-/// How elements are stored, in the host's byte order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ElementType {
-    F32,
-    F16,
-    BF16,
-    I32,
-}
-
-impl ElementType {
-    fn bytes(self) -> u64 {
-        match self {
-            Self::F32 | Self::I32 => 4,
-            Self::F16 | Self::BF16 => 2,
-        }
-    }
-
-    fn of_protocol(self) -> protocol::ElementType {
-        match self {
-            Self::F32 => protocol::ElementType::F32,
-            Self::F16 => protocol::ElementType::F16,
-            Self::BF16 => protocol::ElementType::BF16,
-            Self::I32 => protocol::ElementType::I32,
-        }
-    }
 }
 
 /// Elements inside a segment, as checked by [`Segment::place`].
@@ -77,14 +50,14 @@ impl ElementRange {
 
     /// The number of bytes.
     pub(crate) fn bytes(self) -> u64 {
-        self.count as u64 * self.element_type.bytes()
+        self.count as u64 * self.element_type.bytes() as u64
     }
 
     /// The number of bytes that it takes to reduce them in slices of this width.
     pub(crate) fn memory_to_reduce(self, width: SliceWidth) -> u64 {
-        let element_type = self.element_type.of_protocol();
+        let element_type = self.element_type;
         let reduced = Tensor { name: String::new(), element_type, len: self.count }.memory(width);
-        reduced.saturating_add(CONVERTED_AT_ONCE as u64 * self.element_type.bytes())
+        reduced.saturating_add(CONVERTED_AT_ONCE as u64 * self.element_type.bytes() as u64)
     }
 }
 
@@ -143,7 +116,7 @@ impl Segment {
         element_type: ElementType,
         count: u64,
     ) -> Result<ElementRange, Status> {
-        let end = count.checked_mul(element_type.bytes()).and_then(|bytes| bytes.checked_add(offset));
+        let end = count.checked_mul(element_type.bytes() as u64).and_then(|bytes| bytes.checked_add(offset));
         match (end, usize::try_from(count)) {
             (Some(end), Ok(count)) if end <= self.bytes => Ok(ElementRange { offset, count, element_type }),
             _ => Err(Status::out_of_range(format!(

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tonic::Status;
 use tributary_api::agent::SegmentName;
+use tributary_protocol::ElementType;
 
 use super::account::Account;
 use super::budget::{LimitError, Permit};
-use super::segment::{ElementRange, ElementType, Segment};
+use super::segment::{ElementRange, Segment};
 
 /// The segments of one session.
 #[derive(Debug)]

@@ -6,11 +6,12 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tonic::{Code, Status};
 use tributary_api::agent::v1;
+use tributary_protocol::ElementType;
 use tributary_ps::client::{Client, ClientError, ClientOptions, Step};
 
 use super::account::{Account, InUse};
 use super::budget::Permit;
-use super::segment::{ElementRange, ElementType, Segment};
+use super::segment::{ElementRange, Segment};
 use super::segments::{self, Segments};
 
 /// The most memory that a step takes, as a multiple of the size of the parameters, whatever the servers do (see

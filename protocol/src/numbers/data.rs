@@ -102,6 +102,16 @@ pub enum ElementType {
     I32 = 4,
 }
 
+impl ElementType {
+    /// The number of bytes of an element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::F16 | Self::BF16 => 2,
+        }
+    }
+}
+
 impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
