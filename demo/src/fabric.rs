@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 use tributary_controller::SwitchAddress;
 use tributary_link::{FramePort, InProcessPort, LinkConfig, LinkMeter, link};
-use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
+use tributary_softswitch::{SoftSwitch, SwitchConfig};
 use tributary_topology::{End, LinkKey, NodeKey, Topology};
 
 use crate::report::Bytes;
@@ -19,7 +19,7 @@ const ANY_LOOPBACK_PORT: &str = "127.0.0.1:0";
 
 /// A running network.
 pub struct Fabric {
-    switches: Vec<(NodeKey, RunningSwitch)>,
+    switches: Vec<(NodeKey, SoftSwitch)>,
     host_ports: HashMap<NodeKey, InProcessPort>,
     meters: Vec<(LinkKey, LinkMeter)>,
 }
@@ -64,7 +64,7 @@ impl Fabric {
 
     /// The P4Runtime address of each switch, for a controller.
     pub fn switch_addresses(&self, topology: &Topology) -> BTreeMap<String, SwitchAddress> {
-        let address = |(key, switch): &(NodeKey, RunningSwitch)| {
+        let address = |(key, switch): &(NodeKey, SoftSwitch)| {
             let node = &topology[*key];
             let address = switch.p4runtime_addr().to_string();
             (node.name.clone(), SwitchAddress { address, device_id: node.id.get().into() })

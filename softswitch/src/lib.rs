@@ -27,5 +27,5 @@ mod table;
 
 pub use error::{ControlError, LoadError, SwitchError};
 pub use pipeline::Pipeline;
-pub use soft_switch::{RunningSwitch, SoftSwitch, SwitchConfig};
+pub use soft_switch::{SoftSwitch, SwitchConfig};
 pub use switch::{Outputs, Switch};

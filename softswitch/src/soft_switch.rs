@@ -49,13 +49,9 @@ impl fmt::Debug for SwitchConfig {
     }
 }
 
-/// Starts embedded switches.
-#[derive(Debug)]
-pub struct SoftSwitch;
-
 /// A running switch; it stops when this is dropped.
 #[derive(Debug)]
-pub struct RunningSwitch {
+pub struct SoftSwitch {
     server: RunningServer,
     engine: Engine,
 }
@@ -65,16 +61,14 @@ impl SoftSwitch {
     ///
     /// # Errors
     /// [`SwitchError`] says which port or address cannot be used.
-    pub async fn start(config: SwitchConfig) -> Result<RunningSwitch, SwitchError> {
+    pub async fn start(config: SwitchConfig) -> Result<Self, SwitchError> {
         let (engine, packet_ins) = Engine::start(&config.name, config.ports, config.cpu_port)?;
         let listen = config.listen.to_string();
         let control = engine.control().clone();
         let server = RunningServer::start(&listen, config.device_id, control, packet_ins).await?;
-        Ok(RunningSwitch { server, engine })
+        Ok(Self { server, engine })
     }
-}
 
-impl RunningSwitch {
     /// Where its P4Runtime server listens.
     pub fn p4runtime_addr(&self) -> SocketAddr {
         self.server.address()

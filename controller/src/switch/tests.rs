@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 use tokio::time::timeout;
 use tributary_link::FramePort;
 use tributary_link::in_process::{LinkConfig, link};
-use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
+use tributary_softswitch::{SoftSwitch, SwitchConfig};
 use tributary_topology::NodeKey;
 use tributary_wire::MacAddr;
 
@@ -43,7 +43,7 @@ fn rig(address: SocketAddr) -> Rig {
     Rig { key, base, switch, packet_ins: common.packet_ins.subscribe() }
 }
 
-async fn soft_switch(listen: SocketAddr, ports: Vec<(u16, Box<dyn FramePort>)>) -> RunningSwitch {
+async fn soft_switch(listen: SocketAddr, ports: Vec<(u16, Box<dyn FramePort>)>) -> SoftSwitch {
     SoftSwitch::start(SwitchConfig::new("leaf0", listen, ports)).await.unwrap()
 }
 

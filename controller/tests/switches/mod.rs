@@ -21,7 +21,7 @@ use tributary_controller::SwitchAddress;
 use tributary_link::FramePort;
 use tributary_p4runtime::entry::{Entity, Query, TableEntry};
 use tributary_p4runtime::{P4Info, Session, Target};
-use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
+use tributary_softswitch::{SoftSwitch, SwitchConfig};
 use tributary_testkit::root;
 use tributary_topology::Topology;
 
@@ -37,7 +37,7 @@ pub type Ports = Vec<(u16, Box<dyn FramePort>)>;
 /// The switches of a topology, each with its P4Runtime server.
 pub struct Switches {
     program: PathBuf,
-    running: BTreeMap<String, RunningSwitch>,
+    running: BTreeMap<String, SoftSwitch>,
     addresses: BTreeMap<String, (SocketAddr, u64)>,
 }
 

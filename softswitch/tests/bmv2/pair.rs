@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tributary_p4runtime::p4::v1::Update;
 use tributary_p4runtime::{P4Info, Session, Target};
-use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
+use tributary_softswitch::{SoftSwitch, SwitchConfig};
 use tributary_testkit::simple_switch::SimpleSwitch;
 use tributary_wire::SliceWidth;
 
@@ -47,7 +47,7 @@ impl Program {
 pub(crate) struct Pair {
     pub(crate) bmv2: SimpleSwitch,
     pub(crate) packets: SocketAddr,
-    pub(crate) embedded: RunningSwitch,
+    pub(crate) embedded: SoftSwitch,
 }
 
 impl Pair {

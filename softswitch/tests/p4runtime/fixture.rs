@@ -12,7 +12,7 @@ use tributary_p4runtime::entry::{ActionCall, Entity, Query, TableEntry};
 use tributary_p4runtime::p4::v1 as message;
 use tributary_p4runtime::session::{Mastership, UpdateFailure};
 use tributary_p4runtime::{Code, P4Info, Session, SessionError, Target};
-use tributary_softswitch::{RunningSwitch, SoftSwitch, SwitchConfig};
+use tributary_softswitch::{SoftSwitch, SwitchConfig};
 
 /// The device id of the switch under test; not the default one.
 pub(crate) const DEVICE: u64 = 3;
@@ -33,7 +33,7 @@ fn p4_build(file: &str) -> String {
 
 /// A switch with one port, and its server.
 pub(crate) struct Rig {
-    pub(crate) switch: RunningSwitch,
+    pub(crate) switch: SoftSwitch,
     /// The other end of the link on port [`PORT`].
     pub(crate) host: InProcessPort,
 }

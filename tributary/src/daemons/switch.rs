@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tributary_link::{FramePort, InterfaceCondition, InterfaceMeter, InterfacePort};
-use tributary_softswitch::{ControlError, RunningSwitch, SoftSwitch, SwitchConfig};
+use tributary_softswitch::{ControlError, SoftSwitch, SwitchConfig};
 use tributary_wire::SliceWidth;
 
 use crate::daemons::metrics::{self, Page, labels};
@@ -179,7 +179,7 @@ fn collect(switch: &str, meters: &Meters) -> Page {
 }
 
 /// Waits until the switch's thread has ended.
-async fn ended(switch: &RunningSwitch) {
+async fn ended(switch: &SoftSwitch) {
     let mut checks = tokio::time::interval(CHECK_INTERVAL);
     loop {
         checks.tick().await;
