@@ -4,11 +4,11 @@
 //! join through the controller's API, and trainers all-reduce their gradients through the workers' agents.
 
 mod args;
-mod fabric;
 mod judge;
 mod members;
+mod network;
 mod report;
-mod session;
+mod running_job;
 mod table;
 mod training;
 
@@ -20,9 +20,9 @@ use tokio::runtime::Runtime;
 use tributary_trainer::{Digits, PARAMETERS, Training, train_on_one_machine};
 
 pub use args::DemoArgs;
-pub use fabric::Fabric;
+pub use network::DemoNetwork;
 use report::Report;
-use session::{Measured, Session};
+use running_job::{Measured, RunningJob};
 use training::Outcome;
 
 use tributary_cli::drawing::drawing;
@@ -39,7 +39,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     let digits = Digits::embedded()?;
 
     let runtime = Runtime::new()?;
-    let session = runtime.block_on(Session::start(args, topology))?;
+    let session = runtime.block_on(RunningJob::start(args, topology))?;
     if !args.json {
         println!("{}", drawing(session.plan()));
     }

@@ -23,7 +23,7 @@ pub(crate) struct Report {
     /// What the links carried.
     pub(crate) bytes: Bytes,
     /// The least that they have to carry: every tree link each value once in either direction, without headers.
-    pub(crate) bound: Bound,
+    pub(crate) bound: LowerBound,
     /// Slices that workers retransmitted.
     pub(crate) retransmissions: u64,
     /// Slots of the switches over all rounds.
@@ -47,7 +47,7 @@ pub(crate) struct Bytes {
 
 /// The least possible bytes.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct Bound {
+pub(crate) struct LowerBound {
     pub(crate) into_server: u64,
     pub(crate) all_links: u64,
 }
@@ -69,7 +69,7 @@ pub(crate) struct AtServer {
     pub(crate) results: u64,
 }
 
-impl Bound {
+impl LowerBound {
     /// The bound of several rounds.
     pub(crate) fn times(self, rounds: u32) -> Self {
         let rounds = u64::from(rounds);

@@ -18,7 +18,7 @@ use tributary_wire::MacAddr;
 
 use super::*;
 use crate::options::remote::connect;
-use tributary_demo::Fabric;
+use tributary_demo::DemoNetwork;
 
 const WORKERS: [&str; 2] = ["w0", "w1"];
 const LENGTH: usize = 1000;
@@ -26,7 +26,7 @@ const LENGTH: usize = 1000;
 /// Two workers, a server and a switch, without any job.
 struct Network {
     topology: Topology,
-    fabric: Fabric,
+    fabric: DemoNetwork,
     _controller: RunningController,
     remote: Remote,
 }
@@ -35,7 +35,7 @@ impl Network {
     async fn up() -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies");
         let topology = Topology::load(folder.join("two-workers.toml")).unwrap();
-        let fabric = Fabric::start(&topology, 0.0, 0).await.unwrap();
+        let fabric = DemoNetwork::start(&topology, 0.0, 0).await.unwrap();
         let controller = Controller::start(ControllerConfig {
             switches: fabric.switch_addresses(&topology),
             topology: topology.clone(),

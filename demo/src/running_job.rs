@@ -15,9 +15,9 @@ use tributary_trainer::PARAMETERS;
 use tributary_transport::Remote;
 
 use crate::DemoArgs;
-use crate::fabric::Fabric;
 use crate::members::Members;
-use crate::report::{AtServer, Bound, Bytes, Slots};
+use crate::network::DemoNetwork;
+use crate::report::{AtServer, Bytes, LowerBound, Slots};
 use tributary_cli::{controller as remote, switches};
 
 const JOB: &str = "demo";
@@ -26,9 +26,9 @@ const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 const GRADIENT_BYTES: u64 = PARAMETERS as u64 * 4;
 
 /// A running fabric, and the job on it.
-pub(crate) struct Session {
+pub(crate) struct RunningJob {
     topology: Topology,
-    fabric: Fabric,
+    fabric: DemoNetwork,
     controller: RunningController,
     client: ControllerClient<Channel>,
     token: Vec<u8>,
@@ -50,18 +50,18 @@ pub(crate) struct Measured {
 /// The planner's expectation for one all-reduce.
 pub(crate) struct Expectation {
     /// The least that links have to carry.
-    pub(crate) bound: Bound,
+    pub(crate) bound: LowerBound,
     /// What they carry without aggregation in the network, with the same downlink.
     pub(crate) plain: Traffic,
 }
 
-impl Session {
+impl RunningJob {
     /// Starts the switches and the controller, creates the job, and joins every member to it.
     ///
     /// # Errors
     /// Anything that cannot start, with the error of the part that refused.
     pub(crate) async fn start(args: &DemoArgs, topology: Topology) -> Result<Self> {
-        let mut fabric = Fabric::start(&topology, args.loss, args.seed).await?;
+        let mut fabric = DemoNetwork::start(&topology, args.loss, args.seed).await?;
         let controller = Controller::start(ControllerConfig {
             switches: fabric.switch_addresses(&topology),
             topology: topology.clone(),
@@ -142,7 +142,7 @@ impl Session {
         let of = |aggregation, downlink| plan(&self.topology, self.plan.window, aggregation, downlink);
         let tree = of(Aggregation::Tree, Downlink::Multicast)?.traffic;
         let bound =
-            Bound { into_server: GRADIENT_BYTES, all_links: tree.links.len() as u64 * GRADIENT_BYTES };
+            LowerBound { into_server: GRADIENT_BYTES, all_links: tree.links.len() as u64 * GRADIENT_BYTES };
         Ok(Expectation { bound, plain: of(Aggregation::None, self.plan.downlink)?.traffic })
     }
 }

@@ -18,13 +18,13 @@ const QUEUE_FRAMES: usize = 8192;
 const ANY_LOOPBACK_PORT: &str = "127.0.0.1:0";
 
 /// A running network.
-pub struct Fabric {
+pub struct DemoNetwork {
     switches: Vec<(NodeKey, SoftSwitch)>,
     host_ports: HashMap<NodeKey, InProcessPort>,
     meters: Vec<(LinkKey, LinkMeter)>,
 }
 
-impl Fabric {
+impl DemoNetwork {
     /// Starts every switch of the topology and connects all links.
     ///
     /// # Errors
