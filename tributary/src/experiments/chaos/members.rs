@@ -24,8 +24,8 @@ pub(super) struct Members<'a> {
     processes: Vec<Option<Process>>,
     /// How many processes have been started.
     started: u64,
-    sender: UnboundedSender<Said>,
-    receiver: UnboundedReceiver<Said>,
+    sender: UnboundedSender<ProcessReport>,
+    receiver: UnboundedReceiver<ProcessReport>,
 }
 
 #[derive(Debug)]
@@ -37,15 +37,15 @@ struct Process {
 
 /// A report about a process.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ProcessReport {
     pub(super) rank: usize,
-    pub(super) what: What,
+    pub(super) kind: ReportKind,
     number: u64,
 }
 
 /// What is reported.
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum ReportKind {
     Event(Event),
     /// The process has ended, and nobody killed it.
     Ended,
@@ -88,9 +88,9 @@ impl<'a> Members<'a> {
             .stderr(log.with_context(|| format!("cannot write a log for {host}"))?);
         let mut child = Command::from(command).process_group(0).kill_on_drop(true).spawn()?;
         self.started += 1;
-        let said = Speaker { rank, number: self.started, sender: self.sender.clone() };
+        let report = Speaker { rank, number: self.started, sender: self.sender.clone() };
         if let Some(stdout) = child.stdout.take() {
-            tokio::spawn(said.forward(stdout));
+            tokio::spawn(report.forward(stdout));
         }
         // Dropping the old process kills it.
         self.processes[rank] = Some(Process { child, number: self.started });
@@ -106,15 +106,15 @@ impl<'a> Members<'a> {
     }
 
     /// The next report about any process.
-    pub(super) async fn next(&mut self) -> Said {
+    pub(super) async fn next(&mut self) -> ProcessReport {
         loop {
             // There is always a sender: `self` has one.
-            let Some(said) = self.receiver.recv().await else { return std::future::pending().await };
-            let current = self.processes.get(said.rank).and_then(Option::as_ref);
-            let is_news = current.is_some_and(|process| process.number == said.number);
+            let Some(report) = self.receiver.recv().await else { return std::future::pending().await };
+            let current = self.processes.get(report.rank).and_then(Option::as_ref);
+            let is_news = current.is_some_and(|process| process.number == report.number);
             // The end of a process that was killed or replaced is no news; the events before it still count.
-            if is_news || matches!(said.what, What::Event(_)) {
-                return said;
+            if is_news || matches!(report.kind, ReportKind::Event(_)) {
+                return report;
             }
         }
     }
@@ -124,7 +124,7 @@ impl<'a> Members<'a> {
 struct Speaker {
     rank: usize,
     number: u64,
-    sender: UnboundedSender<Said>,
+    sender: UnboundedSender<ProcessReport>,
 }
 
 impl Speaker {
@@ -133,14 +133,14 @@ impl Speaker {
         while let Ok(Some(line)) = lines.next_line().await {
             // The last line of a killed process can be half a line.
             if let Ok(event) = serde_json::from_str(&line) {
-                self.say(What::Event(event));
+                self.say(ReportKind::Event(event));
             }
         }
-        self.say(What::Ended);
+        self.say(ReportKind::Ended);
     }
 
-    fn say(&self, what: What) {
+    fn say(&self, kind: ReportKind) {
         // If there is no receiver, the run is over.
-        let _ = self.sender.send(Said { rank: self.rank, what, number: self.number });
+        let _ = self.sender.send(ProcessReport { rank: self.rank, kind, number: self.number });
     }
 }

@@ -1,13 +1,13 @@
 //! `tributary lab chaos`: breaks every kind of thing in a fabric, at random, while a training runs on it.
 
 mod agreement;
+mod chaos_run;
 mod event;
 mod members;
 mod progress;
 mod reach;
 mod report;
 mod schedule;
-mod soak;
 mod targets;
 mod timeline;
 mod worker;
@@ -20,10 +20,10 @@ use bytesize::ByteSize;
 use clap::Args;
 use tributary_topology::Topology;
 
+use chaos_run::ChaosRun;
 use progress::Progress;
 use report::Report;
 use schedule::{Outages, schedule};
-use soak::Soak;
 use targets::Kind;
 pub(crate) use worker::{WorkerArgs, run as run_worker};
 
@@ -117,12 +117,12 @@ pub(crate) async fn run(args: &ChaosArgs) -> Result<()> {
     progress.message("waiting for the members");
     let (topology_name, switch) = (topology.name().to_owned(), args.fabric.switch());
     let report = Report { topology: topology_name, switch, seed: args.seed, ..Report::default() };
-    let mut soak = Soak::new(&lab, &record, &topology, args.size.as_u64(), report, progress, args.keep);
+    let mut chaos = ChaosRun::new(&lab, &record, &topology, args.size.as_u64(), report, progress, args.keep);
     let done = tokio::select! {
-        done = soak.run(&blows) => done,
+        done = chaos.run(&blows) => done,
         () = stop.requested() => Err(interrupted()),
     };
-    let mut report = soak.finish();
+    let mut report = chaos.finish();
     let removed = match report.failure() {
         Some(_) if args.keep => {
             lab.keep();

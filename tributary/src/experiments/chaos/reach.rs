@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use petgraph::unionfind::UnionFind;
 use tributary_topology::{NodeKey, Topology};
 
-use super::targets::{Kind, Target, What};
+use super::targets::{Kind, LabPart, Target};
 
 /// The sets of members that may go on while all of `away` is away. `away` is in the order of the hits. Each set has the
 /// ranks of one part of the network in which the job may go on.
@@ -42,14 +42,16 @@ fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
         (down(&[Kind::Leaf, Kind::Middle, Kind::Root]), down(&[Kind::Agent, Kind::Server]));
     let mut parts = UnionFind::new(topology.nodes().count());
     for (key, link) in topology.links() {
-        let cut = away.iter().any(|target| matches!(target.what, What::Link { key: cut, .. } if cut == key));
+        let cut =
+            away.iter().any(|target| matches!(target.part, LabPart::Link { key: cut, .. } if cut == key));
         if !cut && !link.ends.iter().any(|end| switches.contains(&end.node)) {
             parts.union(link.ends[0].node.index(), link.ends[1].node.index());
         }
     }
     let alive = |host: &NodeKey| !hosts.contains(host);
     let killed = |rank: usize| {
-        away.iter().any(|target| matches!(target.what, What::Process { rank: killed, .. } if killed == rank))
+        away.iter()
+            .any(|target| matches!(target.part, LabPart::Process { rank: killed, .. } if killed == rank))
     };
     let workers = topology.workers();
     let of_part = |part: usize| -> BTreeSet<usize> {
@@ -69,9 +71,9 @@ fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
 impl Target {
     /// The node of the daemon; `None` for processes and links.
     fn node(&self) -> Option<NodeKey> {
-        match &self.what {
-            What::Daemon { node, .. } => *node,
-            What::Process { .. } | What::Link { .. } => None,
+        match &self.part {
+            LabPart::Daemon { node, .. } => *node,
+            LabPart::Process { .. } | LabPart::Link { .. } => None,
         }
     }
 }

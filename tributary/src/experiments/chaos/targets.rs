@@ -49,12 +49,12 @@ impl fmt::Display for Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) kind: Kind,
-    pub(super) what: What,
+    pub(super) part: LabPart,
 }
 
 /// The part of the lab that is hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum LabPart {
     /// The daemon at a node; the controller's has no node.
     Daemon { station: String, node: Option<NodeKey> },
     /// The training process of a rank.
@@ -65,13 +65,13 @@ pub(super) enum What {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.what, self.kind) {
-            (What::Daemon { node: None, .. }, _) => write!(f, "the controller"),
-            (What::Daemon { station, .. }, Kind::Agent) => write!(f, "the agent of {station}"),
-            (What::Daemon { station, .. }, Kind::Server) => write!(f, "the server at {station}"),
-            (What::Daemon { station, .. }, kind) => write!(f, "{kind} {station}"),
-            (What::Process { host, .. }, _) => write!(f, "the process at {host}"),
-            (What::Link { name, .. }, _) => write!(f, "link {name}"),
+        match (&self.part, self.kind) {
+            (LabPart::Daemon { node: None, .. }, _) => write!(f, "the controller"),
+            (LabPart::Daemon { station, .. }, Kind::Agent) => write!(f, "the agent of {station}"),
+            (LabPart::Daemon { station, .. }, Kind::Server) => write!(f, "the server at {station}"),
+            (LabPart::Daemon { station, .. }, kind) => write!(f, "{kind} {station}"),
+            (LabPart::Process { host, .. }, _) => write!(f, "the process at {host}"),
+            (LabPart::Link { name, .. }, _) => write!(f, "link {name}"),
         }
     }
 }
@@ -80,7 +80,7 @@ impl fmt::Display for Target {
 pub(super) fn all(topology: &Topology) -> Vec<Target> {
     let daemon = |kind, node: NodeKey| Target {
         kind,
-        what: What::Daemon { station: topology[node].name.clone(), node: Some(node) },
+        part: LabPart::Daemon { station: topology[node].name.clone(), node: Some(node) },
     };
     let mut targets = Vec::new();
     // Kernel bridges have no daemon.
@@ -96,19 +96,19 @@ pub(super) fn all(topology: &Topology) -> Vec<Target> {
             targets.push(daemon(kind, key));
         }
     }
-    let controller = What::Daemon { station: CONTROLLER.to_owned(), node: None };
-    targets.push(Target { kind: Kind::Controller, what: controller });
+    let controller = LabPart::Daemon { station: CONTROLLER.to_owned(), node: None };
+    targets.push(Target { kind: Kind::Controller, part: controller });
     targets.extend(topology.servers().first().map(|server| daemon(Kind::Server, *server)));
     for (rank, worker) in topology.workers().into_iter().enumerate() {
         targets.push(daemon(Kind::Agent, worker));
         let host = topology[worker].name.clone();
-        targets.push(Target { kind: Kind::Process, what: What::Process { rank, host } });
+        targets.push(Target { kind: Kind::Process, part: LabPart::Process { rank, host } });
     }
     targets.extend(
-        topology
-            .links()
-            .zip(Link::of(topology))
-            .map(|((key, _), link)| Target { kind: Kind::Link, what: What::Link { key, name: link.name } }),
+        topology.links().zip(Link::of(topology)).map(|((key, _), link)| Target {
+            kind: Kind::Link,
+            part: LabPart::Link { key, name: link.name },
+        }),
     );
     targets
 }
@@ -134,8 +134,8 @@ mod tests {
     /// The names of the switches of a kind.
     fn switches(topology: &str, kind: Kind) -> Vec<String> {
         let targets = all(&shipped(topology));
-        let name = |target: Target| match target.what {
-            What::Daemon { station, .. } if target.kind == kind => Some(station),
+        let name = |target: Target| match target.part {
+            LabPart::Daemon { station, .. } if target.kind == kind => Some(station),
             _ => None,
         };
         targets.into_iter().filter_map(name).collect()

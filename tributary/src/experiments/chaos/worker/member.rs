@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hasher};
 use anyhow::{Result, ensure};
 use tributary_client::Run;
 
-use super::session::{Fabric, Outcome};
+use super::participant::{Fabric, Outcome};
 use super::sums::Contributions;
 use crate::experiments::chaos::event::{Event, Moment, Reduced};
 

@@ -2,7 +2,7 @@
 //! each result.
 
 mod member;
-mod session;
+mod participant;
 mod sums;
 
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ use clap::Args;
 use tokio::time::sleep;
 
 use member::Member;
-use session::Session;
+use participant::Participant;
 pub(super) use sums::MAX_RANKS;
 
 use super::event::Event;
@@ -56,11 +56,11 @@ pub(crate) async fn run(args: &WorkerArgs) -> Result<()> {
 
 /// Reduces as long as this process has a part in the job.
 async fn take_part(args: &WorkerArgs, member: &mut Member) -> Result<Infallible> {
-    let mut session = Session::open(&args.part, member.most_elements()).await?;
-    let rank = session.rank();
+    let mut participant = Participant::open(&args.part, member.most_elements()).await?;
+    let rank = participant.rank();
     say(&Event::Joined);
     loop {
-        if let Some(event) = member.step(rank, &mut session).await? {
+        if let Some(event) = member.step(rank, &mut participant).await? {
             say(&event);
         }
     }

@@ -13,12 +13,12 @@ use tributary_topology::Topology;
 
 use super::agreement::Agreement;
 use super::event::{Event, Moment};
-use super::members::{Members, Said, What as Heard};
+use super::members::{Members, ProcessReport, ReportKind};
 use super::progress::Progress;
 use super::reach;
 use super::report::Report;
 use super::schedule::{Blow, Disturbance};
-use super::targets::{Kind, Target, What};
+use super::targets::{Kind, LabPart, Target};
 use super::timeline::Timeline;
 use crate::lab::Record;
 use crate::lab::{job, operations};
@@ -41,7 +41,7 @@ const RESTART_PATIENCE: Duration = Duration::from_secs(30);
 const MOST_ENDED: u32 = 100;
 
 /// A running chaos run.
-pub(super) struct Soak<'a> {
+pub(super) struct ChaosRun<'a> {
     lab: &'a Lab,
     record: &'a Record,
     topology: &'a Topology,
@@ -82,7 +82,7 @@ enum Fate {
     Lost,
 }
 
-impl<'a> Soak<'a> {
+impl<'a> ChaosRun<'a> {
     /// Nothing is started yet.
     pub(super) fn new(
         lab: &'a Lab,
@@ -182,33 +182,33 @@ impl<'a> Soak<'a> {
                     }
                 }
                 Some(mended) = mending.next() => mended?,
-                said = self.members.next() => self.hear(said)?,
+                report = self.members.next() => self.hear(report)?,
             }
         }
         Ok((began, Moment::now()))
     }
 
     async fn break_it(&mut self, target: &Target) -> Result<()> {
-        match &target.what {
-            What::Daemon { station, .. } => drop(operations::kill(self.lab, station)?),
-            What::Process { rank, .. } => {
+        match &target.part {
+            LabPart::Daemon { station, .. } => drop(operations::kill(self.lab, station)?),
+            LabPart::Process { rank, .. } => {
                 self.members.kill(*rank).await?;
                 self.agreement.out(*rank);
             }
-            What::Link { name, .. } => drop(self.lab.cut(name, Cut::Silent)?),
+            LabPart::Link { name, .. } => drop(self.lab.cut(name, Cut::Silent)?),
         }
         Ok(())
     }
 
     /// Mends a target; a repair that takes time is returned for the caller to await.
     fn mend(&mut self, target: &Target) -> Result<Option<Mending<'a>>> {
-        match &target.what {
-            What::Daemon { station, .. } => {
+        match &target.part {
+            LabPart::Daemon { station, .. } => {
                 let (lab, station) = (self.lab, station.clone());
                 return Ok(Some(Box::pin(start_again(lab, station))));
             }
-            What::Process { rank, .. } => self.members.start(*rank)?,
-            What::Link { name, .. } => drop(self.lab.mend(name)?),
+            LabPart::Process { rank, .. } => self.members.start(*rank)?,
+            LabPart::Link { name, .. } => drop(self.lab.mend(name)?),
         }
         Ok(None)
     }
@@ -221,7 +221,7 @@ impl<'a> Soak<'a> {
         looks.reset();
         while !self.timeline.not_back(since).is_empty() {
             tokio::select! {
-                said = self.members.next() => self.hear(said)?,
+                report = self.members.next() => self.hear(report)?,
                 _ = looks.tick(), if !self.out.is_empty() => {
                     if self.is_lost() {
                         return Ok(false);
@@ -238,20 +238,20 @@ impl<'a> Soak<'a> {
         let end = Instant::now() + time;
         loop {
             tokio::select! {
-                said = self.members.next() => self.hear(said)?,
+                report = self.members.next() => self.hear(report)?,
                 () = sleep_until(end) => return Ok(()),
             }
         }
     }
 
-    fn hear(&mut self, said: Said) -> Result<()> {
-        let Said { rank, what, .. } = said;
-        match what {
-            Heard::Event(Event::Joined) => {
+    fn hear(&mut self, report: ProcessReport) -> Result<()> {
+        let ProcessReport { rank, kind, .. } = report;
+        match kind {
+            ReportKind::Event(Event::Joined) => {
                 self.agreement.out(rank);
                 self.out.remove(&rank);
             }
-            Heard::Event(Event::Reduced(reduced)) => {
+            ReportKind::Event(Event::Reduced(reduced)) => {
                 self.report.checked += 1;
                 let full = reduced.contributors as usize == self.members.ranks();
                 self.timeline.note(rank, reduced.at, full);
@@ -259,15 +259,15 @@ impl<'a> Soak<'a> {
                     self.wrong(&difference.to_string());
                 }
             }
-            Heard::Event(Event::Wrong { round, problem }) => {
+            ReportKind::Event(Event::Wrong { round, problem }) => {
                 self.wrong(&format!("round {round}, rank {rank}: {problem}"));
             }
-            Heard::Event(Event::Out { reason }) => {
+            ReportKind::Event(Event::Out { reason }) => {
                 self.agreement.out(rank);
                 self.out.insert(rank);
                 self.progress.out(rank, &reason);
             }
-            Heard::Ended => {
+            ReportKind::Ended => {
                 self.agreement.out(rank);
                 self.ended += 1;
                 if self.ended > MOST_ENDED {

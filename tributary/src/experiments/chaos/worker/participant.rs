@@ -31,12 +31,12 @@ pub(super) enum Outcome {
 
 /// A part in a job.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct Participant {
     job: Job,
     memory: Segment,
 }
 
-impl Session {
+impl Participant {
     /// Takes part with tensors of up to `elements` elements; returns when the job runs.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Session {
     }
 }
 
-impl Fabric for Session {
+impl Fabric for Participant {
     async fn sum(&mut self, values: &mut [f32]) -> Result<Outcome> {
         self.memory.elements_mut::<f32>()?[..values.len()].copy_from_slice(values);
         match self.job.all_reduce(&mut self.memory, operation("round", values.len())).await {
