@@ -89,7 +89,7 @@ pub(crate) struct Member {
 
 /// The role of a daemon on its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trade {
+pub(crate) enum DaemonRole {
     /// It serves jobs.
     Server,
     /// It works for training processes, and may also serve jobs.
@@ -98,13 +98,13 @@ pub(crate) enum Trade {
 
 impl Member {
     /// The configuration with which a daemon of this host attends.
-    pub(crate) fn attends(&self, trade: Trade) -> AttendConfig {
+    pub(crate) fn attends(&self, role: DaemonRole) -> AttendConfig {
         AttendConfig {
             host: self.host.clone(),
             controller: self.controller.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             serves: true,
-            works: trade == Trade::Agent,
+            works: role == DaemonRole::Agent,
             interface: Some(self.interface.clone()),
             cable: Some(self.cable.clone()),
         }

@@ -13,7 +13,7 @@ use tributary_host_agent::{
 };
 use tributary_protocol::Timers;
 
-use crate::daemons::member::{Member, MemberSettings, Trade, be_welcomed, reload_certificates};
+use crate::daemons::member::{DaemonRole, Member, MemberSettings, be_welcomed, reload_certificates};
 use crate::daemons::metrics::{self, Page, labels};
 use crate::daemons::server;
 use crate::daemons::service::{self, DaemonArgs, Reload, SettingsFile, Stop};
@@ -66,7 +66,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let member = settings.member.member()?;
     let certificates = member.controller.clone();
     let _reloading = Reload::new()?.in_background(move || reload_certificates(&certificates));
-    let attends = member.attends(Trade::Agent);
+    let attends = member.attends(DaemonRole::Agent);
     let Member { host, interface, open_port, controller, .. } = member;
     let AgentArgs { ends, limits } = settings.own;
     let socket = ends.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tributary_host_agent::{Attendance, Served, Servers};
 use tributary_ps::server::View;
 
-use crate::daemons::member::{Member, MemberSettings, Trade, be_welcomed, reload_certificates};
+use crate::daemons::member::{DaemonRole, Member, MemberSettings, be_welcomed, reload_certificates};
 use crate::daemons::metrics::{self, Page};
 use crate::daemons::parameter_server::{self, Listening, Reductions};
 use crate::daemons::service::{self, DaemonArgs, Reload, Stop, WrongUse};
@@ -105,7 +105,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         settings.token_file.iter().map(|file| remote::read_token(file)).collect::<Result<Vec<_>>>()?;
     let attendance = match (&member, &servers) {
         (Some(member), Some(servers)) => {
-            Some(Attendance::of_servers(member.attends(Trade::Server), servers.clone()))
+            Some(Attendance::of_servers(member.attends(DaemonRole::Server), servers.clone()))
         }
         _ => None,
     };
