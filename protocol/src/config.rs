@@ -23,7 +23,7 @@ pub struct WorkerConfig {
     pub rank: Rank,
     /// Every member of the job, this worker among them, in any order.
     pub members: Vec<Rank>,
-    /// What tags are made from: the same for all members for life.
+    /// The secret that tags are made from: the same for all members for life.
     pub secret: JobSecret,
     /// Whether values are hidden from all but members: the same for all of them.
     pub confidential: bool,
@@ -59,10 +59,10 @@ pub struct ServerConfig {
     pub fan_in: u8,
     /// How first results travel.
     pub downlink: Downlink,
-    /// With what it vouches for the results that it sends: [`vouching_key`](crate::vouching_key) of the
+    /// The key with which it vouches for the results that it sends: [`vouching_key`](crate::vouching_key) of the
     /// members' secret.
     pub vouching_key: JobSecret,
-    /// For one that reads the sums, too: the members' secret, with which it verifies them.
+    /// The members' secret, with which a server that reads the sums verifies them; `None`: it does not read them.
     pub reads: Option<JobSecret>,
     /// As in [`WorkerConfig::confidential`]; it matters to a server that reads.
     pub confidential: bool,
@@ -86,7 +86,8 @@ pub struct Timers {
     pub early: Duration,
     /// Slices, the oldest ones, that one timeout asks for at most.
     pub asks: u32,
-    /// A slice is missing when the result of one sent this many transmissions later has come.
+    /// The number of transmissions after which a slice counts as missing: once the result of one that was sent so much
+    /// later has come.
     pub gap: u32,
 }
 

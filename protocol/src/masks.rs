@@ -92,7 +92,7 @@ impl Masks {
     }
 }
 
-/// The numbers that a part of a stream is.
+/// A part of a stream, as numbers.
 fn masks_of(part: &[u8; PART_BYTES]) -> impl Iterator<Item = i32> {
     part.as_chunks().0.iter().map(|word| i32::from_le_bytes(*word))
 }

@@ -24,11 +24,11 @@ pub fn vouching_key(secret: &JobSecret) -> JobSecret {
     JobSecret::new(digest.into())
 }
 
-/// What vouches, and tells whether somebody has.
+/// The server's word for its results: the server combines it with their tags, and workers take it out again.
 #[derive(Clone)]
 pub(crate) struct Vouchers(Aes128);
 
-/// Not the key.
+/// Does not show the key.
 impl fmt::Debug for Vouchers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Vouchers(…)")
@@ -36,13 +36,13 @@ impl fmt::Debug for Vouchers {
 }
 
 impl Vouchers {
-    /// From what [`vouching_key`] gives.
+    /// Vouches with the key that [`vouching_key`] gives.
     pub(crate) fn new(key: &JobSecret) -> Self {
         Self(cipher(key, "vouchers"))
     }
 
-    /// The tag of a slice that was finished in one generation, as it is served in the `present` one; and of one that is served
-    /// so, the tag that it had.
+    /// The tag with which a slice that was finished in one generation is served in the `present` one. Applied to that tag, it
+    /// gives back the slice's own.
     pub(crate) fn vouch(&self, tag: Tag, seq: Seq, finished: JobId, present: JobId) -> Tag {
         let [finished, present] = [finished, present].map(|job| u128::from(job.get()));
         let mut block = Array::from((finished << 112 | present << 96 | u128::from(seq.0)).to_be_bytes());

@@ -1,7 +1,7 @@
-//! The elements of one all-reduce, from what is contributed to what it is reduced to.
+//! The elements of one all-reduce: this member's contribution, and in its place the sums.
 //!
-//! A slice's sums take the place of what was contributed to it: nobody asks for that again once the slice is done.
-//! So a tensor needs no second one beside it, which for large ones costs more time than to add them.
+//! A slice's sums overwrite the contribution to it, which nobody asks for again once the slice is done. So an
+//! all-reduce needs no second vector, which for a large tensor would cost more time than the additions.
 
 use std::collections::TryReserveError;
 use std::ops::Range;
@@ -11,8 +11,8 @@ use tributary_wire::{Rank, SliceWidth, ValuesView};
 use super::data::{ElementType, GradientData, Scaling, Sums, filled};
 use super::{bound, vectors};
 
-/// All elements of an operation, at one who takes part in it: the sums of the slices that are done, and what is contributed
-/// here to the others.
+/// All elements of an operation at one participant: the sums of the slices that are done, and its contribution to the
+/// others.
 #[derive(Debug, Clone)]
 pub(crate) struct Elements(Sums);
 
@@ -25,7 +25,7 @@ impl Elements {
         (len as u64).saturating_mul(Self::BYTES)
     }
 
-    /// Those that are contributed.
+    /// The elements of a contribution.
     pub(crate) fn contributed(data: GradientData) -> Self {
         Self(match data {
             GradientData::F32(values) | GradientData::F16(values) | GradientData::BF16(values) => {
@@ -35,7 +35,7 @@ impl Elements {
         })
     }
 
-    /// Those of an operation whose sums are only read.
+    /// Room for the sums of an operation that is only read.
     ///
     /// # Errors
     /// The system does not give the memory for them.
@@ -60,7 +60,8 @@ impl Elements {
         }
     }
 
-    /// Writes the elements in `range`, whose slice is not done, as they travel to the start of `out`; the rest of it stays.
+    /// Writes the elements in `range`, whose slice is not done, to the start of `out`, in the form in which they travel. The
+    /// rest of `out` stays.
     pub(crate) fn write(&self, range: Range<usize>, weight: u32, scaling: Scaling, out: &mut [i32]) {
         let multiplier = match scaling {
             Scaling::Zeros => return,

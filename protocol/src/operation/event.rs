@@ -1,9 +1,9 @@
-//! What becomes of operations.
+//! How operations end.
 
 use crate::error::CollectiveError;
 use crate::numbers::Reduced;
 
-/// Which of a job's operations: they count up from 0 in the order in which they were started.
+/// The number of an operation in its job: operations count up from 0 in the order in which they were started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
 
@@ -12,7 +12,7 @@ pub struct OperationId(pub u64);
 pub enum OperationEvent {
     /// It has its result.
     Completed {
-        /// Which.
+        /// The operation.
         operation: OperationId,
         /// The result.
         reduced: Reduced,
@@ -20,9 +20,9 @@ pub enum OperationEvent {
     /// It will have no result. The job goes on: a worker sends zeros for the rest of the operation, so that
     /// the members' sequence numbers stay together, and can start others.
     Failed {
-        /// Which.
+        /// The operation.
         operation: OperationId,
-        /// Why.
+        /// The error.
         error: CollectiveError,
     },
 }

@@ -24,11 +24,11 @@ use verify::Mismatch;
 /// What is known about the SUM slices whose bounds one MAX slice carries.
 #[derive(Debug, Clone, Copy, Hash)]
 enum Agreement {
-    /// Its result is not there.
+    /// The MAX slice has no result yet.
     Awaited,
-    /// Its result: the bounds, and these.
+    /// The MAX slice has a result: the bounds of the SUM slices, and these.
     Reached { weight: u32, contributors: u32 },
-    /// Its result is wrong for good.
+    /// The MAX slice's result is wrong for good.
     GivenUp,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// As much as this takes, with what `elements` makes.
+    /// Takes the memory for an operation on this tensor; `elements` makes that of its elements.
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.

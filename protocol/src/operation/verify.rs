@@ -46,7 +46,7 @@ impl<C> Operation<C> {
         Err(Mismatch { reason, contributors: members.count() })
     }
 
-    /// How many members' own the bound of a SUM slice is at least: one's, unless that one may have left since.
+    /// The least number of members that own the bound of a SUM slice: one, or none where that one may have left since.
     fn least_owners(&self, position: u64, tally: Tally) -> u32 {
         match self.layout.part(position) {
             SliceRole::Max(_) => 0,

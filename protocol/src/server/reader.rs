@@ -20,9 +20,9 @@ pub(super) struct Reader {
     operations: Operations<()>,
     window: u32,
     events: VecDeque<OperationEvent>,
-    /// A slice as the members are sent it.
+    /// A buffer for a slice as it is sent to the members.
     bytes: Box<[u8]>,
-    /// In a confidential job, with a slice as members see it then.
+    /// In a confidential job: the masks, and a buffer for a slice without them.
     masks: Option<(Masks, Box<[u8]>)>,
 }
 

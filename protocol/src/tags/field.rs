@@ -12,7 +12,7 @@ const FEWEST_BITS: u32 = 17;
 /// would take a fifth longer to make a tag, since [products](super::products) had to be added up in shorter runs.
 const MOST_BITS: u32 = 29;
 
-/// How far the largest prime below 2^(2k) is away from it, for digits of k bits from [`FEWEST_BITS`] to [`MOST_BITS`].
+/// The distance from 2^(2k) to the largest prime below it, for digits of k bits from [`FEWEST_BITS`] to [`MOST_BITS`].
 const DISTANCES: [u64; (MOST_BITS - FEWEST_BITS + 1) as usize] =
     [41, 5, 45, 87, 11, 17, 21, 59, 27, 47, 33, 5, 27];
 
@@ -44,8 +44,8 @@ impl Field {
         self.digit_bits
     }
 
-    /// What is left of a number. As `rem_euclid`, and several times as fast: the power of two that is just above the prime
-    /// leaves its distance from it.
+    /// The remainder of a number modulo the prime. As `rem_euclid`, and several times as fast: the power of two just above
+    /// the prime has the remainder `distance`.
     pub(super) fn reduce(self, number: i128) -> u64 {
         let (bits, prime) = (2 * self.digit_bits, u128::from(self.prime));
         // Those from -1 downwards are -1 less those from 0 upwards.
@@ -57,7 +57,7 @@ impl Field {
         if number < 0 { self.prime - 1 - left } else { left }
     }
 
-    /// Of two numbers below the prime, as all numbers are below.
+    /// The product of two numbers; these, as all that follow, are below the prime.
     pub(super) fn multiply(self, a: u64, b: u64) -> u64 {
         // Both are below 2^58.
         self.reduce((u128::from(a) * u128::from(b)).cast_signed())
@@ -82,7 +82,7 @@ impl Field {
         Tag { high: digit(self.digit_bits) as u32, low: digit(0) as u32 }
     }
 
-    /// What digits stand for, which may be sums of digits: not reduced.
+    /// The number that two digits, or two sums of digits, stand for; not reduced.
     pub(super) fn join(self, tag: Tag) -> i128 {
         (i128::from(tag.high) << self.digit_bits) + i128::from(tag.low)
     }

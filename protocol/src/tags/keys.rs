@@ -11,7 +11,7 @@ use super::field::Field;
 use super::meaning::{Meaning, Subject, SubjectDigests};
 use super::products::Multipliers;
 
-/// Of a block these bits are left out, so that there is room for sums with it. More than enough are left to be spread evenly
+/// Bits of a block that are left out, so that there is room for sums. The others are more than enough to be spread evenly
 /// below the prime.
 const LEFT_OUT: u32 = 8;
 
@@ -60,14 +60,14 @@ impl Coefficients {
     }
 }
 
-/// Not the numbers: they are as good as the secret.
+/// Does not show the numbers, which are as good as the secret.
 impl fmt::Debug for Coefficients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Coefficients(…)")
     }
 }
 
-/// What makes of an operation what its pads have in common: a CBC-MAC of the two blocks that say what it is. It is a
+/// Makes the part that an operation's pads have in common: a CBC-MAC of the two blocks that identify the operation. It is a
 /// pseudo-random function as long as all messages have the same length.
 #[derive(Debug)]
 pub(super) struct Subjects(Aes128);
@@ -115,7 +115,7 @@ impl Pads {
         }
     }
 
-    /// What the pads add up to of all members from `first` to the end of the row.
+    /// The sum of the pads of all members from `first` to the end of the row.
     pub(super) fn of_all(&self, job: JobId, meaning: &Meaning, first: Rank) -> i128 {
         let [number] = self.numbers(job, meaning, [first]);
         number
@@ -136,7 +136,7 @@ impl Pads {
     }
 }
 
-/// For one purpose: nothing about another purpose's key follows from its own.
+/// The cipher for one purpose: from its key nothing follows about the key for another.
 pub(crate) fn cipher(secret: &JobSecret, purpose: impl AsRef<[u8]>) -> Aes128 {
     let digest = Sha256::new().chain_update(secret.bytes()).chain_update(purpose).finalize();
     let mut key = [0; 16];

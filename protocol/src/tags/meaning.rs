@@ -1,9 +1,9 @@
-//! What a slice is.
+//! What identifies a slice and its operation, for tags.
 
 use sha2::{Digest, Sha256};
 use tributary_wire::{Operator, Seq};
 
-/// What an operation is: members whose slices are of different ones must not be added up.
+/// What identifies an operation: slices of different operations must not be added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// Where the operation began. It names the operation: a count of operations would not do, since one
@@ -18,7 +18,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// All of it and how the slices are combined, each field at its own place.
+    /// All fields, and how the slices are combined, each at a place of its own.
     pub(super) fn to_blocks(self, operator: Operator) -> [u128; 2] {
         let operator: u128 = match operator {
             Operator::Sum => 0,
@@ -30,15 +30,15 @@ impl Subject {
     }
 }
 
-/// What the slices of one operation have in their pads from it, by how they are combined. It is worked out once, and as good as
-/// random to whoever has not got the job's secret.
+/// What the pads of an operation's slices have in common, for either operator. It is worked out once, and as good as random
+/// to whoever does not have the job's secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SubjectDigests {
     pub(super) sum: u128,
     pub(super) max: u128,
 }
 
-/// What a slice is: members whose values mean different things must not be added up.
+/// What identifies a slice: values that mean different things must not be added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meaning {
     /// The operation.
@@ -52,7 +52,7 @@ pub(crate) struct Meaning {
     pub(crate) scale: (u32, u32),
 }
 
-/// Stands for a tensor's name.
+/// The number that stands for a tensor's name.
 pub(crate) fn name_hash(name: &str) -> u64 {
     Sha256::digest(name).iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

@@ -139,7 +139,8 @@ impl Membership {
         u32::try_from(owners).ok().filter(|owners| *owners <= most)
     }
 
-    /// What is linear in what members give: values, of which `products` tells the sum of products, and weight. Below 2^106.
+    /// The part of a tag that is linear in contributions: the values, whose sum of products is `products`, and the weight. Below
+    /// 2^106.
     fn covered(&self, meaning: &Meaning, weight: u32, products: impl FnOnce(&Multipliers) -> i128) -> i128 {
         let Coefficients { values, weight: per_weight, .. } = &self.keys.coefficients;
         let weight = i128::from(*per_weight) * i128::from(weight);

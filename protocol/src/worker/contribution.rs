@@ -6,7 +6,7 @@ use crate::numbers::Scaling;
 use crate::operation::{Operation, SliceRole};
 use crate::tags::{Membership, Share};
 
-/// With which weight a member's elements go in.
+/// The weight with which a member's elements go in.
 #[derive(Debug, Clone)]
 pub(super) struct Contribution {
     weight: u32,

@@ -64,7 +64,7 @@ pub struct Worker {
     stats: WorkerStats,
     /// The packet that was polled last.
     values: Box<[i32]>,
-    /// A result without what hides it; empty where nothing does.
+    /// A buffer for a result without its masks; empty in a job that is not confidential.
     revealed: Box<[u8]>,
 }
 

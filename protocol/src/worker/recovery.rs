@@ -130,7 +130,7 @@ impl Recovery {
         self.spacing.result(now);
         let round_trip = now - flight.sent;
         if flight.attempts > 1 {
-            // Too early for an answer to the last transmission? Then it is one to an earlier transmission.
+            // It comes too early to answer the last transmission, so it answers an earlier one.
             if self.round_trip.smoothed().is_some_and(|smoothed| round_trip >= smoothed / 2) {
                 self.newest_repeat = self.newest_repeat.max(flight.transmission);
             }
@@ -240,7 +240,7 @@ impl Recovery {
     }
 }
 
-/// How long it is from one result to the next one.
+/// The time from one result to the next.
 #[derive(Debug, Clone, Default)]
 struct Spacing {
     /// The mean of those that count; zero before there was one.

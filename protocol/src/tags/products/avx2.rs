@@ -12,7 +12,7 @@ use std::arch::x86_64::{
 
 use tributary_wire::ValuesView;
 
-/// Values that a vector has.
+/// Values in a vector.
 const AT_ONCE: usize = 8;
 
 /// The lower half of a lane.
@@ -129,7 +129,8 @@ impl Multipliers {
     }
 }
 
-/// Of sums of products with one of the digits, each above the least number that a lane may hold: those of their halves.
+/// Sums of products with one of the digits, each above the least number that a lane may hold: the sums of their lower and of
+/// their upper halves.
 #[derive(Clone, Copy)]
 struct HalfSums {
     lower: __m256i,

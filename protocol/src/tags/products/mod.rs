@@ -10,7 +10,7 @@ use super::field::Field;
 /// One coefficient for each value of a slice.
 #[derive(Clone)]
 pub(super) struct Multipliers {
-    /// Those of the two numbers which a coefficient may be that need the fewest bits.
+    /// Each coefficient c as c or c − P, whichever needs fewer bits.
     coefficients: Box<[i64]>,
     /// The same for wide vectors, where the processor has them.
     #[cfg(target_arch = "x86_64")]
@@ -49,15 +49,14 @@ impl Multipliers {
         self.one_by_one(0, values.iter())
     }
 
-    /// Of those after the first ones.
+    /// The same of the values after the first ones, one at a time.
     fn one_by_one(&self, first: usize, values: impl Iterator<Item = i32>) -> i128 {
         let products = self.coefficients.iter().zip(values).skip(first);
         products.map(|(coefficient, value)| i128::from(*coefficient) * i128::from(value)).sum()
     }
 }
 
-/// The number or what it is less the prime. From half of the power of two above the prime on it is the latter; a digit's
-/// half later, so that both digits can be chosen to be at most half of a digit's power of two, and above minus that.
+/// The number, or the number less the prime from half of the power of two above the prime on; in fact half of a digit later, so that both digits can be chosen to be at most half of a digit's power of two, and above minus that.
 fn nearest_to_zero(field: Field, number: u64) -> i64 {
     let bits = field.digit_bits();
     let most = (1 << (2 * bits - 1)) + (1 << (bits - 1));
