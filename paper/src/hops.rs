@@ -9,7 +9,7 @@ use tributary_picture::{Axis, Bars, Chart, OTHERS, OURS};
 
 use crate::results::Results;
 
-/// Where is aggregated, and how results come back, as `tributary demo` calls it.
+/// Where gradients are aggregated and how results come back, in the words of `tributary demo`.
 const LEVELS: [(&str, &str); 4] =
     [("none", "none"), ("leaf", "leaves"), ("two-levels", "two levels"), ("tree", "three levels")];
 const DOWNLINKS: [&str; 2] = ["multicast", "unicast"];
@@ -17,7 +17,7 @@ const ROUNDS: u32 = 10;
 const ATTEMPTS: u32 = 100;
 const MIB: f64 = (1 << 20) as f64;
 
-/// What of the demo's JSON is wanted.
+/// The part of the demo's JSON that is used.
 #[derive(Debug, Deserialize)]
 struct Report {
     identical_on_all_workers: bool,
@@ -92,8 +92,8 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
     results.finish()
 }
 
-/// Runs the demo until nothing had to be sent again, which would be counted, too: where a machine has other things to do,
-/// answers can come too late.
+/// Runs the demo until a run has no retransmissions, which would be counted, too: on a busy machine answers can come too
+/// late.
 fn run(tributary: &Path, aggregation: &str, downlink: &str) -> Result<Bytes> {
     for _ in 0..ATTEMPTS {
         let report = demo(tributary, aggregation, downlink)?;

@@ -1,5 +1,5 @@
-//! Codecs by the time that a training takes over links of a given speed: both ways of every value counted, and every codec
-//! with error feedback that can have it.
+//! The time that a training takes over links of a given speed, by codec. Both directions count, and every codec that can
+//! has error feedback.
 
 mod network;
 
@@ -12,13 +12,13 @@ use tributary_picture::{Axis, Chart, Line, OTHERS, OTHERS_LIGHT, OURS, OURS_LIGH
 use crate::results::Results;
 use network::{CurvePoint, LEARNING_RATE, Training};
 
-/// What gradients are encoded with, and how.
+/// How gradients and parameters are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Candidate {
     codec: &'static str,
-    /// What parameters are encoded with on their way back.
+    /// The codec of the parameters that come back.
     back: &'static str,
-    /// Each layer by itself, and not the gradient as a whole.
+    /// Whether each layer is encoded by itself, in place of the gradient as a whole.
     by_layer: bool,
 }
 
@@ -245,7 +245,7 @@ impl Trained {
     }
 }
 
-/// Whom the picture shows: all of them would hide one another.
+/// The candidates in the picture: all of them would hide one another.
 const SHOWN: [Candidate; 8] = [
     whole("none", "none"),
     whole("casq-4-ef", "none"),

@@ -46,13 +46,13 @@ struct Table {
 type Cell = fn(&Row) -> String;
 
 enum Shown {
-    /// A column each, a line for each row.
+    /// A column for each of these figures, a line for each row.
     Columns(&'static [(&'static str, Cell)]),
     /// A column for each of what `across` says, a line for each of what `down` says.
     Pivot { corner: &'static str, down: Cell, across: Cell, cell: Cell },
 }
 
-/// What the commands need.
+/// The programs that the commands run.
 pub(crate) struct Programs<'a> {
     /// The binary to measure.
     pub(crate) tributary: &'a Path,

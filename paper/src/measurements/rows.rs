@@ -19,7 +19,7 @@ impl Row {
         self.0.get(path).map(said).unwrap_or_default()
     }
 
-    /// Whether something is said to be so.
+    /// Whether the flag at this path is set; `false` where there is none.
     pub(super) fn is(&self, path: &str) -> bool {
         self.0.get(path).and_then(Value::as_bool).unwrap_or(false)
     }

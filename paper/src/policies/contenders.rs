@@ -1,4 +1,4 @@
-//! Who is compared.
+//! The ways to synchronise that are compared.
 
 use std::num::NonZeroU64;
 
@@ -23,7 +23,7 @@ pub(crate) enum Contender {
     LocalSgd,
     /// The fastest wait a little for each other.
     A2s,
-    /// The same, who is fastest being judged by the last epoch alone.
+    /// The same, but speeds are judged by the last epoch alone.
     A2sRecent,
 }
 

@@ -22,7 +22,7 @@ use speeds::{Speeds, Time, UNIT};
 use sweep::Swept;
 use training::Setting;
 
-/// Data, and speeds.
+/// How fast workers are, and how the data are divided among them.
 #[derive(Debug, Clone, Copy)]
 struct Scenario {
     name: &'static str,
@@ -58,7 +58,7 @@ const SCENARIOS: [Scenario; 4] = [
     },
 ];
 
-/// How much of a model's training is tried.
+/// The extent of a study: how long each training is, and how many there are.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     batch: usize,

@@ -173,7 +173,7 @@ fn look(contender: Contender) -> (&'static str, &'static str) {
     }
 }
 
-/// Who is followed for longer.
+/// The contenders that are followed for longer.
 const FOLLOWED: [Contender; 4] = [Contender::Bsp, Contender::Asp, Contender::A2s, Contender::A2sRecent];
 
 /// A point of a long run, for programs.

@@ -7,10 +7,10 @@ pub(crate) const UNIT: Time = 100;
 
 /// Step times of eight workers, in hundredths of the fastest one's (`systems.md`).
 const STEPS: [Time; 8] = [100, 100, 110, 120, 150, 200, 300, 400];
-/// After how much time slow workers are others, where they change: about ten steps of the slowest.
+/// The time after which speeds change over to other workers: about ten steps of the slowest.
 const TURN: Time = 40 * UNIT;
 
-/// Who is slow when.
+/// Which workers are slow, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speeds {
     /// The same ones for ever.

@@ -18,7 +18,7 @@ use super::contenders::Contender;
 use super::speeds::{Speeds, Time, UNIT};
 use crate::workload::Workload;
 
-/// What a training is.
+/// The settings of a training.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<'a> {
     pub(crate) workload: &'a dyn Workload,
@@ -36,7 +36,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) looks: u64,
 }
 
-/// A training's place on its way.
+/// A point of a training's curve.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
     /// In steps of the fastest worker.
@@ -51,7 +51,7 @@ pub(crate) struct Look {
     pub(crate) gradients: u64,
 }
 
-/// What came of a training.
+/// The result of a training.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) looks: Vec<Look>,
@@ -79,14 +79,15 @@ impl Outcome {
     }
 }
 
-/// A gradient, or how far a worker's own steps have led, and what was in the parameters that it was computed from.
+/// What a worker hands in: a gradient, or the sum of its own steps; and how many updates and gradients were in the parameters
+/// that it began with.
 struct Gradient {
     values: Vec<f32>,
     updates: u64,
     gradients: u64,
 }
 
-/// Trains.
+/// Runs one training.
 ///
 /// # Errors
 /// A gradient cannot be computed.

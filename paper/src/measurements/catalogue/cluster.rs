@@ -46,7 +46,7 @@ fn growth(factor: f64) -> String {
     if factor.is_nan() { String::new() } else { format!("{factor:.1} ×") }
 }
 
-/// Clusters that no machine here can run.
+/// The fabric in clusters that are too large for one machine, simulated.
 pub(crate) const SCALE: Measurement = Measurement {
     title: "The fabric in large clusters, simulated",
     said: "A fluid model of fat trees with the real planner's trees; `docs/scale.md` says what it takes for granted. The same \

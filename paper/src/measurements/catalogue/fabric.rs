@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Beside what hosts do without the network's help.
+/// The all-reduce beside those of hosts without the network's help.
 pub(crate) const ALLREDUCE: Measurement = Measurement {
     title: "An all-reduce beside others'",
     said: "All-reduces of 8 MiB of f32 over `topologies/three-tier-8.toml`, with links of the given rate; `bench/README.md` \
@@ -84,7 +84,7 @@ fn rate(rate: f64) -> String {
     if rate < 1e9 { format!("{:.0} Mbit/s", rate / 1e6) } else { format!("{:.0} Gbit/s", rate / 1e9) }
 }
 
-/// A host's processor.
+/// The processor time of a host's agent.
 pub(crate) const AGENT: Measurement = Measurement {
     title: "An agent's processor time",
     said: "Two workers and a server under one embedded switch, in network namespaces, over links without a limit; eight \
@@ -111,7 +111,7 @@ pub(crate) const AGENT: Measurement = Measurement {
     }],
 };
 
-/// The embedded switch.
+/// The embedded switch beside a bare loop, and BMv2.
 pub(crate) const SWITCH: Measurement = Measurement {
     title: "One switch beside a bare loop",
     said: "Slices that a switch aggregates of two children's over veth pairs, three runs of three seconds each, in turns. The bare \
@@ -161,7 +161,7 @@ fn candidate(name: &str) -> String {
     title.to_owned()
 }
 
-/// Many tensors.
+/// Many tensors beside one.
 pub(crate) const OVERLAP: Measurement = Measurement {
     title: "Many tensors beside one",
     said: "64 MiB over `topologies/three-tier-8.toml`, links of 1 Gbit/s: as one tensor, and as 64 of which two are in flight.",
@@ -185,7 +185,7 @@ pub(crate) const OVERLAP: Measurement = Measurement {
     }],
 };
 
-/// Tags.
+/// What tags cost.
 pub(crate) const TAGS: Measurement = Measurement {
     title: "What tags cost",
     said: "Nanoseconds on one core for making the tag of a slice of 256 values, and for verifying a sum, by the number of \
@@ -206,7 +206,7 @@ pub(crate) const TAGS: Measurement = Measurement {
     }],
 };
 
-/// The protocol under losses.
+/// The protocol under losses, simulated.
 pub(crate) const LOSSES: Measurement = Measurement {
     title: "An all-reduce under losses, simulated",
     said: "The protocol's own code on a virtual clock: 8 workers under three tiers of switches, 15 links of 50 Mbit/s with queues of \
