@@ -193,8 +193,7 @@ pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status
     match error {
         AgentError::Collective(_)
         | AgentError::Disputed { .. }
-        | AgentError::NotCompared { .. }
-        | AgentError::Mtu { .. } => Status::failed_precondition(message),
+        | AgentError::NotCompared { .. } => Status::failed_precondition(message),
         AgentError::Refused(StartError::NoMemory { .. }) => Status::resource_exhausted(message),
         AgentError::Refused(_) => Status::invalid_argument(message),
         AgentError::Deadline { .. } => Status::deadline_exceeded(match away {
@@ -206,6 +205,7 @@ pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status
         }
         AgentError::LineBroken => Status::cancelled(message),
         AgentError::OtherRole { .. }
+        | AgentError::Mtu { .. }
         | AgentError::Change { .. }
         | AgentError::NoSecret { .. }
         | AgentError::Config(_)
