@@ -43,6 +43,31 @@ fn people_see_the_tree_the_stacks_the_bytes_and_the_gain() {
     ] {
         assert!(shown.contains(piece), "{piece:?} is not in\n{shown}");
     }
+    assert!(!shown.contains("P4Runtime") && !shown.contains("load"), "nothing has any:\n{shown}");
+}
+
+#[test]
+fn slots_addresses_mtus_and_loads_of_a_network_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("net.toml");
+    let text = "name = \"net\"\ndefaults = { rate = \"10 Gbit/s\", mtu = 9000 }\n\
+                switch = [{ name = \"leaf\", slots = 2048, p4runtime = \"10.255.0.11:9559\" }]\n\
+                host = [{ name = \"ps\", role = \"server\" }, { name = \"w0\", role = \"worker\" }]\n\
+                link = [{ ends = [\"leaf\", \"ps\"], load = [\"2 Gbit/s\", \"1 Gbit/s\"] }, \
+                { ends = [\"leaf\", \"w0\"], mtu = 1500 }]\n";
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let network = json(&["topology", file, "--json"]);
+    let leaf = &network["nodes"][0];
+    assert_eq!((&leaf["slots"], &leaf["p4runtime"]), (&2048.into(), &"10.255.0.11:9559".into()));
+    let links = &network["links"];
+    assert_eq!((&links[0]["mtu"], &links[1]["mtu"]), (&9000.into(), &1500.into()));
+    assert_eq!(links[0]["load"], serde_json::json!([2_000_000_000_u64, 1_000_000_000]));
+    let shown = printed(&["topology", file]);
+    for piece in ["switch, 2048 slots", "10.255.0.11:9559", "9000", "2 Gbit/s, 1 Gbit/s"] {
+        assert!(shown.contains(piece), "{piece:?} is not in\n{shown}");
+    }
+    assert!(shown.starts_with("net\n"), "a colon before no description:\n{shown}");
 }
 
 #[test]
@@ -135,6 +160,7 @@ fn a_network_is_shown_with_what_its_file_leaves_out() {
         link["ends"],
         serde_json::json!([{ "node": "middle", "port": 3 }, { "node": "leaf1", "port": 1 }])
     );
+    assert_eq!((&link["mtu"], &link["load"]), (&1500.into(), &serde_json::json!([0, 0])));
     let shown = printed(&["topology", "topologies/plain-middle-4.toml"]);
     for piece in
         ["switch, not programmable", "10.0.0.5/16", "02:00:0a:00:00:05", "middle:3 – leaf1:1", "50 Mbit/s"]

@@ -75,6 +75,12 @@ struct Node<'a> {
 enum Kind {
     Switch {
         programmable: bool,
+        /// As many slots as the file gives it; missing: as many as its program has.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        slots: Option<u32>,
+        /// Where its P4Runtime server listens, if the file says so.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        p4runtime: Option<String>,
     },
     Host {
         role: Option<Role>,
@@ -91,6 +97,10 @@ struct Link<'a> {
     ends: [LinkEnd<'a>; 2],
     /// Rate of each direction, in bit/s.
     rate: u64,
+    /// The longest IPv4 packet that it carries, in bytes.
+    mtu: u16,
+    /// What it carries already, in bit/s: from the first end to the second, and back.
+    load: [u64; 2],
 }
 
 #[derive(Debug, Serialize)]
@@ -130,24 +140,56 @@ impl<'a> Network<'a> {
             nodes: topology.nodes().map(|(key, _)| Node::of(topology, key)).collect(),
             links: topology
                 .links()
-                .map(|(_, link)| Link { ends: link.ends.map(end), rate: link.rate })
+                .map(|(_, link)| Link {
+                    ends: link.ends.map(end),
+                    rate: link.rate,
+                    mtu: link.mtu,
+                    load: link.load,
+                })
                 .collect(),
         }
     }
 
     fn text(&self) -> String {
-        let mut nodes = output::table(&["node", "id", "what it is", "IP address", "MAC address"]);
+        let title = if self.description.is_empty() { "" } else { ": " };
+        let what = output::sentences(&format!("{}{title}{}", self.name, self.description));
+        format!("{what}\n{}\n{}", self.node_table(), self.link_table())
+    }
+
+    fn node_table(&self) -> comfy_table::Table {
+        let mut table = output::table(&["node", "id", "what it is", "IP address", "MAC address", "P4Runtime"]);
+        let mut any_server = false;
         for node in &self.nodes {
             let (what, ip, mac) = node.kind.texts();
-            nodes.add_row([node.name.to_owned(), node.id.to_string(), what.to_owned(), ip, mac]);
+            let p4runtime = node.kind.p4runtime();
+            any_server |= p4runtime.is_some();
+            let p4runtime = p4runtime.unwrap_or_default().to_owned();
+            table.add_row([node.name.to_owned(), node.id.to_string(), what, ip, mac, p4runtime]);
         }
-        let mut links = output::table(&["link", "rate"]);
-        for link in &self.links {
-            let [a, b] = &link.ends;
-            links.add_row([format!("{}:{} – {}:{}", a.node, a.port, b.node, b.port), format_rate(link.rate)]);
+        hide_last_column_unless(any_server, &mut table);
+        table
+    }
+
+    fn link_table(&self) -> comfy_table::Table {
+        let mut table = output::table(&["link", "rate", "MTU", "load, and back"]);
+        let mut any_load = false;
+        for Link { ends: [a, b], rate, mtu, load } in &self.links {
+            let is_loaded = *load != [0, 0];
+            any_load |= is_loaded;
+            let load = if is_loaded { load.map(format_rate).join(", ") } else { String::new() };
+            let name = format!("{}:{} – {}:{}", a.node, a.port, b.node, b.port);
+            table.add_row([name, format_rate(*rate), mtu.to_string(), load]);
         }
-        let what = output::sentences(&format!("{}: {}", self.name, self.description));
-        format!("{what}\n{nodes}\n{links}")
+        hide_last_column_unless(any_load, &mut table);
+        table
+    }
+}
+
+/// Hides a column that would be empty.
+fn hide_last_column_unless(any: bool, table: &mut comfy_table::Table) {
+    let last = table.column_count().saturating_sub(1);
+    if let Some(column) = table.column_mut(last).filter(|_| !any) {
+        column.set_constraint(comfy_table::ColumnConstraint::Hidden);
     }
 }
 
@@ -155,7 +197,11 @@ impl<'a> Node<'a> {
     fn of(topology: &'a Topology, key: NodeKey) -> Self {
         let node = &topology[key];
         let kind = match &node.kind {
-            NodeKind::Switch(switch) => Kind::Switch { programmable: switch.programmable },
+            NodeKind::Switch(switch) => Kind::Switch {
+                programmable: switch.programmable,
+                slots: switch.slots,
+                p4runtime: switch.p4runtime.clone(),
+            },
             NodeKind::Host(host) => Kind::Host {
                 role: host.role,
                 mac: host.mac.to_string(),
@@ -169,11 +215,14 @@ impl<'a> Node<'a> {
 
 impl Kind {
     /// The node's kind, IP address and MAC address, for people.
-    fn texts(&self) -> (&'static str, String, String) {
+    fn texts(&self) -> (String, String, String) {
         match self {
-            Self::Switch { programmable: true } => ("switch", String::new(), String::new()),
-            Self::Switch { programmable: false } => {
-                ("switch, not programmable", String::new(), String::new())
+            Self::Switch { programmable: false, .. } => {
+                ("switch, not programmable".to_owned(), String::new(), String::new())
+            }
+            Self::Switch { slots: None, .. } => ("switch".to_owned(), String::new(), String::new()),
+            Self::Switch { slots: Some(slots), .. } => {
+                (format!("switch, {slots} slots"), String::new(), String::new())
             }
             Self::Host { role, mac, ip, prefix_bits } => {
                 let what = match role {
@@ -181,8 +230,16 @@ impl Kind {
                     Some(Role::Server) => "host, server",
                     None => "host",
                 };
-                (what, format!("{ip}/{prefix_bits}"), mac.clone())
+                (what.to_owned(), format!("{ip}/{prefix_bits}"), mac.clone())
             }
+        }
+    }
+
+    /// Where a switch's P4Runtime server listens, if the file says so.
+    fn p4runtime(&self) -> Option<&str> {
+        match self {
+            Self::Switch { p4runtime, .. } => p4runtime.as_deref(),
+            Self::Host { .. } => None,
         }
     }
 }
