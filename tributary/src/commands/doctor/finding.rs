@@ -88,6 +88,14 @@ impl Code {
     ];
 }
 
+impl Code {
+    /// Its name: a heading of docs/doctor.md.
+    pub(super) fn name(self) -> String {
+        let name = serde_json::to_value(self).ok();
+        name.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+    }
+}
+
 impl Finding {
     /// A finding that something does not work.
     pub(super) fn problem(

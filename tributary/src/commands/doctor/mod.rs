@@ -2,10 +2,12 @@
 
 mod checks;
 mod finding;
+mod findings_metric;
 mod report;
 mod snapshot;
 mod watch;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -38,6 +40,10 @@ pub(crate) struct DoctorArgs {
     /// Seconds between two looks with --watch
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     interval: u64,
+
+    /// Address that Prometheus finds the findings at, under /metrics, with --watch [default: none]
+    #[arg(long, value_name = "ADDR:PORT", requires = "watch")]
+    metrics: Option<SocketAddr>,
 
     /// How long a job may wait, for members or for results, before that is wrong
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
@@ -74,7 +80,7 @@ fn look_and_tell(args: &DoctorArgs) -> Result<ExitCode> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         if args.watch {
-            watch::watch(args, &remote).await;
+            watch::watch(args, &remote).await?;
         }
         let findings = look(args, &remote).await?;
         report::print(&findings, args.json);

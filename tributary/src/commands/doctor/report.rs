@@ -37,9 +37,7 @@ pub(super) fn table(findings: &[Finding]) -> comfy_table::Table {
         table.set_width(WIDTH);
     }
     for Finding { code, severity, place, what, fix } in findings {
-        let code = serde_json::to_value(code).ok();
-        let code = code.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
-        table.add_row([format!("{severity}\n{code}"), place.clone(), what.clone(), fix.clone()]);
+        table.add_row([format!("{severity}\n{}", code.name()), place.clone(), what.clone(), fix.clone()]);
     }
     table
 }

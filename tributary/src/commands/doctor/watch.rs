@@ -1,7 +1,9 @@
 //! Looks again and again, and reports what has changed.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
+use anyhow::Result;
 use serde_json::json;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -9,6 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tributary_transport::Remote;
 
 use super::finding::{Code, Finding};
+use super::findings_metric::LastLook;
 use super::{DoctorArgs, look, report};
 
 /// The difference between two looks.
@@ -19,7 +22,12 @@ struct News {
 }
 
 /// Reports everything at the first look, and at each later one what is new and what is mended, for ever.
-pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> ! {
+///
+/// # Errors
+/// The address for Prometheus cannot be listened on.
+pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> Result<Infallible> {
+    let last = LastLook::default();
+    let _metrics = last.serve(args.metrics).await?;
     let mut looks = interval(Duration::from_secs(args.interval));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut known: Option<Vec<Finding>> = None;
@@ -34,6 +42,7 @@ pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> ! {
         if is_first || !news.new.is_empty() || !news.cleared.is_empty() {
             tell(&news, &found, args.json);
         }
+        last.replace(&found);
         known = Some(found);
     }
 }

@@ -1,0 +1,48 @@
+//! Findings for Prometheus: each is a sample as long as it lasts.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use tokio::task::JoinSet;
+
+use super::finding::Finding;
+use crate::daemons::metrics::{self, Page, labels};
+
+/// What the last look found, and how many looks there were.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LastLook(Arc<Mutex<(u64, Vec<Finding>)>>);
+
+impl LastLook {
+    /// Takes the findings of a new look.
+    pub(super) fn replace(&self, found: &[Finding]) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = (last.0 + 1, found.to_vec());
+    }
+
+    /// Serves the findings until the returned value is dropped; does nothing without an address.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub(super) async fn serve(&self, listen: Option<SocketAddr>) -> Result<JoinSet<()>> {
+        let last = self.clone();
+        metrics::serve(listen, move || std::future::ready(last.page())).await
+    }
+
+    fn page(&self) -> Page {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (looks, found) = &*last;
+        let sample = |Finding { code, severity, place, .. }: &Finding| {
+            let (code, severity) = (code.name(), severity.to_string());
+            (labels([("code", &code), ("severity", &severity), ("place", place)]), 1.0)
+        };
+        let mut page = Page::default();
+        page.counter("tributary_doctor_looks", "Looks at the deployment", [(labels([]), *looks)]);
+        page.gauge(
+            "tributary_doctor_finding",
+            "What is wrong, by its code in docs/doctor.md, and where",
+            found.iter().map(sample),
+        );
+        page
+    }
+}
