@@ -21,6 +21,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Offloads that merge received frames: a switch has to forward what was on the wire.
 const MERGING: [&str; 2] = ["gro", "lro"];
 
+/// The usual MTU.
+const ETHERNET_MTU: u16 = 1500;
+
 /// The switch's own options.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -41,6 +44,11 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "NUMBER=INTERFACE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     port: Vec<PortAt>,
+
+    /// Longest packet that its links carry by the topology, in bytes: it warns of interfaces that carry less [default:
+    /// what a slice of 256 values needs]
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
 
     /// Send neighbouring packets as one frame on ports that are a veth with its offloads on: only if the hosts and
     /// switches at their other ends were also started with this option
@@ -69,7 +77,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     }
     check(&settings.port)?;
     let (ports, meters) = open(&settings.port, settings.segmentation_offload)?;
-    warn(&settings.port);
+    warn(&settings.port, settings.mtu);
     let mut config = SwitchConfig::new(&name, listen, ports);
     config.device_id = settings.device_id.unwrap_or(config.device_id);
     let switch = SoftSwitch::start(config).await.with_context(|| format!("switch {name} cannot start"))?;
@@ -111,19 +119,20 @@ fn check(ports: &[PortAt]) -> Result<()> {
 }
 
 /// Warns of settings that get in the way of frames: only this process sees these interfaces.
-fn warn(ports: &[PortAt]) {
+fn warn(ports: &[PortAt], mtu: Option<u16>) {
     for PortAt { number, interface } in ports {
         let Ok(condition) = InterfaceCondition::of(interface) else { continue };
-        for problem in problems(interface, &condition) {
+        for problem in problems(interface, &condition, mtu) {
             tracing::warn!(port = number, interface, "{problem}");
         }
     }
 }
 
-/// What is wrong with a port's interface, and what to do.
-fn problems(interface: &str, condition: &InterfaceCondition) -> Vec<String> {
+/// What is wrong with a port's interface, and what to do. `promised`: what the topology says that links carry.
+fn problems(interface: &str, condition: &InterfaceCondition, promised: Option<u16>) -> Vec<String> {
     let InterfaceCondition { mtu, is_up, has_address, offloads, .. } = condition;
-    let needed = u32::try_from(SliceWidth::ETHERNET.mtu()).unwrap_or(u32::MAX);
+    let needed = promised.map_or(SliceWidth::ETHERNET.mtu(), usize::from);
+    let remedy = promised.unwrap_or(ETHERNET_MTU);
     let merging: Vec<_> = offloads.iter().filter(|one| MERGING.contains(one)).copied().collect();
     let off: Vec<_> = merging.iter().map(|one| format!("{one} off")).collect();
     let all = [
@@ -131,8 +140,8 @@ fn problems(interface: &str, condition: &InterfaceCondition) -> Vec<String> {
         has_address.then(|| {
             format!("it has an IP address, so that this machine answers in the switch's place: `ip address flush dev {interface}`")
         }),
-        (*mtu < needed).then(|| {
-            format!("its MTU is {mtu} bytes, and gradients may need {needed}: `ip link set {interface} mtu 1500`")
+        ((*mtu as usize) < needed).then(|| {
+            format!("its MTU is {mtu} bytes, and gradients may need {needed}: they would be lost without a word; `ip link set {interface} mtu {remedy}`, and start this again")
         }),
         (!merging.is_empty()).then(|| {
             format!("the kernel merges frames that come in ({}): `ethtool -K {interface} {}`", merging.join(", "), off.join(" "))
@@ -202,7 +211,7 @@ mod tests {
             driver: "veth".into(),
             offloads: vec!["tso", "gso", "tx"],
         };
-        assert_eq!(problems("swp1", &well), Vec::<String>::new());
+        assert_eq!(problems("swp1", &well, None), Vec::<String>::new());
         let ill = InterfaceCondition {
             mtu: 1000,
             is_up: false,
@@ -210,10 +219,25 @@ mod tests {
             offloads: vec!["gro", "lro"],
             ..well
         };
-        let said = problems("swp1", &ill);
+        let said = problems("swp1", &ill, None);
         let remedies = ["link set swp1 up", "flush dev swp1", "mtu 1500", "ethtool -K swp1 gro off lro off"];
         assert_eq!(said.len(), remedies.len());
         assert!(said.iter().zip(remedies).all(|(said, remedy)| said.contains(remedy)), "{said:?}");
+    }
+
+    #[test]
+    fn an_interface_that_carries_less_than_the_topology_says_is_named_with_what_it_needs() {
+        let condition = |mtu| InterfaceCondition {
+            mtu,
+            is_up: true,
+            has_address: false,
+            driver: "veth".into(),
+            offloads: Vec::new(),
+        };
+        assert_eq!(problems("swp1", &condition(9000), Some(9000)), Vec::<String>::new());
+        assert_eq!(problems("swp1", &condition(1280), None), Vec::<String>::new());
+        let said = problems("swp1", &condition(1500), Some(9000));
+        assert!(matches!(&said[..], [one] if one.contains("1500") && one.contains("swp1 mtu 9000")), "{said:?}");
     }
 
     #[test]
