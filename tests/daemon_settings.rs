@@ -39,6 +39,26 @@ fn a_file_is_read_flags_win_and_unknown_keys_are_refused() {
 }
 
 #[test]
+fn an_environment_that_wins_over_the_file_is_named() {
+    let run = |variables: &[(&str, &str)], options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        command.current_dir(root()).args(["agent", "--config", "deploy/config/agent.toml"]).args(options);
+        String::from_utf8(command.envs(variables.iter().copied()).output().unwrap().stderr).unwrap()
+    };
+    let operator = [("TRIBUTARY_TLS_CERT", "operator.crt")];
+    let said = run(&operator, &[]);
+    assert!(said.contains("TRIBUTARY_TLS_CERT in the environment wins over tls-cert in deploy/config"), "{said}");
+    // An option is meant, and so is what is the same in both.
+    for said in [
+        run(&operator, &["--tls-cert", "w0.crt"]),
+        run(&[("TRIBUTARY_TLS_CERT", "/etc/tributary/tls/w0.crt")], &[]),
+        run(&[], &[]),
+    ] {
+        assert!(!said.contains("in the environment"), "{said}");
+    }
+}
+
+#[test]
 fn options_that_make_no_sense_are_refused() {
     refused(&["switch", "--port", "eth0"], 2, &["--port", "NUMBER=INTERFACE"]);
     refused(&["controller", "--switch", "leaf0"], 2, &["--switch", "NAME=HOST:PORT"]);

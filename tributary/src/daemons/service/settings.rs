@@ -1,5 +1,6 @@
 //! Settings from options and from a file.
 
+use std::env;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,8 +36,30 @@ pub(crate) trait Settings: Args {
 
 impl<S: Args + Serialize + DeserializeOwned> Settings for S {
     fn merge(&self, file: SettingsFile) -> Result<Self> {
-        file.merge(self)
+        let path = file.path.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let before = file.table.clone();
+        let merged = file.merge(self)?;
+        for (key, variable) in overridden::<S>(&before, &Table::try_from(&merged)?, |name| env::var(name).ok()) {
+            tracing::warn!("{variable} in the environment wins over {key} in {path}: unset it if that is not meant");
+        }
+        Ok(merged)
     }
+}
+
+/// The keys of a settings file that the environment has overridden, each with its variable.
+fn overridden<A: Args>(
+    file: &Table,
+    merged: &Table,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Vec<(String, String)> {
+    let options = A::augment_args(clap::Command::new(""));
+    let is_overridden = |option: &clap::Arg| {
+        let (key, variable) = (option.get_long()?.to_owned(), option.get_env()?.to_str()?.to_owned());
+        let (given, used) = (file.get(&key)?, merged.get(&key)?);
+        // An option wins over both, and whoever gives one knows it.
+        (given != used && used.as_str() == environment(&variable).as_deref()).then_some((key, variable))
+    };
+    options.get_arguments().filter_map(is_overridden).collect()
 }
 
 /// The contents of a settings file; empty without one.
