@@ -1,4 +1,4 @@
-//! The dashboard and the alert rules in `deploy/` know no metric, label or value that daemons do not export. Most of it
+//! The dashboard, the alert rules in `deploy/` and their page know no metric, label or value that daemons do not export. Most of it
 //! needs root for a lab; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -24,11 +24,14 @@ use tributary_client::Agent;
 use tributary_lab::CONTROLLER;
 
 const TOPOLOGY: &str = "two-workers.toml";
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
     "deploy/grafana/tributary.json",
     "deploy/prometheus/alerts.yml",
     "deploy/prometheus/alerts-test.yml",
+    PAGE,
 ];
+/// The page that has all metrics.
+const PAGE: &str = "docs/monitoring.md";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The port of [`METRICS`].
 const METRICS_PORT: u16 = 9100;
@@ -287,5 +290,8 @@ fn the_dashboard_and_the_alerts_use_what_daemons_export() {
             }
         }
     }
+    let page = fs::read_to_string(root().join(PAGE)).unwrap();
+    let unknown = exported.keys().filter(|name| !page.contains(&format!("`{name}`")));
+    missing.extend(unknown.map(|name| format!("{PAGE} does not have {name}")));
     assert!(missing.is_empty(), "{missing:#?}");
 }
