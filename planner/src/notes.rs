@@ -7,6 +7,10 @@ use crate::request::{Aggregation, JobRequest};
 use crate::roles::AggregationObstacle;
 use crate::search::CostedTree;
 
+/// The hosts that a switch's table of MAC addresses has room for: two of its entries (MAC_ENTRIES in
+/// `p4/include/constants.p4`) are no host's.
+const MOST_HOSTS: usize = 4094;
+
 /// Notes on where the plan fell back, then on whether it is worth it.
 pub(crate) fn notes(
     fabric: &Fabric<'_>,
@@ -18,7 +22,18 @@ pub(crate) fn notes(
     notes.extend(plain_downlink(fabric, job, choice));
     notes.extend(shared_host(fabric, job));
     notes.extend(worth(job, choice, comparison));
+    notes.extend(too_many_hosts(fabric));
     notes
+}
+
+fn too_many_hosts(fabric: &Fabric<'_>) -> Option<String> {
+    let hosts = fabric.topology.hosts().count();
+    (hosts > MOST_HOSTS).then(|| {
+        format!(
+            "{hosts} hosts are more than the {MOST_HOSTS} MAC addresses that a switch has room for: switches would \
+             refuse their tables, so leave out hosts that take part in no job"
+        )
+    })
 }
 
 fn obstacles(fabric: &Fabric<'_>, job: &JobRequest, choice: &CostedTree) -> Vec<String> {
@@ -90,4 +105,15 @@ fn worth(job: &JobRequest, choice: &CostedTree, comparison: &Comparison) -> Vec<
         );
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_p4_programs_table_has_room_for_so_many_hosts() {
+        let source = include_str!("../../p4/include/constants.p4");
+        assert!(source.contains(&format!("const bit<32> MAC_ENTRIES = {};", MOST_HOSTS + 2)));
+    }
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use tributary_planner::{Aggregation, FabricState, JobRequest, Member, Plan, PlanError, plan};
-use tributary_topology::{NodeKey, Topology};
+use tributary_topology::{FatTree, NodeKey, Topology};
 
 /// `depth` switches in a row, the server at the first and the workers at the last of them.
 fn chain(depth: usize, workers: usize) -> Topology {
@@ -44,6 +44,17 @@ fn members_that_make_no_job() {
         refused(&|job| job.workers.push(Member { rank: 3, host: NodeKey::new(99) })),
         PlanError::NoSuchNode(99)
     );
+}
+
+#[test]
+fn a_network_with_more_hosts_than_a_switch_finds_is_planned_with_a_note() {
+    let notes = |ports| {
+        let text = FatTree::new(ports, 2).unwrap().to_toml("1 Gbit/s");
+        planned(&Topology::parse(&text, "fat-tree.toml").unwrap(), |_| {}).unwrap().notes
+    };
+    let says_so = |notes: &[String]| notes.iter().any(|note| note.contains("MAC addresses"));
+    assert!(!says_so(&notes(24)), "3,456 hosts");
+    assert!(notes(26).iter().any(|note| note.starts_with("4394 hosts are more than the 4094")));
 }
 
 #[test]

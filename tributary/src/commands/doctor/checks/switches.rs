@@ -92,7 +92,8 @@ fn reset(switch: &v1::Switch) -> Option<Finding> {
         }
         false => "it has both again: look at its log and its power if nobody meant to restart it",
     };
-    let what = format!("{how}, {time} ago ({count} times since the controller started)");
+    let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    let what = format!("{how}, {time} ago ({times} since the controller started)");
     Some(Finding::warning(Code::SwitchReset, place(&switch.name), what, fix))
 }
 
