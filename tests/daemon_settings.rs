@@ -47,7 +47,10 @@ fn an_environment_that_wins_over_the_file_is_named() {
     };
     let operator = [("TRIBUTARY_TLS_CERT", "operator.crt")];
     let said = run(&operator, &[]);
-    assert!(said.contains("TRIBUTARY_TLS_CERT in the environment wins over tls-cert in deploy/config"), "{said}");
+    assert!(
+        said.contains("TRIBUTARY_TLS_CERT in the environment wins over tls-cert in deploy/config"),
+        "{said}"
+    );
     // An option is meant, and so is what is the same in both.
     for said in [
         run(&operator, &["--tls-cert", "w0.crt"]),

@@ -98,11 +98,13 @@ fn exported(pages: &[String]) -> Uses {
 
 #[test]
 fn what_is_used_of_a_metric_is_found_in_both_notations() {
-    let used = uses(r#"rate(tributary_a_total{state=~"x|y",job=~\"$job\"}[5m]) / sum by (job) (tributary_b)"#);
+    let used =
+        uses(r#"rate(tributary_a_total{state=~"x|y",job=~\"$job\"}[5m]) / sum by (job) (tributary_b)"#);
     let labels = &used["tributary_a_total"];
     assert_eq!(labels["state"], BTreeSet::from(["x".to_owned(), "y".to_owned()]));
     assert!(labels["job"].is_empty() && used["tributary_b"].is_empty(), "{used:?}");
-    let named = named_labels("sum by (job, rank) (x) and on (a) y {{ $labels.switch }} {{port}} {{ $value }}");
+    let named =
+        named_labels("sum by (job, rank) (x) and on (a) y {{ $labels.switch }} {{port}} {{ $value }}");
     assert_eq!(named, ["job", "rank", "a", "switch", "port"].map(str::to_owned).into());
 }
 
@@ -141,7 +143,8 @@ fn findings_and_pages_that_alerts_name_are_there() {
             }
         }
         for (at, _) in text.match_indices("docs/") {
-            let (page, _) = split_at_first(&text[at..], |letter| !letter.is_ascii_lowercase() && !"/-.".contains(letter));
+            let (page, _) =
+                split_at_first(&text[at..], |letter| !letter.is_ascii_lowercase() && !"/-.".contains(letter));
             let page = page.trim_end_matches('.');
             assert!(root().join(page).is_file(), "{file}: there is no {page}");
         }
@@ -278,7 +281,8 @@ fn the_dashboard_and_the_alerts_use_what_daemons_export() {
                     missing.insert(format!("{file}: {name} has no label {label}"));
                 }
                 let there = known.get(&label).filter(|_| ENUMERATED.contains(&label.as_str()));
-                for value in values.iter().filter(|value| there.is_some_and(|there| !there.contains(*value))) {
+                for value in values.iter().filter(|value| there.is_some_and(|there| !there.contains(*value)))
+                {
                     missing.insert(format!("{file}: {name} has no {label} {value}"));
                 }
             }

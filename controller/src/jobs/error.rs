@@ -7,7 +7,9 @@ pub(crate) enum JobError {
     #[error("there is no job {0:?}: create it first, or correct the name")]
     NoSuchJob(String),
     /// The token is not the job's.
-    #[error("wrong token for job {0:?}: give the file that `tributary jobs create` wrote when it created this job")]
+    #[error(
+        "wrong token for job {0:?}: give the file that `tributary jobs create` wrote when it created this job"
+    )]
     WrongToken(String),
     /// The host takes no part in the job.
     #[error("host {host:?} is not a member of job {job:?}; its members are {members}")]

@@ -191,9 +191,9 @@ fn element_type(number: i32) -> Result<ElementType, Status> {
 pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status {
     let message = error.to_string();
     match error {
-        AgentError::Collective(_)
-        | AgentError::Disputed { .. }
-        | AgentError::NotCompared { .. } => Status::failed_precondition(message),
+        AgentError::Collective(_) | AgentError::Disputed { .. } | AgentError::NotCompared { .. } => {
+            Status::failed_precondition(message)
+        }
         AgentError::Refused(StartError::NoMemory { .. }) => Status::resource_exhausted(message),
         AgentError::Refused(_) => Status::invalid_argument(message),
         AgentError::Deadline { .. } => Status::deadline_exceeded(match away {
@@ -213,5 +213,19 @@ pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status
         | AgentError::System { .. }
         | AgentError::UdpPort { .. }
         | AgentError::Link(_) => Status::internal(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn an_interface_that_is_too_narrow_is_no_wrong_sum() {
+        let status = agent_status(&AgentError::Mtu { needed: 8296, carried: 1500 }, None);
+        assert_eq!(status.code(), Code::Internal);
+        assert!(status.message().contains("8296"), "{status}");
     }
 }

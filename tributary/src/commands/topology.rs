@@ -157,7 +157,8 @@ impl<'a> Network<'a> {
     }
 
     fn node_table(&self) -> comfy_table::Table {
-        let mut table = output::table(&["node", "id", "what it is", "IP address", "MAC address", "P4Runtime"]);
+        let mut table =
+            output::table(&["node", "id", "what it is", "IP address", "MAC address", "P4Runtime"]);
         let mut any_server = false;
         for node in &self.nodes {
             let (what, ip, mac) = node.kind.texts();

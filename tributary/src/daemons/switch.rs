@@ -237,7 +237,10 @@ mod tests {
         assert_eq!(problems("swp1", &condition(9000), Some(9000)), Vec::<String>::new());
         assert_eq!(problems("swp1", &condition(1280), None), Vec::<String>::new());
         let said = problems("swp1", &condition(1500), Some(9000));
-        assert!(matches!(&said[..], [one] if one.contains("1500") && one.contains("swp1 mtu 9000")), "{said:?}");
+        assert!(
+            matches!(&said[..], [one] if one.contains("1500") && one.contains("swp1 mtu 9000")),
+            "{said:?}"
+        );
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn look_and_tell(args: &DoctorArgs) -> Result<ExitCode> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         if args.watch {
-            watch::watch(args, &remote).await?;
+            match watch::watch(args, &remote).await? {}
         }
         let findings = look(args, &remote).await?;
         report::print(&findings, args.json);

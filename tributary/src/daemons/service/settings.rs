@@ -39,8 +39,12 @@ impl<S: Args + Serialize + DeserializeOwned> Settings for S {
         let path = file.path.as_deref().unwrap_or(Path::new("")).display().to_string();
         let before = file.table.clone();
         let merged = file.merge(self)?;
-        for (key, variable) in overridden::<S>(&before, &Table::try_from(&merged)?, |name| env::var(name).ok()) {
-            tracing::warn!("{variable} in the environment wins over {key} in {path}: unset it if that is not meant");
+        for (key, variable) in
+            overridden::<S>(&before, &Table::try_from(&merged)?, |name| env::var(name).ok())
+        {
+            tracing::warn!(
+                "{variable} in the environment wins over {key} in {path}: unset it if that is not meant"
+            );
         }
         Ok(merged)
     }
