@@ -3,10 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "support/network.rs"]
-mod network;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
@@ -15,13 +11,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use futures_util::future;
-use network::{Daemon, METRICS, Network};
 use serde_json::Value;
-use support::{root, stderr};
 use tokio::runtime;
 use tributary_api::agent::v1::{CollectiveCount, CollectiveWay};
 use tributary_client::Agent;
 use tributary_lab::CONTROLLER;
+use tributary_testkit::binary::stderr;
+use tributary_testkit::network::{Daemon, METRICS, Network};
+use tributary_testkit::root;
 
 const TOPOLOGY: &str = "two-workers.toml";
 const FILES: [&str; 4] = [
