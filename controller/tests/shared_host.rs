@@ -135,10 +135,7 @@ fn config(topology: &Topology, plan: &Plan, host: NodeKey, role: Role) -> JobCon
         width: plan.width,
         window: WINDOW,
         start_seq: Seq::FIRST,
-        downlink: match plan.downlink {
-            Downlink::Multicast => tributary_api::Downlink::Multicast,
-            Downlink::Unicast => tributary_api::Downlink::Unicast,
-        },
+        downlink: plan.downlink,
         ranks: plan.workers.iter().map(|worker| Rank::new(worker.rank)).collect(),
         own: endpoint(topology, host),
         server: endpoint(topology, plan.server.key),

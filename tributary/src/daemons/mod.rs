@@ -3,7 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod controller;
 mod member;
-mod metrics;
+pub(crate) mod metrics;
 mod parameter_server;
 pub(crate) mod server;
 pub(crate) mod service;
