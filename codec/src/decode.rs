@@ -2,6 +2,7 @@
 
 use crate::error::DecodeError;
 use crate::wire::Reader;
+use crate::write::Write;
 use crate::{casq, f16, none, one_bit, quantile, shared, terngrad, top, uniform};
 
 /// Decodes a code of `expected` values.
@@ -25,10 +26,6 @@ pub fn decode(code: &[u8], expected: usize) -> Result<Vec<f32>, DecodeError> {
 pub fn decode_into(code: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
     open(code, out.len())?(out)
 }
-
-/// Writes the values of a code whose fields and length have been checked. The slice must have as many places. Only the
-/// values themselves can still be wrong.
-pub(crate) type Write<'a> = Box<dyn FnOnce(&mut [f32]) -> Result<(), DecodeError> + 'a>;
 
 /// Checks everything but the single values; takes no more memory than the code has.
 fn open(code: &[u8], expected: usize) -> Result<Write<'_>, DecodeError> {

@@ -5,12 +5,12 @@ use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
 use crate::codec::Codec;
-use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::{Kind, Lossy};
 use crate::pieces::{BLOCK, PIECE};
 use crate::wire::{Header, Reader, no_parameter};
+use crate::write::Write;
 
 pub(crate) const ID: u8 = 1;
 const VALUE_LEN: usize = 2;

@@ -53,6 +53,7 @@ mod terngrad;
 mod top;
 mod uniform;
 pub mod wire;
+mod write;
 
 pub use casq::{Buckets, Casq};
 pub use codec::Codec;

@@ -3,12 +3,12 @@
 use rayon::prelude::*;
 
 use crate::codec::Codec;
-use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::Kind;
 use crate::pieces::PIECE;
 use crate::wire::{Header, Reader, no_parameter};
+use crate::write::Write;
 
 pub(crate) const ID: u8 = 0;
 const VALUE_LEN: usize = 4;

@@ -6,13 +6,13 @@ use rayon::prelude::*;
 
 use crate::bits::{pack, packed_len};
 use crate::codec::Codec;
-use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::{Kind, Lossy};
 use crate::levels::look_up;
 use crate::pieces::PIECE;
 use crate::wire::{Header, Reader, no_parameter};
+use crate::write::Write;
 
 pub(crate) const ID: u8 = 6;
 const WIDTH: u32 = 1;

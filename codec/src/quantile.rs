@@ -9,13 +9,13 @@ use rayon::prelude::*;
 use crate::bits::{pack, packed_len, width};
 use crate::casq::{SAMPLE, sample};
 use crate::codec::Codec;
-use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::{Kind, Lossy};
 use crate::levels::look_up;
 use crate::pieces::{BLOCK, PIECE};
 use crate::wire::{Header, Reader};
+use crate::write::Write;
 
 pub(crate) const ID: u8 = 8;
 /// The most buckets: what an index of 8 bits can distinguish.

@@ -4,13 +4,13 @@
 use rayon::prelude::*;
 
 use crate::codec::Codec;
-use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::{Kind, Lossy};
 use crate::pieces::PIECE;
 use crate::places::Layout;
 use crate::wire::{Header, Reader};
+use crate::write::Write;
 
 pub(crate) const ID: u8 = 7;
 /// The least K: with K = 1 all values would be sent, as `none` does.

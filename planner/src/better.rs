@@ -2,8 +2,7 @@
 
 use tributary_topology::{Forwarding, Topology};
 
-use crate::fabric::{FabricState, seconds};
-use crate::plain::carries;
+use crate::fabric::{FabricState, forwards_along, seconds};
 use crate::plan::{Plan, WorkerRoute};
 
 /// The largest share of the old tree's time that a clearly better tree takes.
@@ -70,7 +69,8 @@ impl Plan {
             let below = below.replace(role.up.link);
             let ends = [worker.key, self.server.key];
             role.programmable
-                || below.is_some_and(|below| carries(forwarding, role.key, ends, [below, role.up.link]))
+                || below
+                    .is_some_and(|below| forwards_along(forwarding, role.key, ends, [below, role.up.link]))
         })
     }
 }

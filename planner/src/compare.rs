@@ -6,10 +6,10 @@ use serde::Serialize;
 use tributary_topology::{LinkDirection, NodeKey};
 use tributary_wire::Downlink;
 
+use crate::costed_tree::CostedTree;
 use crate::fabric::Fabric;
 use crate::request::JobRequest;
 use crate::roles::Roles;
-use crate::search::CostedTree;
 use crate::traffic::{Cost, Frames, Traffic, Use};
 use crate::tree::Tree;
 

@@ -230,3 +230,16 @@ impl Adjacency {
         ends.and_then(|(&from, &to)| self.all.get(from..to)).unwrap_or(&[])
     }
 }
+
+/// Whether a plain switch forwards frames between a worker and the server along the tree: between the link that the
+/// worker is behind and the one that the server is behind, in both directions. It never sends a frame out of the port
+/// that it came in by.
+pub(crate) fn forwards_along(
+    forwarding: &Forwarding,
+    plain: NodeKey,
+    [worker, server]: [NodeKey; 2],
+    [below, up]: [LinkKey; 2],
+) -> bool {
+    let by = |to, link| forwarding.next(plain, to).is_some_and(|via| via.link == link);
+    below != up && by(worker, below) && by(server, up)
+}

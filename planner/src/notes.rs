@@ -2,10 +2,10 @@
 use tributary_wire::Downlink;
 
 use crate::compare::Comparison;
+use crate::costed_tree::CostedTree;
 use crate::fabric::Fabric;
 use crate::request::{Aggregation, JobRequest};
 use crate::roles::AggregationObstacle;
-use crate::search::CostedTree;
 
 /// The hosts that a switch's table of MAC addresses has room for: two of its entries (MAC_ENTRIES in
 /// `p4/include/constants.p4`) are no host's.

@@ -2,23 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tributary_topology::{Forwarding, LinkKey, Neighbour, NodeKey};
+use tributary_topology::{Neighbour, NodeKey};
 
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, forwards_along};
 use crate::tree::Tree;
-
-/// Whether a plain switch forwards frames between a worker and the server along the tree: between the link that the
-/// worker is behind and the one that the server is behind, in both directions. It never sends a frame out of the port
-/// that it came in by.
-pub(crate) fn carries(
-    forwarding: &Forwarding,
-    plain: NodeKey,
-    [worker, server]: [NodeKey; 2],
-    [below, up]: [LinkKey; 2],
-) -> bool {
-    let by = |to, link| forwarding.next(plain, to).is_some_and(|via| via.link == link);
-    below != up && by(worker, below) && by(server, up)
-}
 
 /// Joins workers one by one to a tree, each over the fewest switches such that every plain switch on the way forwards
 /// along it in both directions. `None` if there is no such way beside those of the workers before; for a single
@@ -54,7 +41,7 @@ pub(crate) fn way(
         let at = step.node;
         let takes = |via: &Neighbour| {
             let links = [step.link, via.link];
-            !fabric.is_plain(at) || carries(fabric.forwarding(), at, [worker, server], links)
+            !fabric.is_plain(at) || forwards_along(fabric.forwarding(), at, [worker, server], links)
         };
         let fixed = parents.get(&at).map(std::slice::from_ref);
         let mut onwards =

@@ -4,13 +4,6 @@ use serde::{Deserialize, Serialize};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::{Downlink, SliceWidth};
 
-use crate::fabric::FabricState;
-use crate::search::plan;
-
-/// A tree of links that carry wider slices may take this many times the time of one over any links. The bytes are
-/// about the same, but an eighth of the frames means an eighth of the work for hosts and switches.
-const WORTH_IT: f64 = 1.25;
-
 /// Which switches may aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -100,36 +93,8 @@ impl JobRequest {
         Some(job.with_widest_slices(topology, SliceWidth::WIDEST))
     }
 
-    /// The same job with the widest slices, up to `most`, that some tree can carry while everything is alive. Wider
-    /// ones than every link carries are only taken if the tree is at most 1.25 times as slow.
-    #[must_use]
-    pub fn with_widest_slices(self, topology: &Topology, most: SliceWidth) -> Self {
-        let of_width = |width| Self { width, ..self.clone() };
-        let all_carry = SliceWidth::widest_within(topology.mtu().into()).unwrap_or(SliceWidth::NARROWEST);
-        let most = most.min(widest_slices(topology));
-        let narrow = of_width(most.min(all_carry));
-        // Mostly all links carry the same width, and there is nothing to try.
-        let wider = SliceWidth::all().rev().filter(|width| *width > all_carry && *width <= most);
-        let mut wider = wider.map(of_width).peekable();
-        if wider.peek().is_none() {
-            return narrow;
-        }
-        let state = FabricState::of(topology, u32::MAX);
-        let seconds = |job: &Self| plan(topology, &state, job).map(|plan| plan.comparison.tree_seconds);
-        let Ok(least) = seconds(&narrow) else { return narrow };
-        let is_worth_it = |job: &Self| seconds(job).is_ok_and(|seconds| seconds <= least * WORTH_IT);
-        wider.find(is_worth_it).unwrap_or(narrow)
-    }
-
     /// The workers' hosts, by rank.
     pub(crate) fn hosts(&self) -> Vec<NodeKey> {
         self.workers.iter().map(|worker| worker.host).collect()
     }
-}
-
-/// The widest slices that any link of a topology carries.
-pub fn widest_slices(topology: &Topology) -> SliceWidth {
-    let widest = topology.links().map(|(_, link)| usize::from(link.mtu)).max();
-    // Every link carries the narrowest slices.
-    widest.and_then(SliceWidth::widest_within).unwrap_or(SliceWidth::NARROWEST)
 }

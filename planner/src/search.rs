@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::iter::once_with;
 
 use tributary_topology::{LinkKey, NodeKey, Topology};
-use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
-use tributary_wire::{Downlink, SliceWidth};
+use tributary_wire::SliceWidth;
+use tributary_wire::constants::RANK_ALL;
 
 use crate::assemble::Parts;
 use crate::candidates::Terrain;
 use crate::check;
 use crate::compare::{Comparison, PlainServer};
+use crate::costed_tree::CostedTree;
 use crate::error::PlanError;
 use crate::fabric::{Fabric, FabricState, carries};
 use crate::grow::{Links, Members};
@@ -18,22 +19,13 @@ use crate::notes;
 use crate::plain;
 use crate::plan::Plan;
 use crate::request::JobRequest;
-use crate::roles::Roles;
 use crate::stacks::stacks;
-use crate::traffic::{Cost, Frames, Traffic, Use};
+use crate::traffic::Traffic;
 use crate::tree::Tree;
 use crate::widest::SLACK;
 
 /// How often, at most, the search tries to lead the tree around its busiest link.
 const IMPROVEMENTS: usize = 16;
-
-/// A tree, the roles of its switches, and its cost.
-pub(crate) struct CostedTree {
-    pub(crate) tree: Tree,
-    pub(crate) roles: Roles,
-    pub(crate) downlink: Downlink,
-    pub(crate) cost: Cost,
-}
 
 /// Plans a job: finds the tree whose busiest link is done first, given the load of the links and the free slots.
 /// Among equal trees it takes the one that keeps links busy for the shortest time in total.
@@ -160,44 +152,6 @@ fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) 
         kept = Links::of(fabric, next.tree.links());
         busiest = next.used(job).busiest(fabric);
         judge.look_at(next.tree);
-    }
-}
-
-impl CostedTree {
-    pub(crate) fn on(tree: Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
-        let roles = Roles::on(&tree, fabric, job);
-        let plain = tree.branches().iter().any(|branch| fabric.is_plain(branch.switch));
-        // A plain switch knows no multicast groups of ours.
-        let downlink = if plain { Downlink::Unicast } else { job.downlink };
-        let mut choice = Self { tree, roles, downlink, cost: Cost::default() };
-        choice.cost = choice.used(job).cost(fabric);
-        choice
-    }
-
-    /// How the job uses the tree.
-    pub(crate) fn used(&self, job: &JobRequest) -> Use<'_> {
-        let Self { tree, roles, downlink, .. } = self;
-        Use { tree, roles, downlink: *downlink, frames: Frames::of(job) }
-    }
-
-    /// Whether hop stacks and entries can hold what the tree needs.
-    pub(crate) fn fits(&self, fabric: &Fabric<'_>, job: &JobRequest) -> Result<(), PlanError> {
-        let is_long = |entries: usize| entries > usize::from(MAX_HOPS);
-        if self.tree.leaves().iter().any(|leaf| is_long(self.roles.entries(leaf.above))) {
-            let hops = |host| {
-                let first = self.tree.step(host).and_then(|up| self.tree.place(up.node));
-                first.map_or(1, |place| self.roles.entries(place))
-            };
-            let long = job.workers.iter().map(|worker| (worker.host, hops(worker.host)));
-            if let Some((worker, hops)) = long.into_iter().find(|(_, hops)| is_long(*hops)) {
-                return Err(PlanError::TooDeep { worker: fabric.name(worker), hops });
-            }
-        }
-        let children = self.roles.server_fan_in;
-        if children > MAX_CHILDREN {
-            return Err(PlanError::TooManyChildren { server: fabric.name(job.server), children });
-        }
-        Ok(())
     }
 }
 

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use tributary_topology::{LinkKey, Neighbour, NodeKey};
 
-use crate::fabric::Fabric;
-use crate::plain::carries;
+use crate::fabric::{Fabric, forwards_along};
 
 /// An in-tree that leads every worker to the server. Children are in the order of the node's ports.
 ///
@@ -203,7 +202,7 @@ impl Tree {
             self.way(leaf.worker).windows(2).all(|steps| {
                 let [(_, below), (switch, up)] = [steps[0], steps[1]];
                 let (ends, links) = ([leaf.worker, self.server], [below.link, up.link]);
-                !fabric.is_plain(switch) || carries(fabric.forwarding(), switch, ends, links)
+                !fabric.is_plain(switch) || forwards_along(fabric.forwarding(), switch, ends, links)
             })
         })
     }

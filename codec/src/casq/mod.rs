@@ -19,11 +19,11 @@ pub(crate) use sample::{SAMPLE, Sample, sample};
 
 use crate::bits::{check_indexes, packed_len, unpack, width};
 use crate::codec::Codec;
-use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::kind::{Kind, Lossy};
 use crate::kmeans::kmeans;
 use crate::wire::{Header, Reader};
+use crate::write::Write;
 use crate::{finite, hash};
 
 pub(crate) const ID: u8 = 4;

@@ -23,12 +23,12 @@ pub use sketch::Sketch;
 use crate::bits::{packed_len, width};
 use crate::casq::check_clusters;
 use crate::codec::Codec;
-use crate::decode::Write;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::Kind;
 use crate::levels::look_up;
 use crate::wire::{Header, Reader};
+use crate::write::Write;
 use codebook::CLUSTERS;
 
 pub(crate) const ID: u8 = 5;
