@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout};
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 use tributary_api::v1;
+use tributary_api::v1::EventKind;
 use tributary_api::v1::host_order::Order;
 use tributary_api::v1::host_report::Report;
 use tributary_topology::NodeKey;
@@ -51,6 +52,8 @@ pub(crate) async fn enter(
         works = hello.works,
         "a daemon attends"
     );
+    let what = trade(hello.works);
+    manager.events.of_node(EventKind::DaemonCame, &hello.host, &format!("{what} attends"));
     let node = manager.topology()[host].id.get().into();
     let attendance = Attendance { orders, welcome: Some(welcome(node)), manager: manager.clone(), id };
     let listener = Arc::downgrade(manager);
@@ -75,6 +78,11 @@ fn turn_away(manager: &Manager, host: &str, status: &Status) {
     if manager.topology().find(host).is_some_and(|key| manager.topology()[key].host().is_some()) {
         manager.book().hosts.turn_away(host, reason);
     }
+}
+
+/// What a host's daemon is, for people.
+fn trade(works: bool) -> &'static str {
+    if works { "its agent" } else { "its aggregation server" }
 }
 
 fn welcome(node: u32) -> v1::HostOrder {
@@ -137,6 +145,7 @@ impl Drop for Attendance {
                 tracing::info!(host, "an earlier connection of a daemon that attends has ended");
             } else {
                 tracing::info!(host, "a daemon is gone");
+                self.manager.events.of_node(EventKind::DaemonWent, &host, &format!("{} is gone", trade(works)));
             }
         }
         book.look_at_all();

@@ -144,7 +144,7 @@ impl Controller {
         tokio::spawn(watch_queue(Arc::downgrade(&manager)));
 
         let (stop, stopped) = oneshot::channel::<()>();
-        let service = Service { manager: manager.clone(), access, since: Instant::now() };
+        let service = Service { manager: manager.clone(), access };
         let serving = Server::builder()
             .concurrency_limit_per_connection(UNANSWERED)
             .max_concurrent_streams(STREAMS)

@@ -15,6 +15,7 @@ mod book;
 mod clock;
 mod controller;
 mod error;
+mod events;
 mod explain;
 mod fallback;
 mod forwarding;

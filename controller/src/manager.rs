@@ -11,12 +11,14 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_stream::Stream;
 use tributary_api::v1;
+use tributary_api::v1::EventKind;
 use tributary_planner::JobRequest;
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
 use crate::book::{Book, CreateError, Reload};
 use crate::error::SwitchError;
+use crate::events::Events;
 use crate::fallback;
 use crate::inquiry::{Inquiries, Told};
 use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, Place, SessionId, State, Terms};
@@ -42,6 +44,10 @@ pub(crate) struct Manager {
     orphans: Orphans,
     /// Wrong sums that members are reporting.
     inquiries: Inquiries,
+    /// When the controller was started.
+    pub(crate) since: Instant,
+    /// What has happened lately.
+    pub(crate) events: Events,
     runtime: Handle,
 }
 
@@ -75,9 +81,18 @@ impl Manager {
     ) -> Arc<Self> {
         let (book, runtime) = (Mutex::new(book), Handle::current());
         let topology = RwLock::new(topology);
-        let (orphans, inquiries) = (Orphans::default(), Inquiries::default());
-        let manager =
-            Arc::new(Self { topology, journal, book, switches, packet_ins, orphans, inquiries, runtime });
+        let manager = Arc::new(Self {
+            topology,
+            journal,
+            book,
+            switches,
+            packet_ins,
+            orphans: Orphans::default(),
+            inquiries: Inquiries::default(),
+            since: Instant::now(),
+            events: Events::default(),
+            runtime,
+        });
         for (key, switch) in &manager.switches {
             manager.runtime.spawn(free_withdrawn(Arc::downgrade(&manager), *key, switch.held()));
         }
@@ -175,8 +190,28 @@ impl Manager {
             return Err(error.into());
         }
         tracing::info!(job = name, creator = asking.creator, "created");
+        self.note_creation(key, name, &asking.creator);
         steward::employ(self, key);
         Ok(key)
+    }
+
+    fn note_creation(&self, key: JobKey, name: &str, creator: &str) {
+        let waits = {
+            let book = self.book();
+            let queued = book.jobs.get(key).filter(|job| *job.state() == State::Queued);
+            queued.map(|job| job.waits.clone())
+        };
+        match waits {
+            Some(waits) => {
+                self.events.of_job(EventKind::JobQueued, name, &format!("created by {creator}; waits for {waits}"));
+            }
+            None => self.events.of_job(EventKind::JobCreated, name, &format!("created by {creator}")),
+        }
+    }
+
+    /// A job's name, for people.
+    fn name_of(&self, key: JobKey) -> String {
+        self.book().jobs.get(key).map(|job| job.record.name.clone()).unwrap_or_default()
     }
 
     /// Sets a job's counters to zero in all switches that it uses.
@@ -199,7 +234,11 @@ impl Manager {
         let served = self.book().advance_queue();
         for key in served {
             match self.start_queued(key).await {
-                Ok(()) => tracing::info!(key, "has got the slots that it waited for"),
+                Ok(()) => {
+                    tracing::info!(key, "has got the slots that it waited for");
+                    let words = "has got the slots that it waited for";
+                    self.events.of_job(EventKind::JobPlaced, &self.name_of(key), words);
+                }
                 Err(reason) => {
                     tracing::warn!(key, %reason, "has got slots, and waits on");
                     self.book().put_back(key);
@@ -245,6 +284,8 @@ impl Manager {
         let job = book.jobs.get_mut(key).ok_or_else(no_such_job)?;
         let Joined { place, session, events } = job.join(&self.topology(), joining)?;
         tracing::info!(job = name, host = joining.host, %place, resumes = joining.resume, "joined");
+        let words = if joining.resume > 0 { format!("came back as {place}") } else { format!("joined as {place}") };
+        self.events.of_member(EventKind::MemberJoined, name, joining.host, &words);
         Ok(MemberEvents { events, manager: self.clone(), job: key, place, session })
     }
 
@@ -283,6 +324,8 @@ impl Manager {
         let place = job.places_of(host)?.into_iter().find(|place| is_meant(place));
         if let Some(place) = place {
             tracing::info!(job = name, host, %place, reason, "left");
+            let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            self.events.of_member(EventKind::MemberLeft, name, host, &format!("{place} left{why}"));
             if *at_end {
                 job.come_to_end(&place);
             }
@@ -346,8 +389,11 @@ impl Manager {
 
     /// Notes that a member's stream has broken.
     fn lose(&self, key: JobKey, place: &Place, session: SessionId) {
-        if let Some(job) = self.book().jobs.get_mut(key) {
-            job.lose(place, session, Instant::now());
+        let mut book = self.book();
+        let Some(job) = book.jobs.get_mut(key) else { return };
+        if let Some(host) = job.lose(place, session, Instant::now()) {
+            let words = format!("the connection of {place} has broken");
+            self.events.of_member(EventKind::MemberLost, &job.record.name, &host, &words);
         }
     }
 
@@ -367,12 +413,25 @@ impl Manager {
         self.note_setback(key, String::new());
         if let Some(job) = self.book().jobs.get(key) {
             fallback::warn(&job.record);
+            let record = &job.record;
+            let words = match record.last_change.as_str() {
+                "" => format!("runs in generation {}", record.current),
+                reason => format!("changed over to generation {}: {reason}", record.current),
+            };
+            self.events.of_job(EventKind::JobChanged, &record.name, &words);
         }
     }
 
     /// Notes why a job has not changed over; empty if nothing is in the way. Returns whether that is news.
     pub(crate) fn note_setback(&self, key: JobKey, setback: String) -> bool {
-        self.book().jobs.get_mut(key).is_some_and(|job| job.note_setback(setback))
+        let mut book = self.book();
+        let Some(job) = book.jobs.get_mut(key) else { return false };
+        let words = format!("cannot change over yet: {setback}");
+        let (is_setback, is_news) = (!setback.is_empty(), job.note_setback(setback));
+        if is_setback && is_news {
+            self.events.of_job(EventKind::JobHeldUp, &job.record.name, &words);
+        }
+        is_news
     }
 
     /// What wakes a job's steward.
@@ -389,6 +448,7 @@ impl Manager {
         let reason = failure.reason.clone();
         if self.book().jobs.get_mut(key).is_some_and(|job| job.fail(failure)) {
             tracing::warn!(key, reason, "job failed");
+            self.events.of_job(EventKind::JobFailed, &self.name_of(key), &format!("failed: {reason}"));
             self.withdraw(key);
         }
     }
@@ -400,6 +460,7 @@ impl Manager {
             && job.end()
         {
             tracing::info!(job = job.record.name, "ended");
+            self.events.of_job(EventKind::JobEnded, &job.record.name, "ended");
         }
         let switches = self.book().switches_of(key);
         if let Err(error) = self.converge(switches).await {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use tributary_api::v1;
 
 use crate::answer;
+use crate::explain;
 use crate::manager::Manager;
 
 /// Looks at a controller's jobs and switches for as long as the controller exists.
@@ -21,6 +22,34 @@ impl Observer {
         let Some(manager) = self.0.upgrade() else { return Vec::new() };
         let book = manager.book();
         book.jobs.iter().map(|(_, job)| answer::job(&manager.topology(), &book, job)).collect()
+    }
+
+    /// The controller itself; `None` if it is gone.
+    pub fn controller(&self) -> Option<v1::GetControllerResponse> {
+        self.0.upgrade().map(|manager| answer::controller(&manager))
+    }
+
+    /// The topology's hosts, in its order; empty if the controller is gone.
+    pub fn hosts(&self) -> Vec<v1::Host> {
+        self.0.upgrade().map(|manager| answer::hosts(&manager)).unwrap_or_default()
+    }
+
+    /// The topology's links, in its order; empty if the controller is gone.
+    pub fn links(&self) -> Vec<v1::Link> {
+        self.0.upgrade().map(|manager| answer::links(&manager)).unwrap_or_default()
+    }
+
+    /// The tree of the latest job of that name, and what is known of its processes; `None` if there is no such job.
+    pub fn job(&self, name: &str) -> Option<(v1::GetTreeResponse, v1::ExplainJobResponse)> {
+        let manager = self.0.upgrade()?;
+        let (book, topology) = (manager.book(), manager.topology());
+        let job = book.jobs.get(book.jobs.latest(name).ok()?)?;
+        Some((answer::tree(&topology, job), explain::job(&topology, job)))
+    }
+
+    /// What has happened lately and has a higher number than `after`, the oldest first; empty if the controller is gone.
+    pub fn events(&self, after: u64) -> Vec<v1::FabricEvent> {
+        self.0.upgrade().map(|manager| manager.events.after(after)).unwrap_or_default()
     }
 
     /// The switches that the controller manages, and whether they are there; empty if the controller is gone.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_api::v1::controller_server::Controller;
 use tributary_api::{Ticket, v1};
@@ -14,7 +13,6 @@ use crate::access::Access;
 use crate::answer;
 use crate::attendance::{self, Attendance};
 use crate::book::CreateError;
-use crate::clock;
 use crate::explain;
 use crate::inquiry::{Told, await_verdict};
 use crate::jobs::{JobError, Joining, Place, State};
@@ -29,8 +27,6 @@ use crate::sizes;
 pub(crate) struct Service {
     pub(crate) manager: Arc<Manager>,
     pub(crate) access: Access,
-    /// When the controller was started.
-    pub(crate) since: Instant,
 }
 
 #[tonic::async_trait]
@@ -234,22 +230,37 @@ impl Controller for Service {
         Ok(Response::new(v1::ListHostsResponse { hosts: answer::hosts(&self.manager) }))
     }
 
+    async fn list_links(
+        &self,
+        _: Request<v1::ListLinksRequest>,
+    ) -> Result<Response<v1::ListLinksResponse>, Status> {
+        Ok(Response::new(v1::ListLinksResponse { links: answer::links(&self.manager) }))
+    }
+
+    async fn get_tree(
+        &self,
+        request: Request<v1::GetTreeRequest>,
+    ) -> Result<Response<v1::GetTreeResponse>, Status> {
+        let name = request.into_inner().job;
+        let book = self.manager.book();
+        let job = book.jobs.latest(&name).map_err(job_status)?;
+        let job = book.jobs.get(job).ok_or_else(|| job_status(JobError::NoSuchJob(name)))?;
+        Ok(Response::new(answer::tree(&self.manager.topology(), job)))
+    }
+
+    async fn list_events(
+        &self,
+        request: Request<v1::ListEventsRequest>,
+    ) -> Result<Response<v1::ListEventsResponse>, Status> {
+        let events = self.manager.events.after(request.into_inner().after);
+        Ok(Response::new(v1::ListEventsResponse { events }))
+    }
+
     async fn get_controller(
         &self,
         _: Request<v1::GetControllerRequest>,
     ) -> Result<Response<v1::GetControllerResponse>, Status> {
-        Ok(Response::new(v1::GetControllerResponse {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            topology: self.manager.topology().name().to_owned(),
-            clock_unix_milliseconds: clock::unix_milliseconds(),
-            runs_milliseconds: u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX),
-            journal_problem: self
-                .manager
-                .journal
-                .problem()
-                .map(|problem| problem.to_string())
-                .unwrap_or_default(),
-        }))
+        Ok(Response::new(answer::controller(&self.manager)))
     }
 }
 

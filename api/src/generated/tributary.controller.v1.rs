@@ -1086,6 +1086,91 @@ pub struct TurnedAway {
     pub milliseconds_ago: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListLinksRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListLinksResponse {
+    /// In the topology's order.
+    #[prost(message, repeated, tag = "1")]
+    pub links: ::prost::alloc::vec::Vec<Link>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Link {
+    /// Its two ends, in the topology's order.
+    #[prost(message, optional, tag = "1")]
+    pub first: ::core::option::Option<LinkEnd>,
+    #[prost(message, optional, tag = "2")]
+    pub second: ::core::option::Option<LinkEnd>,
+    /// What it carries at most in each direction, bit/s.
+    #[prost(uint64, tag = "3")]
+    pub rate: u64,
+    #[prost(enumeration = "LinkState", tag = "4")]
+    pub state: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LinkEnd {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub port: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetTreeRequest {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetTreeResponse {
+    /// The generation whose tree it is.
+    #[prost(uint32, tag = "1")]
+    pub generation: u32,
+    /// One of each worker, then one of each switch.
+    #[prost(message, repeated, tag = "2")]
+    pub links: ::prost::alloc::vec::Vec<TreeLink>,
+}
+/// A link of a tree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TreeLink {
+    /// The end where gradients come from.
+    #[prost(message, optional, tag = "1")]
+    pub child: ::core::option::Option<LinkEnd>,
+    /// The node where they go.
+    #[prost(string, tag = "2")]
+    pub parent: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListEventsRequest {
+    /// Only those with a higher number; 0: all that are kept.
+    #[prost(uint64, tag = "1")]
+    pub after: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListEventsResponse {
+    /// The oldest first.
+    #[prost(message, repeated, tag = "1")]
+    pub events: ::prost::alloc::vec::Vec<FabricEvent>,
+}
+/// Something that has happened to the fabric or to a job.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FabricEvent {
+    /// Counts the events from 1, since the controller was started.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// When it was noticed, by the controller's clock: milliseconds since 1970, UTC.
+    #[prost(uint64, tag = "2")]
+    pub unix_milliseconds: u64,
+    #[prost(enumeration = "EventKind", tag = "3")]
+    pub kind: i32,
+    /// The job that it is about; empty: none.
+    #[prost(string, tag = "4")]
+    pub job: ::prost::alloc::string::String,
+    /// The switch or host that it is about; empty: none.
+    #[prost(string, tag = "5")]
+    pub node: ::prost::alloc::string::String,
+    /// The same, for people.
+    #[prost(string, tag = "6")]
+    pub description: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetControllerRequest {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetControllerResponse {
@@ -1519,6 +1604,125 @@ impl CableFaultKind {
             "CABLE_FAULT_KIND_UNSPECIFIED" => Some(Self::Unspecified),
             "CABLE_FAULT_KIND_DEAD" => Some(Self::Dead),
             "CABLE_FAULT_KIND_MISWIRED" => Some(Self::Miswired),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LinkState {
+    Unspecified = 0,
+    /// Nothing is known against it.
+    Alive = 1,
+    /// Nobody can tell whether frames get through.
+    Silent = 2,
+    /// Frames do not get through, in one direction or both.
+    Dead = 3,
+}
+impl LinkState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LINK_STATE_UNSPECIFIED",
+            Self::Alive => "LINK_STATE_ALIVE",
+            Self::Silent => "LINK_STATE_SILENT",
+            Self::Dead => "LINK_STATE_DEAD",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LINK_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "LINK_STATE_ALIVE" => Some(Self::Alive),
+            "LINK_STATE_SILENT" => Some(Self::Silent),
+            "LINK_STATE_DEAD" => Some(Self::Dead),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum EventKind {
+    Unspecified = 0,
+    SwitchUp = 1,
+    SwitchAway = 2,
+    CableDead = 3,
+    CableBack = 4,
+    CableMiswired = 5,
+    CableCorrected = 6,
+    /// A host's daemon attends.
+    DaemonCame = 7,
+    DaemonWent = 8,
+    JobCreated = 9,
+    /// It waits for slots, or for what is dead.
+    JobQueued = 10,
+    /// It has got the slots that it waited for.
+    JobPlaced = 11,
+    /// It has come to its first generation, or changed over to another one.
+    JobChanged = 12,
+    /// It should change over, and cannot.
+    JobHeldUp = 13,
+    JobEnded = 14,
+    JobFailed = 15,
+    MemberJoined = 16,
+    /// It said that it goes.
+    MemberLeft = 17,
+    /// Its connection has broken; it may come back.
+    MemberLost = 18,
+}
+impl EventKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "EVENT_KIND_UNSPECIFIED",
+            Self::SwitchUp => "EVENT_KIND_SWITCH_UP",
+            Self::SwitchAway => "EVENT_KIND_SWITCH_AWAY",
+            Self::CableDead => "EVENT_KIND_CABLE_DEAD",
+            Self::CableBack => "EVENT_KIND_CABLE_BACK",
+            Self::CableMiswired => "EVENT_KIND_CABLE_MISWIRED",
+            Self::CableCorrected => "EVENT_KIND_CABLE_CORRECTED",
+            Self::DaemonCame => "EVENT_KIND_DAEMON_CAME",
+            Self::DaemonWent => "EVENT_KIND_DAEMON_WENT",
+            Self::JobCreated => "EVENT_KIND_JOB_CREATED",
+            Self::JobQueued => "EVENT_KIND_JOB_QUEUED",
+            Self::JobPlaced => "EVENT_KIND_JOB_PLACED",
+            Self::JobChanged => "EVENT_KIND_JOB_CHANGED",
+            Self::JobHeldUp => "EVENT_KIND_JOB_HELD_UP",
+            Self::JobEnded => "EVENT_KIND_JOB_ENDED",
+            Self::JobFailed => "EVENT_KIND_JOB_FAILED",
+            Self::MemberJoined => "EVENT_KIND_MEMBER_JOINED",
+            Self::MemberLeft => "EVENT_KIND_MEMBER_LEFT",
+            Self::MemberLost => "EVENT_KIND_MEMBER_LOST",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EVENT_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "EVENT_KIND_SWITCH_UP" => Some(Self::SwitchUp),
+            "EVENT_KIND_SWITCH_AWAY" => Some(Self::SwitchAway),
+            "EVENT_KIND_CABLE_DEAD" => Some(Self::CableDead),
+            "EVENT_KIND_CABLE_BACK" => Some(Self::CableBack),
+            "EVENT_KIND_CABLE_MISWIRED" => Some(Self::CableMiswired),
+            "EVENT_KIND_CABLE_CORRECTED" => Some(Self::CableCorrected),
+            "EVENT_KIND_DAEMON_CAME" => Some(Self::DaemonCame),
+            "EVENT_KIND_DAEMON_WENT" => Some(Self::DaemonWent),
+            "EVENT_KIND_JOB_CREATED" => Some(Self::JobCreated),
+            "EVENT_KIND_JOB_QUEUED" => Some(Self::JobQueued),
+            "EVENT_KIND_JOB_PLACED" => Some(Self::JobPlaced),
+            "EVENT_KIND_JOB_CHANGED" => Some(Self::JobChanged),
+            "EVENT_KIND_JOB_HELD_UP" => Some(Self::JobHeldUp),
+            "EVENT_KIND_JOB_ENDED" => Some(Self::JobEnded),
+            "EVENT_KIND_JOB_FAILED" => Some(Self::JobFailed),
+            "EVENT_KIND_MEMBER_JOINED" => Some(Self::MemberJoined),
+            "EVENT_KIND_MEMBER_LEFT" => Some(Self::MemberLeft),
+            "EVENT_KIND_MEMBER_LOST" => Some(Self::MemberLost),
             _ => None,
         }
     }
@@ -2036,6 +2240,88 @@ pub mod controller_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// The topology's links, and whether frames get through them.
+        pub async fn list_links(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListLinksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListLinksResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tributary_transport::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.controller.v1.Controller/ListLinks",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("tributary.controller.v1.Controller", "ListLinks"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// The links by which a job's gradients come together.
+        /// NOT_FOUND: no such job.
+        pub async fn get_tree(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetTreeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetTreeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tributary_transport::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.controller.v1.Controller/GetTree",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("tributary.controller.v1.Controller", "GetTree"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// What has happened lately: a few hundred events at most, and none from before the controller's start.
+        pub async fn list_events(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListEventsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListEventsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tributary_transport::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.controller.v1.Controller/ListEvents",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("tributary.controller.v1.Controller", "ListEvents"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// The controller itself.
         pub async fn get_controller(
             &mut self,
@@ -2217,6 +2503,28 @@ pub mod controller_server {
             request: tonic::Request<super::ListHostsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListHostsResponse>,
+            tonic::Status,
+        >;
+        /// The topology's links, and whether frames get through them.
+        async fn list_links(
+            &self,
+            request: tonic::Request<super::ListLinksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListLinksResponse>,
+            tonic::Status,
+        >;
+        /// The links by which a job's gradients come together.
+        /// NOT_FOUND: no such job.
+        async fn get_tree(
+            &self,
+            request: tonic::Request<super::GetTreeRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetTreeResponse>, tonic::Status>;
+        /// What has happened lately: a few hundred events at most, and none from before the controller's start.
+        async fn list_events(
+            &self,
+            request: tonic::Request<super::ListEventsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListEventsResponse>,
             tonic::Status,
         >;
         /// The controller itself.
@@ -2969,6 +3277,141 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListHostsSvc(inner);
+                        let codec = tributary_transport::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.controller.v1.Controller/ListLinks" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListLinksSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::ListLinksRequest>
+                    for ListLinksSvc<T> {
+                        type Response = super::ListLinksResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListLinksRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::list_links(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListLinksSvc(inner);
+                        let codec = tributary_transport::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.controller.v1.Controller/GetTree" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetTreeSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::GetTreeRequest>
+                    for GetTreeSvc<T> {
+                        type Response = super::GetTreeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetTreeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::get_tree(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetTreeSvc(inner);
+                        let codec = tributary_transport::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.controller.v1.Controller/ListEvents" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListEventsSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::ListEventsRequest>
+                    for ListEventsSvc<T> {
+                        type Response = super::ListEventsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListEventsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::list_events(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListEventsSvc(inner);
                         let codec = tributary_transport::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

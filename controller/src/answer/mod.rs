@@ -2,6 +2,7 @@
 
 mod counters;
 mod hosts;
+mod network;
 mod switches;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
 use crate::book::Book;
+use crate::clock;
 use crate::fallback::{Cause, Fallback};
 use crate::jobs::{Job, Place, State};
 use crate::liveness;
@@ -19,10 +21,22 @@ use crate::manager::Manager;
 use crate::progress::{Progress, Told};
 pub(crate) use counters::all_counters;
 pub(crate) use hosts::hosts;
+pub(crate) use network::{links, tree};
 pub(crate) use switches::{comparisons, switches};
 
 /// A wait for a result that is worth reporting: recovering a lost slice takes a fraction of it.
 const LONG_WAIT: Duration = Duration::from_secs(2);
+
+/// The controller itself.
+pub(crate) fn controller(manager: &Manager) -> v1::GetControllerResponse {
+    v1::GetControllerResponse {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        topology: manager.topology().name().to_owned(),
+        clock_unix_milliseconds: clock::unix_milliseconds(),
+        runs_milliseconds: milliseconds(manager.since.elapsed()),
+        journal_problem: manager.journal.problem().map(|problem| problem.to_string()).unwrap_or_default(),
+    }
+}
 
 /// A summary of the plan.
 pub(crate) fn plan_summary(plan: &Plan) -> v1::PlanSummary {

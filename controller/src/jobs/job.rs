@@ -377,17 +377,17 @@ impl Job {
         Err(JobError::Over { job: self.record.name.clone(), how })
     }
 
-    /// Notes that a session's stream has broken. A later session of the same place is not affected.
-    pub(crate) fn lose(&mut self, place: &Place, session: SessionId, now: Instant) {
-        if let Some(attendee) = self.attendees.get_mut(place)
-            && attendee.session == session
-        {
-            attendee.lose(now);
-            if let (Place::Worker(rank), true) = (place, attendee.detached) {
-                self.measured.forget(rank.get());
-            }
-            self.look.send_replace(());
+    /// Notes that a session's stream has broken. A later session of the same place is not affected. Returns the host
+    /// that the job has lost by it, if any.
+    pub(crate) fn lose(&mut self, place: &Place, session: SessionId, now: Instant) -> Option<String> {
+        let attendee = self.attendees.get_mut(place).filter(|attendee| attendee.session == session)?;
+        attendee.lose(now);
+        let host = attendee.host.clone();
+        if let (Place::Worker(rank), true) = (place, attendee.detached) {
+            self.measured.forget(rank.get());
         }
+        self.look.send_replace(());
+        Some(host)
     }
 
     /// Notes that the training has come to its end at this place, if it took part in it.

@@ -17,11 +17,13 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tributary_api::v1;
+use tributary_api::v1::EventKind;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 use tributary_wire::{MacAddr, NodeId, Probe};
 
 use crate::book::Book;
 use crate::manager::Manager;
+use crate::switch::SwitchHealth;
 pub(crate) use cabling::{Cabling, End, Life, Miswiring, News};
 pub(crate) use health::{Doubt, Health};
 pub(crate) use pulse::{Pulse, Standstill};
@@ -45,17 +47,18 @@ async fn watch_switch(manager: Weak<Manager>, key: NodeKey) {
     else {
         return;
     };
+    let mut before = SwitchHealth::Connecting { since: Instant::now() };
     loop {
-        let life = {
-            let health = health.borrow_and_update();
-            match (health.reason(), health.is_dead()) {
-                (None, _) => Life::Alive,
-                (Some(_), false) => Life::Silent,
-                (Some(_), true) => Life::Dead,
-            }
+        let now = health.borrow_and_update().clone();
+        let life = match (now.reason(), now.is_dead()) {
+            (None, _) => Life::Alive,
+            (Some(_), false) => Life::Silent,
+            (Some(_), true) => Life::Dead,
         };
         let Some(manager) = manager.upgrade() else { return };
         manager.note_node(key, life);
+        manager.note_switch_event(key, &before, &now);
+        before = now;
         drop(manager);
         if health.changed().await.is_err() {
             return;
@@ -100,6 +103,24 @@ impl Manager {
         let mut book = self.book();
         if book.health.set_node(key, life, Instant::now()) {
             book.look_at_all();
+        }
+    }
+
+    /// Notes for those who look that a switch has gone or come. Further failures to reach one that is away are not news.
+    fn note_switch_event(&self, key: NodeKey, before: &SwitchHealth, now: &SwitchHealth) {
+        let topology = self.topology();
+        let name = &topology[key].name;
+        match (before, now) {
+            (SwitchHealth::Away { .. }, SwitchHealth::Up { .. }) => {
+                self.events.of_node(EventKind::SwitchUp, name, "is up again, with what it should hold");
+            }
+            (SwitchHealth::Connecting { .. }, SwitchHealth::Up { .. }) => {
+                self.events.of_node(EventKind::SwitchUp, name, "is up");
+            }
+            (SwitchHealth::Connecting { .. } | SwitchHealth::Up { .. }, SwitchHealth::Away { reason, .. }) => {
+                self.events.of_node(EventKind::SwitchAway, name, &format!("is away: {reason}"));
+            }
+            _ => {}
         }
     }
 
@@ -172,19 +193,31 @@ impl Manager {
             News::Link(link, life) => {
                 let (cable, was_dead) = (cable(topology, *link), book.health.is_dead(*link));
                 match life {
-                    Life::Dead => tracing::warn!(cable, "no frames get through any more"),
+                    Life::Dead => {
+                        tracing::warn!(cable, "no frames get through any more");
+                        let words = format!("no frames get through {cable} any more");
+                        self.events.of_node(EventKind::CableDead, "", &words);
+                    }
                     Life::Silent => tracing::debug!(cable, "nobody tells whether frames get through"),
-                    Life::Alive if was_dead => tracing::info!(cable, "frames get through again"),
+                    Life::Alive if was_dead => {
+                        tracing::info!(cable, "frames get through again");
+                        let words = format!("frames get through {cable} again");
+                        self.events.of_node(EventKind::CableBack, "", &words);
+                    }
                     Life::Alive => {}
                 }
                 book.health.set_link(*link, *life, now)
             }
             News::Miswired(one) => {
-                tracing::warn!("{}: correct the cable or the topology", miswiring(topology, one));
+                let words = miswiring(topology, one);
+                tracing::warn!("{words}: correct the cable or the topology");
+                self.events.of_node(EventKind::CableMiswired, &topology[one.at.0].name, &words);
                 false
             }
             News::Rewired((node, port)) => {
                 tracing::info!(node = topology[*node].name, port, "the cable leads where the topology says");
+                let words = format!("the cable at port {port} leads where the topology says");
+                self.events.of_node(EventKind::CableCorrected, &topology[*node].name, &words);
                 false
             }
         };

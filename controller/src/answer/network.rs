@@ -1,0 +1,46 @@
+//! What the API says about links, and about the trees of jobs on them.
+
+use tributary_api::v1;
+use tributary_topology::{End, Link, LinkKey, Topology};
+
+use crate::jobs::Job;
+use crate::liveness::Doubt;
+use crate::manager::Manager;
+
+/// The topology's links, in its order.
+pub(crate) fn links(manager: &Manager) -> Vec<v1::Link> {
+    let (book, topology) = (manager.book(), manager.topology());
+    let (dead, doubtful) = (book.health.dead_links(Doubt::Alive), book.health.dead_links(Doubt::Dead));
+    let state = |key: LinkKey| match (dead.contains(&key), doubtful.contains(&key)) {
+        (true, _) => v1::LinkState::Dead,
+        (false, true) => v1::LinkState::Silent,
+        (false, false) => v1::LinkState::Alive,
+    };
+    let of_link = |(key, link): (LinkKey, &Link)| {
+        let [first, second] = link.ends.map(|end| Some(link_end(&topology, end)));
+        v1::Link { first, second, rate: link.rate, state: state(key).into() }
+    };
+    topology.links().map(of_link).collect()
+}
+
+fn link_end(topology: &Topology, End { node, port }: End) -> v1::LinkEnd {
+    v1::LinkEnd { node: topology[node].name.clone(), port: port.into() }
+}
+
+/// The tree of a job's present generation.
+pub(crate) fn tree(topology: &Topology, job: &Job) -> v1::GetTreeResponse {
+    let generation = job.record.generation();
+    let plan = &generation.plan;
+    let link = |child: &str, port: u16, parent: &str| v1::TreeLink {
+        child: Some(v1::LinkEnd { node: child.to_owned(), port: port.into() }),
+        parent: parent.to_owned(),
+    };
+    // A host has one port.
+    let first = |worker: &tributary_planner::WorkerRoute| {
+        let via = topology.neighbours(worker.key).into_iter().next()?;
+        Some(link(&worker.name, via.port, &topology[via.node].name))
+    };
+    let workers = plan.workers.iter().filter_map(first);
+    let switches = plan.switches.iter().map(|role| link(&role.name, role.up.port, &role.up.name));
+    v1::GetTreeResponse { generation: generation.number, links: workers.chain(switches).collect() }
+}

@@ -1,0 +1,105 @@
+//! What has happened lately, for whoever looks: a ring in memory, of which the oldest goes when a new one comes.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tributary_api::v1;
+use tributary_api::v1::EventKind;
+
+use crate::clock;
+
+/// Events that are kept: a job of 64 workers that loses and regains all of them, several times over.
+const KEPT: usize = 512;
+/// Characters of a description: members say in their own words why they leave.
+const LONGEST: usize = 400;
+
+/// The last events.
+#[derive(Debug, Default)]
+pub(crate) struct Events(Mutex<Ring>);
+
+#[derive(Debug, Default)]
+struct Ring {
+    /// How many there have been.
+    count: u64,
+    /// The last of them, the oldest first.
+    last: VecDeque<v1::FabricEvent>,
+}
+
+impl Events {
+    /// Notes something about a switch, a host or a cable; of a cable, `node` is empty.
+    pub(crate) fn of_node(&self, kind: EventKind, node: &str, description: &str) {
+        self.note(kind, "", node, description);
+    }
+
+    /// Notes something about a job.
+    pub(crate) fn of_job(&self, kind: EventKind, job: &str, description: &str) {
+        self.note(kind, job, "", description);
+    }
+
+    /// Notes something about a host's place in a job.
+    pub(crate) fn of_member(&self, kind: EventKind, job: &str, host: &str, description: &str) {
+        self.note(kind, job, host, description);
+    }
+
+    fn note(&self, kind: EventKind, job: &str, node: &str, description: &str) {
+        let mut ring = self.ring();
+        ring.count += 1;
+        let event = v1::FabricEvent {
+            number: ring.count,
+            unix_milliseconds: clock::unix_milliseconds(),
+            kind: kind.into(),
+            job: job.to_owned(),
+            node: node.to_owned(),
+            description: shortened(description),
+        };
+        if ring.last.len() == KEPT {
+            ring.last.pop_front();
+        }
+        ring.last.push_back(event);
+    }
+
+    /// The events that are kept and came after the one of this number, the oldest first.
+    pub(crate) fn after(&self, number: u64) -> Vec<v1::FabricEvent> {
+        self.ring().last.iter().filter(|event| event.number > number).cloned().collect()
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        // A panic elsewhere cannot spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_are_kept_and_numbers_go_on() {
+        let events = Events::default();
+        assert!(events.after(0).is_empty());
+        for number in 0..KEPT + 3 {
+            events.of_job(EventKind::JobCreated, &format!("job{number}"), "created");
+        }
+        let all = events.after(0);
+        assert_eq!((all.len(), all[0].number, all[0].job.as_str()), (KEPT, 4, "job3"));
+        let last = KEPT as u64 + 3;
+        assert_eq!(events.after(last - 1).len(), 1);
+        assert!(events.after(last).is_empty());
+    }
+
+    #[test]
+    fn nobody_fills_the_memory_with_one_event() {
+        let events = Events::default();
+        events.of_member(EventKind::MemberLeft, "digits", "w0", &"é".repeat(9_000));
+        let kept = events.after(0).remove(0);
+        assert_eq!(kept.description.chars().count(), LONGEST + 1);
+        assert_eq!((kept.job.as_str(), kept.node.as_str(), kept.kind()), ("digits", "w0", EventKind::MemberLeft));
+    }
+}
