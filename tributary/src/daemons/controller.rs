@@ -16,6 +16,7 @@ use tributary_controller::{
 use tributary_topology::Topology;
 
 use crate::daemons::metrics::{self, Labels, Page, labels};
+use crate::daemons::page;
 use crate::daemons::service::{self, DaemonArgs, Reload, SettingsFile, Stop, required};
 use crate::options::named::SwitchAt;
 use crate::options::remote::DEFAULT_CONTROLLER;
@@ -98,6 +99,11 @@ struct ControllerOptions {
     /// Address that Prometheus finds metrics at, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
+
+    /// Address that browsers find the live page at: with TLS, and for who has a certificate, where the API is [default:
+    /// none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    page: Option<SocketAddr>,
 }
 
 impl service::Settings for Settings {
@@ -147,6 +153,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     };
     let observer = controller.observer();
     let _metrics = metrics::serve(settings.metrics, move || collect(observer.clone())).await?;
+    let _page = page::serve(settings.page, certificates.clone(), controller.observer()).await?;
     service::ready();
     let read_again = || {
         if let Some(certificates) = &certificates {

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
-use tributary_transport::{Connection, incoming};
+use tributary_transport::{Connection, ServerTls, incoming};
 
 /// The largest number of connections, half of them from one address.
 const CONNECTIONS: usize = 16;
@@ -92,8 +92,7 @@ where
         async move { response(&page.await) }
     };
     let app = Router::new().route("/metrics", get(answer));
-    let listener =
-        Bounded { address: listener.local_addr()?, accepted: incoming(listener, None, CONNECTIONS) };
+    let listener = Bounded::new(listener, None, CONNECTIONS)?;
     serving.spawn(async move {
         if let Err(error) = axum::serve(listener, app).await {
             tracing::error!(%error, "metrics are not served any more");
@@ -104,9 +103,16 @@ where
 }
 
 /// A listener with a limited number of connections, so that a client cannot use up the daemon's descriptors.
-struct Bounded {
+pub(super) struct Bounded {
     address: SocketAddr,
     accepted: ReceiverStream<io::Result<Connection>>,
+}
+
+impl Bounded {
+    /// The connections of `listener`, `most` at a time.
+    pub(super) fn new(listener: TcpListener, tls: Option<ServerTls>, most: usize) -> io::Result<Self> {
+        Ok(Self { address: listener.local_addr()?, accepted: incoming(listener, tls, most) })
+    }
 }
 
 impl Listener for Bounded {
@@ -120,7 +126,7 @@ impl Listener for Bounded {
                     let address = connection.connect_info().address();
                     return (connection, address);
                 }
-                Some(Err(error)) => tracing::debug!(%error, "a connection for metrics"),
+                Some(Err(error)) => tracing::debug!(%error, "a connection"),
                 None => std::future::pending().await,
             }
         }

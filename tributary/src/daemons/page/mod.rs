@@ -1,0 +1,148 @@
+//! The live page: what the fabric does, drawn in a browser.
+//!
+//! It shows what `tributary counters`, `jobs list`, `jobs explain` and `doctor` show to everybody who reaches the
+//! controller, and changes nothing. It is as open as the API: with the API's certificates, in plain text where the API is.
+
+mod state;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use axum::extract::{Request, State};
+use axum::http::header::{ALLOW, CONTENT_TYPE, HOST};
+use axum::http::uri::Authority;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tributary_controller::Observer;
+use tributary_transport::ServerTls;
+
+use super::metrics::Bounded;
+use state::States;
+
+/// The largest number of connections, half of them from one address: a browser has six at most.
+const CONNECTIONS: usize = 64;
+
+/// The page's files. They are written for it, and load nothing from elsewhere.
+const FILES: [(&str, &str, &str); 3] = [
+    ("/", "text/html; charset=utf-8", include_str!("page.html")),
+    ("/page.css", "text/css; charset=utf-8", include_str!("page.css")),
+    ("/page.js", "text/javascript; charset=utf-8", include_str!("page.js")),
+];
+const JSON: &str = "application/json";
+
+/// What every answer says to the browser: run nothing but the page's own files, whatever a name contains; let no other
+/// page show this one or read from it; keep nothing.
+const HEADERS: [(&str, &str); 7] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+];
+
+/// Serves the page until the returned value is dropped; does nothing without an address.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub(crate) async fn serve(
+    listen: Option<SocketAddr>,
+    tls: Option<ServerTls>,
+    observer: Observer,
+) -> Result<JoinSet<()>> {
+    let mut serving = JoinSet::new();
+    let Some(address) = listen else { return Ok(serving) };
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("cannot listen for browsers on {address}"))?;
+    let address = listener.local_addr()?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    if tls.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(%address, "the page is in plain text, for whoever reaches this address");
+    }
+    let app = router(observer, Door { is_encrypted: tls.is_some() });
+    let listener = Bounded::new(listener, tls, CONNECTIONS)?;
+    serving.spawn(async move {
+        if let Err(error) = axum::serve(listener, app).await {
+            tracing::error!(%error, "the page is not served any more");
+        }
+    });
+    tracing::info!("the page is at {scheme}://{address}/");
+    Ok(serving)
+}
+
+fn router(observer: Observer, door: Door) -> Router {
+    let states = Arc::new(States::new(observer));
+    let mut router = Router::new().route("/state.json", get(tell)).with_state(states);
+    for (path, kind, text) in FILES {
+        router = router.route(path, get(move || async move { ([(CONTENT_TYPE, kind)], text) }));
+    }
+    router.layer(middleware::from_fn(guard)).layer(Extension(door))
+}
+
+async fn tell(State(states): State<Arc<States>>, uri: Uri) -> Response {
+    // A job's name has no characters that would be encoded.
+    let job = uri.query().and_then(|query| query.strip_prefix("job="));
+    match states.json(job).await {
+        Some(state) => ([(CONTENT_TYPE, JSON)], state.to_string()).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping\n").into_response(),
+    }
+}
+
+/// Who is let in.
+#[derive(Debug, Clone, Copy)]
+struct Door {
+    /// Everybody who gets as far as a request has shown a certificate, and knows that this is the controller.
+    is_encrypted: bool,
+}
+
+/// Turns away what is no request for the page, and adds the headers to every answer.
+async fn guard(Extension(door): Extension<Door>, request: Request, next: Next) -> Response {
+    let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
+    let mut response = if request.method() != Method::GET {
+        (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET")], "the page can only be read: GET\n").into_response()
+    } else if !door.is_encrypted && !host.is_none_or(is_address) {
+        let problem = "in plain text the page is found by an IP address or as localhost only: a name could be that of \
+                       another site, which reads with your browser what only you can reach\n";
+        (StatusCode::MISDIRECTED_REQUEST, problem).into_response()
+    } else {
+        next.run(request).await
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Whether a Host header has an IP address, or localhost.
+fn is_address(host: &[u8]) -> bool {
+    let Ok(authority) = Authority::try_from(host) else { return false };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    host.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_anybody_may_point_here_is_no_address() {
+        for host in ["127.0.0.1:8080", "10.255.0.1", "[::1]:80", "[::1]", "localhost:1", "LOCALHOST"] {
+            assert!(is_address(host.as_bytes()), "{host}");
+        }
+        for host in ["example.org", "127.0.0.1.example.org:8080", "localhost.example.org", "", "a b", "0x7f.1"] {
+            assert!(!is_address(host.as_bytes()), "{host}");
+        }
+    }
+}
