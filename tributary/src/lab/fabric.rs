@@ -11,6 +11,7 @@ use tributary_topology::Topology;
 use super::interrupted;
 use super::job::{self, JobOptions};
 use super::launch::{Launch, Ready};
+use super::page;
 use super::record::Record;
 use crate::daemons::service::Stop;
 use crate::options::topology;
@@ -57,6 +58,10 @@ pub(crate) struct FabricArgs {
     /// Hide the workers' values from switches and the server
     #[arg(long, requires = "topology")]
     confidential: bool,
+
+    /// Show the controller's live page to browsers on this machine, at this port of 127.0.0.1 [default: nowhere]
+    #[arg(long, value_name = "PORT", requires = "topology", value_parser = clap::value_parser!(u16).range(1..))]
+    page: Option<u16>,
 }
 
 /// The kind of switch.
@@ -80,7 +85,8 @@ impl FabricArgs {
     pub(crate) fn with_loss(loss: f64) -> Self {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
         let (switch, confidential) = (Switches::Softswitch, false);
-        Self { loss, no_rates: false, mtu: None, switch, aggregation, downlink, window: None, confidential }
+        let (no_rates, mtu, window, page) = (false, None, None, None);
+        Self { loss, no_rates, mtu, switch, aggregation, downlink, window, confidential, page }
     }
 
     /// The same, aggregating there.
@@ -132,7 +138,7 @@ pub(crate) async fn up(
         confidential: args.confidential,
     };
     let started = tokio::select! {
-        started = start(&lab, &topology, (topology_file, args.mtu), switches, job) => started,
+        started = start(&lab, &topology, (topology_file, args.mtu), switches, job, args.page) => started,
         () = stop.requested() => Err(interrupted()),
     };
     match started {
@@ -150,6 +156,7 @@ async fn start(
     (topology_file, mtu): (&Path, Option<u16>),
     switches: SwitchProgram,
     job: JobOptions,
+    page: Option<u16>,
 ) -> Result<Record> {
     let daemons = Daemons::new(lab, std::env::current_exe()?).with_switches(switches);
     let mut record = Record::new(lab, topology, &daemons, job)?;
@@ -172,8 +179,13 @@ async fn start(
     for daemon in std::mem::take(&mut starting) {
         daemon.ready(lab).await?;
     }
-    let controller = Launch::of(&daemons.controller(topology, (&copy, mtu))?, Ready::Notifies)?;
-    starting.push(record.launch(lab, CONTROLLER, controller)?);
+    let mut controller = daemons.controller(topology, (&copy, mtu))?;
+    if let Some(port) = page {
+        controller.arg("--page").arg(page::address(&record).to_string());
+        record.page = Some(page::url(port));
+        starting.push(page::start(lab, &record, port)?);
+    }
+    starting.push(record.launch(lab, CONTROLLER, Launch::of(&controller, Ready::Notifies)?)?);
     // A host is ready when the controller has accepted it.
     let hosts: Vec<_> = record.workers.iter().map(|worker| worker.host.clone()).collect();
     for host in hosts {

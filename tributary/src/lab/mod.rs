@@ -6,6 +6,7 @@ mod fabric;
 pub(crate) mod job;
 mod launch;
 pub(crate) mod operations;
+pub(crate) mod page;
 mod record;
 pub(crate) mod workers;
 

@@ -30,6 +30,9 @@ pub(crate) struct Record {
     /// Folder of logs, sockets and the token.
     pub(crate) folder: PathBuf,
     pub(crate) controller: SocketAddrV4,
+    /// Where browsers on this machine find the controller's live page; `None`: nowhere.
+    #[serde(default)]
+    pub(super) page: Option<String>,
     pub(crate) job: String,
     pub(crate) token_file: PathBuf,
     pub(crate) job_options: JobOptions,
@@ -111,6 +114,7 @@ impl Record {
             name: lab.name().to_owned(),
             topology: topology.name().to_owned(),
             controller: daemons.controller_address()?,
+            page: None,
             job: JOB.to_owned(),
             token_file: folder.join(format!("{JOB}.token")),
             job_options,
@@ -234,11 +238,12 @@ impl Record {
     fn text(&self) -> String {
         let table = self.table();
         let named = name_option(&self.name);
+        let page = self.page.as_ref().map_or_else(String::new, |url| format!("see it   {url}\n"));
         let down = if self.name == DEFAULT_NAME { String::new() } else { format!(" {}", self.name) };
         format!(
             "{table}\n\
              lab {} is up: topology {}, job {} with {} workers, server on {}\n\
-             logs     {}/*.log\n\
+             {page}logs     {}/*.log\n\
              use it   tributary lab run{named} -- tributary allreduce --size 1MiB --check\n\
              look in  ip netns exec tributary.{}.{CONTROLLER} tributary counters --controller {}\n\
              end it   tributary lab down{down}",

@@ -12,7 +12,7 @@ use tributary_lab::Lab;
 
 use crate::daemons::service::Stop;
 use crate::experiments::chaos;
-use crate::lab::{DEFAULT_NAME, FabricArgs, Record, broken, job, operations, up_fabric, workers};
+use crate::lab::{DEFAULT_NAME, FabricArgs, Record, broken, job, operations, page, up_fabric, workers};
 
 /// Runs a whole fabric on this machine. Needs root
 ///
@@ -66,6 +66,9 @@ enum LabCommand {
     /// The training process of `chaos`
     #[command(hide = true)]
     ChaosWorker(chaos::WorkerArgs),
+    /// The process that shows the controller's page
+    #[command(hide = true)]
+    KeepPage(page::PageArgs),
     /// The process that `slow` starts
     #[command(hide = true)]
     KeepSlow(operations::SlowArgs),
@@ -131,6 +134,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
             LabCommand::Slow(args) => operations::run_slow(args).await,
             LabCommand::Chaos(args) => chaos::run(args).await,
             LabCommand::ChaosWorker(args) => chaos::run_worker(args).await,
+            LabCommand::KeepPage(args) => page::run_keep_page(args).await,
             LabCommand::KeepSlow(args) => operations::run_keep_slow(args).await,
         }
     })

@@ -14,7 +14,8 @@ const page = {
   state: null,
   answeredAt: 0,
   trouble: "",
-  job: decodeURIComponent(location.hash.slice(1)),
+  // A job's name has no characters that would be encoded.
+  job: location.hash.slice(1),
   readings: new Map(),
   trend: { job: "", points: [] },
   map: { drawn: "", update: () => {} },
@@ -153,10 +154,10 @@ function layout(state, width) {
   }
 
   const leaves = inOrder(switches, around, level).filter((name) => level.get(name) === 1);
-  const column = Math.min(210, Math.max(96, Math.floor((width - 4) / Math.max(1, leaves.length))));
-  const abreast = column >= 200 && Math.max(0, ...leaves.map((name) => below.get(name).length)) > 8 ? 2 : 1;
+  const column = Math.min(184, Math.max(96, Math.floor((width - 4) / Math.max(1, leaves.length))));
+  const abreast = column >= 180 && Math.max(0, ...leaves.map((name) => below.get(name).length)) > 8 ? 2 : 1;
   const x = new Map(leaves.map((name, place) => [name, (place + 0.5) * column]));
-  const boxWidth = Math.min(column - 8, 140);
+  const boxWidth = column - 8;
   const rows = [leaves];
   for (let row = 2; row <= top + 1; row++) {
     const under = (name) => (around.get(name) ?? []).filter((other) => level.get(other) === row - 1);
@@ -244,7 +245,8 @@ function makeMap(plan, state) {
   const inLists = new Set([...plan.below.values()].flat());
 
   const between = state.links.filter((link) => link.ends.every(([name]) => !inLists.has(name)));
-  const crowded = between.length > 48;
+  // Where many lines cross, only the tree's have a label, close to where it belongs.
+  const crowded = between.length > 1.5 * plan.switches.length;
   const twins = new Map();
   for (const link of between) {
     // Parallel links stand side by side.
@@ -302,11 +304,11 @@ function treeEnd(link, view) {
 // Words for a link's load, `lower` being the end that is drawn further down.
 function load(link, lower) {
   const rates = flow(link);
-  if (!rates) return { words: "", title: "no reading", up: 0, down: 0 };
+  if (!rates) return { words: "", word: "", title: "no reading", up: 0, down: 0 };
   const [up, down] = lower === 0 ? [rates.from, rates.to] : [rates.to, rates.from];
   const percent = (rate) => Math.round((100 * rate) / link.rate);
   const title = `up ${bits(up)}, down ${bits(down)}, of ${bits(link.rate)}`;
-  return { words: `↑${percent(up)} ↓${percent(down)} %`, title, up, down };
+  return { words: `↑${percent(up)} ↓${percent(down)} %`, word: `${percent(Math.max(up, down))}%`, title, up, down };
 }
 
 function makeLink(link, aside, plan, y, wires, labels, crowded) {
@@ -316,11 +318,12 @@ function makeLink(link, aside, plan, y, wires, labels, crowded) {
   const [low, high] = lower === 0 ? [a, b] : [b, a];
   const level = low.y === high.y;
   const from = level ? low.y + BOX / 2 : low.y, to = level ? high.y + BOX / 2 : high.y + BOX;
+  const near = crowded ? 0.14 : 0.3;
   const wire = shape("path", { class: "wire" });
   const title = shape("title");
   const group = shape("g", {}, wire, title);
   const text = shape("text", { class: "label", "text-anchor": "middle",
-    x: low.x + (high.x - low.x) * 0.3, y: from + (to - from) * 0.3 + 4 });
+    x: low.x + (high.x - low.x) * near, y: from + (to - from) * near + 4 });
   const words = shape("g", {}, text);
   wires.append(group);
   labels.append(words);
@@ -344,7 +347,7 @@ function makeLink(link, aside, plan, y, wires, labels, crowded) {
 
 function makeBox(name, left, top, width, height, boxes) {
   const rect = { x: left, y: top, width, height, rx: 6 };
-  const glow = shape("rect", { class: "glow", ...rect });
+  const glow = shape("rect", { class: "glow", "fill-opacity": 0, ...rect });
   const label = shape("text", { class: "name", x: left + 8, y: top + 18 });
   const state = shape("text", { class: "state small", x: left + 8, y: top + 36 });
   const title = shape("title");
@@ -377,16 +380,16 @@ function makeSwitch(name, plan, y, boxes) {
   };
 }
 
-// How a host is, in a few words, and a class for it.
+// How a host is, in a few words and in one, and a class for it.
 function hostWords(name, view) {
   const host = view.hosts.get(name);
   const member = view.members.get(`worker\n${name}`) ?? view.members.get(`server\n${name}`);
-  if (host && !host.agent && !host.server) return { sign: "✕", words: "no daemon", kind: "lost" };
-  if (member && !member.joined) return { sign: "✕", words: "not joined", kind: "waits" };
-  if (member?.detached) return { sign: "–", words: "left out", kind: "waits" };
-  if (member?.waits_ms >= LONG_WAIT_MS) return { sign: "▲", words: `waits ${duration(member.waits_ms)}`, kind: "waits" };
-  if (member?.degraded) return { sign: "▲", words: "slow", kind: "waits" };
-  return { sign: "●", words: "", kind: "" };
+  if (host && !host.agent && !host.server) return { sign: "✕", words: "no daemon", word: "gone", kind: "lost" };
+  if (member && !member.joined) return { sign: "✕", words: "not joined", word: "out", kind: "waits" };
+  if (member?.detached) return { sign: "–", words: "left out", word: "out", kind: "waits" };
+  if (member?.waits_ms >= LONG_WAIT_MS) return { sign: "▲", words: `waits ${duration(member.waits_ms)}`, word: "waits", kind: "waits" };
+  if (member?.degraded) return { sign: "▲", words: "slow", word: "slow", kind: "waits" };
+  return { sign: "●", words: "", word: "", kind: "" };
 }
 
 function makeHostBox(name, plan, y, boxes) {
@@ -407,6 +410,7 @@ function makeChip(name, via, place, lines, plan, leafY, wires, boxes, state) {
   const trunk = plan.x.get(via) - plan.column / 2 + 8 + lane * wide;
   const left = trunk + 7, width = wide - 14;
   const top = leafY + 12 + (place % lines) * (CHIP + 3);
+  const isNarrow = width < 125;
   const link = state.links.find(({ ends }) => ends.some(([end]) => end === name));
   const key = link && linkKey(link), lower = link?.ends[0][0] === name ? 0 : 1;
   const wire = shape("path", { class: "wire", d: `M${left} ${top + CHIP / 2}H${trunk}V${leafY}` });
@@ -419,16 +423,20 @@ function makeChip(name, via, place, lines, plan, leafY, wires, boxes, state) {
   boxes.append(box);
   return (view) => {
     const now = view.links.get(key);
-    const { sign, words, kind } = hostWords(name, view);
+    const { sign, words, word, kind } = hostWords(name, view);
     const onTree = now && treeEnd(now, view) !== null;
-    const loads = now ? load(now, lower) : { words: "", title: "", up: 0, down: 0 };
+    const loads = now ? load(now, lower) : { words: "", word: "", title: "", up: 0, down: 0 };
     const flows = now && loads.up + loads.down > now.rate / 1000;
-    const broken = now && now.state !== "alive" ? { dead: "✕ cable", silent: "? cable" }[now.state] : "";
-    const said = broken || words || (flows ? loads.words : "");
+    const [broken, doubt] = [now?.state === "dead", now?.state === "silent"];
+    const long = broken ? "✕ cable" : words || (doubt ? "? cable" : flows ? loads.words : "");
+    const short = broken ? "✕" : word || (doubt ? "?" : flows ? loads.word : "");
+    const said = isNarrow ? short : long;
     setText(text, said);
-    setText(label, `${sign} ${shortened(name, Math.floor((width - 22) / 6.6) - said.length)}`);
-    setClasses(box, [onTree && "on-tree", kind, broken && "lost"]);
-    setClasses(wireGroup, [onTree && "on-tree", flows && "flows", now?.state]);
+    const signed = isNarrow && sign === "●" ? "" : `${sign} `;
+    const room = width - 14 - 6.5 * said.length - 7 * signed.length;
+    setText(label, signed + shortened(name, Math.floor(room / 6.9)));
+    setClasses(box, [onTree && "on-tree", broken ? "lost" : kind || (doubt && "doubt")]);
+    setClasses(wireGroup, [onTree && "on-tree", now?.state]);
     setText(title, `host ${name}${words ? `: ${words}` : ""}${now ? `; its cable is ${now.state}, ${loads.title}` : ""}`);
   };
 }
@@ -461,7 +469,7 @@ function drawJobs(state) {
 
 function choose(name) {
   page.job = name;
-  history.replaceState(null, "", "#" + encodeURIComponent(name));
+  history.replaceState(null, "", "#" + name);
   ask();
 }
 
@@ -518,8 +526,9 @@ function trend() {
   const most = Math.max(1, ...points);
   const path = points.map((rate, place) => `${place ? "L" : "M"}${place + TREND_POINTS - points.length} ${(39 - (37 * rate) / most).toFixed(1)}`);
   const words = `Sums a second in the last three minutes, ${perSecond(most)} at most`;
-  return shape("svg", { id: "trend", viewBox: `0 0 ${TREND_POINTS} 40`, preserveAspectRatio: "none", role: "img", "aria-label": words },
-    shape("title", {}, words), shape("path", { d: path.join("") }));
+  const line = shape("svg", { id: "trend", viewBox: `0 0 ${TREND_POINTS} 40`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    shape("path", { d: path.join("") }));
+  return element("figure", {}, line, element("figcaption", {}, words));
 }
 
 // Columns are [head, whether it is text]; cells are texts, or [class, text].

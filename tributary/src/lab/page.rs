@@ -1,0 +1,103 @@
+//! The live page of a lab's controller, on this machine: the controller listens in a network namespace that browsers are
+//! not in. A process outside of it takes their connections on loopback and carries the bytes across.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream as Stream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tributary_lab::{CONTROLLER, Lab};
+
+use super::background::Background;
+use super::launch::Ready;
+use super::record::Record;
+use crate::daemons::service::{self, Stop};
+
+/// Where the controller serves the page, on the lab's management network.
+const PORT: u16 = 29880;
+/// The process's name, for its log.
+const NAME: &str = "page";
+/// Connections that are carried at a time: as many as the controller takes of one address.
+const CONNECTIONS: usize = 32;
+/// How long the controller may take to accept a connection.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where to serve it.
+#[derive(Debug, Args)]
+pub(crate) struct PageArgs {
+    /// The lab
+    #[arg(long)]
+    name: String,
+
+    /// Port on this machine's loopback
+    port: u16,
+}
+
+/// The controller's address for the page.
+pub(super) fn address(record: &Record) -> SocketAddrV4 {
+    SocketAddrV4::new(*record.controller.ip(), PORT)
+}
+
+/// Where a browser on this machine finds the page.
+pub(super) fn url(port: u16) -> String {
+    format!("http://{}/", own_address(port))
+}
+
+fn own_address(port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
+}
+
+/// Starts the process; it ends with the lab.
+pub(super) fn start(lab: &Lab, record: &Record, port: u16) -> Result<Background> {
+    let mut command = lab.command_beside(std::env::current_exe()?);
+    command.args(["lab", "keep-page", "--name", lab.name(), &port.to_string()]);
+    Background::start(&record.folder, NAME, command, Ready::Notifies)
+}
+
+/// `tributary lab keep-page`, which [`start`] starts. It lives on while the controller does not.
+pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
+    let mut stop = Stop::new()?;
+    let lab = Arc::new(Lab::open(&args.name)?);
+    let own = own_address(args.port);
+    let listener = TcpListener::bind(own).await;
+    let listener = listener.with_context(|| format!("cannot show the page at {own}: choose another port"))?;
+    let target = SocketAddr::from((lab.management_address(CONTROLLER)?, PORT));
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    service::ready();
+    loop {
+        // The semaphore is never closed.
+        let place = Arc::clone(&room).acquire_owned().await?;
+        let mut browser = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((browser, _)) => browser,
+                Err(error) => {
+                    eprintln!("cannot take a browser's connection: {error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
+            () = stop.requested() => return Ok(()),
+        };
+        let lab = Arc::clone(&lab);
+        tokio::spawn(async move {
+            let _place = place;
+            // Where the controller does not run the browser's connection just ends, which its page takes for an answer.
+            if let Ok(mut controller) = connect(lab, target).await {
+                let _ = copy_bidirectional(&mut browser, &mut controller).await;
+            }
+        });
+    }
+}
+
+/// Connects to the controller from inside its namespace.
+async fn connect(lab: Arc<Lab>, target: SocketAddr) -> Result<TcpStream> {
+    let inside = move || lab.inside(CONTROLLER, || Stream::connect_timeout(&target, PATIENCE));
+    let stream = spawn_blocking(inside).await???;
+    stream.set_nonblocking(true)?;
+    Ok(TcpStream::from_std(stream)?)
+}
