@@ -1,0 +1,381 @@
+//! The controller's live page, as a browser gets it: through the binary, in plain text and with certificates, and drawn by
+//! Chromium where that is installed.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/labs.rs"]
+mod labs;
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{json, stderr, tributary};
+use tempfile::TempDir;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tributary_api::v1;
+use tributary_api::v1::controller_client::ControllerClient;
+
+/// Two workers and a server on a switch that only forwards, so that no running switch is needed.
+const PLAIN: &str = r#"
+    name = "plain"
+    [defaults]
+    rate = "1 Gbit/s"
+    [[switch]]
+    name = "hub"
+    programmable = false
+    [[host]]
+    name = "w0"
+    role = "worker"
+    [[host]]
+    name = "w1"
+    role = "worker"
+    [[host]]
+    name = "ps"
+    role = "server"
+    [[link]]
+    ends = ["hub", "w0"]
+    [[link]]
+    ends = ["hub", "w1"]
+    [[link]]
+    ends = ["hub", "ps"]
+"#;
+/// Anything that takes longer has a defect.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A controller of [`PLAIN`] with a page. Dropping it ends it.
+struct Controller {
+    folder: TempDir,
+    child: Child,
+    /// `127.0.0.1:PORT` of the API.
+    api: String,
+    /// `127.0.0.1:PORT` of the page.
+    page: String,
+}
+
+impl Controller {
+    fn start() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), &[], "http")
+    }
+
+    fn start_in(folder: TempDir, options: &[&str], scheme: &str) -> Self {
+        let topology = folder.path().join("plain.toml");
+        fs::write(&topology, PLAIN).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        command.args(["controller", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]).args(options);
+        let mut child = command.arg("--topology").arg(topology).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut api, mut page) = (None, None);
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        for line in lines.by_ref().map(Result::unwrap) {
+            let after = |mark: &str| Some(line.split_once(mark)?.1.trim_end_matches('/').to_owned());
+            api = api.or_else(|| after("api_addr="));
+            page = page.or_else(|| after(&format!("the page is at {scheme}://")));
+            if line.contains("ready") {
+                break;
+            }
+        }
+        // Its log must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { folder, child, api: api.unwrap(), page: page.unwrap() }
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n", self.page))
+    }
+
+    /// Sends the head of a request, which lacks its end.
+    fn ask(&self, head: &str) -> Answer {
+        ask(&self.page, head).unwrap()
+    }
+
+    fn state(&self, query: &str) -> Value {
+        let answer = self.get(&format!("/state.json{query}"));
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+        serde_json::from_str(&answer.body).unwrap()
+    }
+
+    /// Creates a job; returns its token, in hex.
+    fn create(&self, job: &str) -> String {
+        let file = self.folder.path().join(format!("{job}.token"));
+        let token = file.to_str().unwrap();
+        json(&["jobs", "create", job, "--json", "--token-out", token, "--controller", &self.api]);
+        fs::read_to_string(file).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // It is no error if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer over HTTP/1.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Answer {
+    fn parse(text: &str) -> Option<Self> {
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let (status, headers) = head.split_once("\r\n")?;
+        let header = |line: &str| {
+            let (name, value) = line.split_once(": ")?;
+            Some((name.to_ascii_lowercase(), value.to_owned()))
+        };
+        Some(Self {
+            status: status.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?,
+            headers: headers.lines().filter_map(header).collect(),
+            body: body.to_owned(),
+        })
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// `None`: there was no answer in HTTP.
+fn ask(address: &str, head: &str) -> Option<Answer> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    // Whoever refuses may close the connection at any time.
+    let _ = stream.read_to_end(&mut bytes);
+    Answer::parse(&String::from_utf8_lossy(&bytes))
+}
+
+#[test]
+fn a_browser_is_told_of_the_fabric_its_jobs_and_what_has_happened_and_of_no_secret() {
+    let controller = Controller::start();
+    let empty = controller.state("");
+    assert_eq!((&empty["controller"]["topology"], &empty["job"]), (&Value::from("plain"), &Value::Null));
+    let token = controller.create("digits");
+    let other = controller.create("letters");
+
+    let state = controller.state("?job=digits");
+    let job = &state["job"];
+    assert_eq!((&job["name"], &job["server"]), (&Value::from("digits"), &Value::from("ps")));
+    let summary = &state["jobs"].as_array().unwrap()[0];
+    assert_eq!((&summary["name"], &summary["state"]), (&Value::from("digits"), &Value::from("created")));
+    assert_eq!(summary["waits_for"], serde_json::json!(["w0", "w1", "ps"]));
+    let tree = serde_json::json!([
+        { "child": "w0", "port": 1, "parent": "hub" },
+        { "child": "w1", "port": 1, "parent": "hub" },
+        { "child": "hub", "port": 3, "parent": "ps" },
+    ]);
+    assert_eq!(job["tree"], tree);
+    let link = serde_json::json!({ "ends": [["hub", 1], ["w0", 1]], "rate": 1_000_000_000, "state": "alive" });
+    assert_eq!((state["links"].as_array().unwrap().len(), &state["links"][0]), (3, &link));
+    let hosts: Vec<_> = state["hosts"].as_array().unwrap().iter().map(|host| &host["name"]).collect();
+    assert_eq!(hosts, ["w0", "w1", "ps"]);
+    // The newest first.
+    let words = |event: &Value| format!("{} {}", event["job"], event["text"]);
+    let events: Vec<_> = state["events"].as_array().unwrap().iter().map(words).collect();
+    assert_eq!(events, ["\"letters\" \"created by local\"", "\"digits\" \"created by local\""]);
+
+    assert_eq!(controller.state("")["job"]["name"], "letters", "the newest, if none runs");
+    assert_eq!(controller.state("?job=numbers")["job"], Value::Null);
+    for path in ["/state.json?job=digits", "/state.json?job=letters", "/", "/page.js"] {
+        let body = controller.get(path).body;
+        assert!(!body.contains(&token) && !body.contains(&other), "{path}");
+    }
+}
+
+#[test]
+fn it_can_only_be_read_and_loads_nothing_from_elsewhere() {
+    let controller = Controller::start();
+    for (path, kind) in [("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")] {
+        let answer = controller.get(path);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.header("content-type").unwrap().starts_with(kind), "{path}: {answer:?}");
+        // The one address is the name of SVG's elements.
+        let elsewhere = answer.body.replace("http://www.w3.org/2000/svg", "");
+        assert!(!elsewhere.contains("//") || !elsewhere.contains("http"), "{path}");
+        assert!(!answer.body.contains("innerHTML"), "{path}");
+    }
+    let missing = controller.get("/metrics");
+    assert_eq!(missing.status, 404);
+    for method in ["POST", "PUT", "DELETE", "HEAD", "OPTIONS"] {
+        let refused = controller.ask(&format!("{method} /state.json HTTP/1.1\r\nHost: {}\r\n", controller.page));
+        assert_eq!((refused.status, refused.header("allow")), (405, Some("GET")), "{method}");
+    }
+    // Another site whose name leads here must not read it with its visitor's browser.
+    let rebound = controller.ask("GET /state.json HTTP/1.1\r\nHost: evil.example\r\n");
+    assert_eq!(rebound.status, 421);
+    assert!(rebound.body.contains("IP address") && !rebound.body.contains("plain\""), "{rebound:?}");
+    assert_eq!(controller.ask("GET / HTTP/1.1\r\nHost: localhost:80\r\n").status, 200);
+    for answer in [controller.get("/"), controller.get("/state.json"), missing, rebound] {
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        assert_eq!(answer.header("access-control-allow-origin"), None);
+    }
+}
+
+#[test]
+fn where_the_api_wants_certificates_so_does_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificates = folder.path().join("certs");
+    let dir = certificates.to_str().unwrap();
+    json(&["certs", "init", "--json", "--dir", dir]);
+    json(&["certs", "issue", "--json", "--dir", dir, "--controller", "127.0.0.1", "--operator"]);
+    let file = |name: &str| format!("{dir}/{name}");
+    let (ca, cert, key) = (file("ca.crt"), file("controller.crt"), file("controller.key"));
+    let tls = ["--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &ca];
+    let controller = Controller::start_in(folder, &tls, "https");
+
+    let head = format!("GET /state.json HTTP/1.1\r\nHost: {}\r\n", controller.page);
+    assert!(ask(&controller.page, &head).is_none(), "it talks in plain text");
+    let asked = |client: Option<&str>| ask_with_tls(&controller.page, &head, &ca, client.map(file).as_deref());
+    assert!(asked(None).is_none(), "it talks to somebody without a certificate");
+    let answer = asked(Some("operator")).unwrap();
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.contains("\"topology\":\"plain\""), "{}", answer.body);
+    // A name is fine here: the certificate has to fit it.
+    let named = ask_with_tls(&controller.page, "GET / HTTP/1.1\r\nHost: a.example\r\n", &ca, Some(&file("operator")));
+    assert_eq!(named.unwrap().status, 200);
+}
+
+/// As [`ask`], with TLS; `client`: its certificate and key, without their extensions.
+fn ask_with_tls(address: &str, head: &str, ca: &str, client: Option<&str>) -> Option<Answer> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    let config = match client {
+        None => config.with_no_client_auth(),
+        Some(client) => {
+            let chain = CertificateDer::pem_file_iter(format!("{client}.crt")).unwrap().map(Result::unwrap);
+            let key = PrivateKeyDer::from_pem_file(format!("{client}.key")).unwrap();
+            config.with_client_auth_cert(chain.collect(), key).unwrap()
+        }
+    };
+    let exchange = async {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let stream = tokio::net::TcpStream::connect(address).await.ok()?;
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
+        stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).await.ok()?;
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.ok()?;
+        Answer::parse(&String::from_utf8_lossy(&bytes))
+    };
+    runtime().block_on(exchange)
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// The page as Chromium has drawn it; `None`, with a message, where there is no Chromium.
+fn drawn(url: &str) -> Option<String> {
+    let profile = tempfile::tempdir().unwrap();
+    let mut chromium = Command::new("chromium");
+    chromium.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+    chromium.arg(format!("--user-data-dir={}", profile.path().display()));
+    let Ok(output) = chromium.args(["--virtual-time-budget=4000", "--dump-dom", url]).output() else {
+        eprintln!("SKIPPED: there is no `chromium` on the PATH: install Debian's package of that name");
+        return None;
+    };
+    assert!(output.status.success(), "{}", stderr(&output));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_browser_draws_it_and_takes_no_text_for_html() {
+    let controller = Controller::start();
+    let token = hex::decode(controller.create("digits")).unwrap();
+    let reason = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>";
+    let member = async {
+        let mut client = ControllerClient::connect(format!("http://{}", controller.api)).await.unwrap();
+        let (job, host) = ("digits".to_owned(), "w0".to_owned());
+        let join = v1::JoinRequest { job: job.clone(), token: token.clone(), host: host.clone(), ..Default::default() };
+        let _events = client.join(join).await.unwrap();
+        let leave = v1::LeaveRequest { job, token, host, reason: reason.into(), ..Default::default() };
+        client.leave(leave).await.unwrap();
+    };
+    runtime().block_on(member);
+    let Some(page) = drawn(&format!("http://{}/", controller.page)) else { return };
+    for words in ["<title>plain – Tributary</title>", "● live", "Job digits", "waits for w1", "rank 0 left: &lt;img src=x"] {
+        assert!(page.contains(words), "{words:?} is not in\n{page}");
+    }
+    for node in ["hub", "w0", "w1", "ps"] {
+        assert!(page.contains(&format!(">{node}<")) || page.contains(&format!(" {node}<")), "{node} is not in\n{page}");
+    }
+    assert!(!page.contains("<img"), "{page}");
+}
+
+#[test]
+fn a_lab_shows_it_on_loopback_and_a_killed_switch_on_it() {
+    if !labs::can_be_made() {
+        return;
+    }
+    let name = format!("page-{}", std::process::id());
+    // A free port can only be found by taking it.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let _down = Down(name.clone());
+    let up = ["lab", "up", "topologies/two-workers.toml", "--name", &name, "--json", "--page", &port.to_string()];
+    let lab = json(&up);
+    assert_eq!(lab["page"], format!("http://127.0.0.1:{port}/"));
+    let address = format!("127.0.0.1:{port}");
+    let state = || -> Option<Value> {
+        let answer = ask(&address, &format!("GET /state.json HTTP/1.1\r\nHost: {address}\r\n"))?;
+        serde_json::from_str(&answer.body).ok()
+    };
+    let switch = |state: &Value| state["switches"][0]["state"].clone();
+    let now = state().unwrap();
+    assert_eq!((switch(&now), &now["job"]["switches"]["leaf"]["adds"]), (Value::from("up"), &Value::from(true)));
+    let reduced = tributary(&["lab", "run", "--name", &name, "--", "tributary", "allreduce", "--size", "64KiB", "--check"]);
+    assert!(reduced.status.success(), "{}", stderr(&reduced));
+    wait_until("the switch has counted sums", || {
+        state().is_some_and(|now| now["counters"]["switches"][0]["job"]["completed"].as_u64() > Some(0))
+    });
+    let lab = |command: &str, node: &str| {
+        let output = tributary(&["lab", command, "--name", &name, node]);
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    let told = |state: &Value, mood: &str| {
+        let mut events = state["events"].as_array().unwrap().iter();
+        events.any(|event| event["node"] == "leaf" && event["mood"] == mood)
+    };
+    lab("kill", "leaf");
+    wait_until("it is away", || state().is_some_and(|now| switch(&now) == "away" && told(&now, "bad")));
+    lab("start", "leaf");
+    wait_until("it is back", || state().is_some_and(|now| switch(&now) == "up" && told(&now, "good")));
+    lab("kill", "controller");
+    assert!(state().is_none());
+    lab("start", "controller");
+    assert!(state().is_some(), "the page is at the same address");
+}
+
+/// Removes a lab when it is dropped.
+struct Down(String);
+
+impl Drop for Down {
+    fn drop(&mut self) {
+        tributary(&["lab", "down", &self.0]);
+    }
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "still waiting until {what}");
+        std::thread::yield_now();
+    }
+}
