@@ -178,7 +178,8 @@ fn a_browser_is_told_of_the_fabric_its_jobs_and_what_has_happened_and_of_no_secr
         { "child": "hub", "port": 3, "parent": "ps" },
     ]);
     assert_eq!(job["tree"], tree);
-    let link = serde_json::json!({ "ends": [["hub", 1], ["w0", 1]], "rate": 1_000_000_000, "state": "alive" });
+    let link =
+        serde_json::json!({ "ends": [["hub", 1], ["w0", 1]], "rate": 1_000_000_000, "state": "alive" });
     assert_eq!((state["links"].as_array().unwrap().len(), &state["links"][0]), (3, &link));
     let hosts: Vec<_> = state["hosts"].as_array().unwrap().iter().map(|host| &host["name"]).collect();
     assert_eq!(hosts, ["w0", "w1", "ps"]);
@@ -210,7 +211,8 @@ fn it_can_only_be_read_and_loads_nothing_from_elsewhere() {
     let missing = controller.get("/metrics");
     assert_eq!(missing.status, 404);
     for method in ["POST", "PUT", "DELETE", "HEAD", "OPTIONS"] {
-        let refused = controller.ask(&format!("{method} /state.json HTTP/1.1\r\nHost: {}\r\n", controller.page));
+        let refused =
+            controller.ask(&format!("{method} /state.json HTTP/1.1\r\nHost: {}\r\n", controller.page));
         assert_eq!((refused.status, refused.header("allow")), (405, Some("GET")), "{method}");
     }
     // Another site whose name leads here must not read it with its visitor's browser.
@@ -242,13 +244,15 @@ fn where_the_api_wants_certificates_so_does_the_page() {
 
     let head = format!("GET /state.json HTTP/1.1\r\nHost: {}\r\n", controller.page);
     assert!(ask(&controller.page, &head).is_none(), "it talks in plain text");
-    let asked = |client: Option<&str>| ask_with_tls(&controller.page, &head, &ca, client.map(file).as_deref());
+    let asked =
+        |client: Option<&str>| ask_with_tls(&controller.page, &head, &ca, client.map(file).as_deref());
     assert!(asked(None).is_none(), "it talks to somebody without a certificate");
     let answer = asked(Some("operator")).unwrap();
     assert_eq!(answer.status, 200);
     assert!(answer.body.contains("\"topology\":\"plain\""), "{}", answer.body);
     // A name is fine here: the certificate has to fit it.
-    let named = ask_with_tls(&controller.page, "GET / HTTP/1.1\r\nHost: a.example\r\n", &ca, Some(&file("operator")));
+    let named =
+        ask_with_tls(&controller.page, "GET / HTTP/1.1\r\nHost: a.example\r\n", &ca, Some(&file("operator")));
     assert_eq!(named.unwrap().status, 200);
 }
 
@@ -304,18 +308,32 @@ fn a_browser_draws_it_and_takes_no_text_for_html() {
     let member = async {
         let mut client = ControllerClient::connect(format!("http://{}", controller.api)).await.unwrap();
         let (job, host) = ("digits".to_owned(), "w0".to_owned());
-        let join = v1::JoinRequest { job: job.clone(), token: token.clone(), host: host.clone(), ..Default::default() };
+        let join = v1::JoinRequest {
+            job: job.clone(),
+            token: token.clone(),
+            host: host.clone(),
+            ..Default::default()
+        };
         let _events = client.join(join).await.unwrap();
         let leave = v1::LeaveRequest { job, token, host, reason: reason.into(), ..Default::default() };
         client.leave(leave).await.unwrap();
     };
     runtime().block_on(member);
     let Some(page) = drawn(&format!("http://{}/", controller.page)) else { return };
-    for words in ["<title>plain – Tributary</title>", "● live", "Job digits", "waits for w1", "rank 0 left: &lt;img src=x"] {
+    for words in [
+        "<title>plain – Tributary</title>",
+        "● live",
+        "Job digits",
+        "waits for w1",
+        "rank 0 left: &lt;img src=x",
+    ] {
         assert!(page.contains(words), "{words:?} is not in\n{page}");
     }
     for node in ["hub", "w0", "w1", "ps"] {
-        assert!(page.contains(&format!(">{node}<")) || page.contains(&format!(" {node}<")), "{node} is not in\n{page}");
+        assert!(
+            page.contains(&format!(">{node}<")) || page.contains(&format!(" {node}<")),
+            "{node} is not in\n{page}"
+        );
     }
     assert!(!page.contains("<img"), "{page}");
 }
@@ -329,7 +347,8 @@ fn a_lab_shows_it_on_loopback_and_a_killed_switch_on_it() {
     // A free port can only be found by taking it.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let _down = Down(name.clone());
-    let up = ["lab", "up", "topologies/two-workers.toml", "--name", &name, "--json", "--page", &port.to_string()];
+    let up =
+        ["lab", "up", "topologies/two-workers.toml", "--name", &name, "--json", "--page", &port.to_string()];
     let lab = json(&up);
     assert_eq!(lab["page"], format!("http://127.0.0.1:{port}/"));
     let address = format!("127.0.0.1:{port}");
@@ -339,8 +358,22 @@ fn a_lab_shows_it_on_loopback_and_a_killed_switch_on_it() {
     };
     let switch = |state: &Value| state["switches"][0]["state"].clone();
     let now = state().unwrap();
-    assert_eq!((switch(&now), &now["job"]["switches"]["leaf"]["adds"]), (Value::from("up"), &Value::from(true)));
-    let reduced = tributary(&["lab", "run", "--name", &name, "--", "tributary", "allreduce", "--size", "64KiB", "--check"]);
+    assert_eq!(
+        (switch(&now), &now["job"]["switches"]["leaf"]["adds"]),
+        (Value::from("up"), &Value::from(true))
+    );
+    let reduced = tributary(&[
+        "lab",
+        "run",
+        "--name",
+        &name,
+        "--",
+        "tributary",
+        "allreduce",
+        "--size",
+        "64KiB",
+        "--check",
+    ]);
     assert!(reduced.status.success(), "{}", stderr(&reduced));
     wait_until("the switch has counted sums", || {
         state().is_some_and(|now| now["counters"]["switches"][0]["job"]["completed"].as_u64() > Some(0))

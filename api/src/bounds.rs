@@ -7,9 +7,11 @@ use crate::v1::{
     AnswerRequest, AnswerResponse, CompareTablesRequest, CompareTablesResponse, CreateJobRequest,
     CreateJobResponse, EndJobRequest, EndJobResponse, ExplainJobRequest, ExplainJobResponse,
     GetControllerRequest, GetControllerResponse, GetCountersRequest, GetCountersResponse, GetScheduleRequest,
-    GetScheduleResponse, HandInProfileRequest, HandInProfileResponse, HostOrder, HostReport, JobEvent,
-    JoinRequest, LeaveRequest, LeaveResponse, ListHostsRequest, ListHostsResponse, ListJobsRequest,
-    ListJobsResponse, ListSwitchesRequest, ListSwitchesResponse, ReportFaultRequest, ReportFaultResponse,
+    GetScheduleResponse, GetTreeRequest, GetTreeResponse, HandInProfileRequest, HandInProfileResponse,
+    HostOrder, HostReport, JobEvent, JoinRequest, LeaveRequest, LeaveResponse, ListEventsRequest,
+    ListEventsResponse, ListHostsRequest, ListHostsResponse, ListJobsRequest, ListJobsResponse,
+    ListLinksRequest, ListLinksResponse, ListSwitchesRequest, ListSwitchesResponse, ReportFaultRequest,
+    ReportFaultResponse,
 };
 
 /// Requests come from anyone. The largest are profiles of models with thousands of tensors, whose numbers may look
@@ -35,6 +37,9 @@ bounded!(
     ListSwitchesRequest,
     CompareTablesRequest,
     ListHostsRequest,
+    ListLinksRequest,
+    GetTreeRequest,
+    ListEventsRequest,
     GetControllerRequest,
 );
 bounded!(
@@ -55,5 +60,8 @@ bounded!(
     ListSwitchesResponse,
     CompareTablesResponse,
     ListHostsResponse,
+    ListLinksResponse,
+    GetTreeResponse,
+    ListEventsResponse,
     GetControllerResponse,
 );

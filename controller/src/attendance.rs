@@ -145,7 +145,11 @@ impl Drop for Attendance {
                 tracing::info!(host, "an earlier connection of a daemon that attends has ended");
             } else {
                 tracing::info!(host, "a daemon is gone");
-                self.manager.events.of_node(EventKind::DaemonWent, &host, &format!("{} is gone", trade(works)));
+                self.manager.events.of_node(
+                    EventKind::DaemonWent,
+                    &host,
+                    &format!("{} is gone", trade(works)),
+                );
             }
         }
         book.look_at_all();

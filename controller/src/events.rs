@@ -100,6 +100,9 @@ mod tests {
         events.of_member(EventKind::MemberLeft, "digits", "w0", &"é".repeat(9_000));
         let kept = events.after(0).remove(0);
         assert_eq!(kept.description.chars().count(), LONGEST + 1);
-        assert_eq!((kept.job.as_str(), kept.node.as_str(), kept.kind()), ("digits", "w0", EventKind::MemberLeft));
+        assert_eq!(
+            (kept.job.as_str(), kept.node.as_str(), kept.kind()),
+            ("digits", "w0", EventKind::MemberLeft)
+        );
     }
 }

@@ -203,7 +203,11 @@ impl Manager {
         };
         match waits {
             Some(waits) => {
-                self.events.of_job(EventKind::JobQueued, name, &format!("created by {creator}; waits for {waits}"));
+                self.events.of_job(
+                    EventKind::JobQueued,
+                    name,
+                    &format!("created by {creator}; waits for {waits}"),
+                );
             }
             None => self.events.of_job(EventKind::JobCreated, name, &format!("created by {creator}")),
         }
@@ -284,7 +288,8 @@ impl Manager {
         let job = book.jobs.get_mut(key).ok_or_else(no_such_job)?;
         let Joined { place, session, events } = job.join(&self.topology(), joining)?;
         tracing::info!(job = name, host = joining.host, %place, resumes = joining.resume, "joined");
-        let words = if joining.resume > 0 { format!("came back as {place}") } else { format!("joined as {place}") };
+        let words =
+            if joining.resume > 0 { format!("came back as {place}") } else { format!("joined as {place}") };
         self.events.of_member(EventKind::MemberJoined, name, joining.host, &words);
         Ok(MemberEvents { events, manager: self.clone(), job: key, place, session })
     }

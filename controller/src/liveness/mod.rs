@@ -117,7 +117,10 @@ impl Manager {
             (SwitchHealth::Connecting { .. }, SwitchHealth::Up { .. }) => {
                 self.events.of_node(EventKind::SwitchUp, name, "is up");
             }
-            (SwitchHealth::Connecting { .. } | SwitchHealth::Up { .. }, SwitchHealth::Away { reason, .. }) => {
+            (
+                SwitchHealth::Connecting { .. } | SwitchHealth::Up { .. },
+                SwitchHealth::Away { reason, .. },
+            ) => {
                 self.events.of_node(EventKind::SwitchAway, name, &format!("is away: {reason}"));
             }
             _ => {}

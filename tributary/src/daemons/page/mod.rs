@@ -141,7 +141,9 @@ mod tests {
         for host in ["127.0.0.1:8080", "10.255.0.1", "[::1]:80", "[::1]", "localhost:1", "LOCALHOST"] {
             assert!(is_address(host.as_bytes()), "{host}");
         }
-        for host in ["example.org", "127.0.0.1.example.org:8080", "localhost.example.org", "", "a b", "0x7f.1"] {
+        for host in
+            ["example.org", "127.0.0.1.example.org:8080", "localhost.example.org", "", "a b", "0x7f.1"]
+        {
             assert!(!is_address(host.as_bytes()), "{host}");
         }
     }

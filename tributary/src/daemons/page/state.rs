@@ -176,8 +176,9 @@ fn details(job: &v1::Job, tree: &v1::GetTreeResponse, explained: &v1::ExplainJob
         let child = link.child.clone().unwrap_or_default();
         json!({ "child": child.node, "port": child.port, "parent": link.parent })
     };
-    let switch =
-        |switch: &v1::TreeSwitch| (switch.name.clone(), json!({ "adds": switch.aggregates, "children": switch.fan_in }));
+    let switch = |switch: &v1::TreeSwitch| {
+        (switch.name.clone(), json!({ "adds": switch.aggregates, "children": switch.fan_in }))
+    };
     json!({
         "name": job.name,
         "server": plan.server,
@@ -270,8 +271,15 @@ mod tests {
 
     #[test]
     fn only_the_chosen_jobs_counters_are_told() {
-        let of = |job: &str| v1::JobCounter { job: job.into(), reason: "completed".into(), packets: 7, bytes: 1 };
-        let port = |kind: &str| v1::PortCounter { port: 2, kind: kind.into(), packets: 3, bytes: 30, ..Default::default() };
+        let of =
+            |job: &str| v1::JobCounter { job: job.into(), reason: "completed".into(), packets: 7, bytes: 1 };
+        let port = |kind: &str| v1::PortCounter {
+            port: 2,
+            kind: kind.into(),
+            packets: 3,
+            bytes: 30,
+            ..Default::default()
+        };
         let switch = v1::SwitchCounters {
             name: "leaf".into(),
             jobs: vec![of("a"), of("b")],
