@@ -270,6 +270,8 @@ function makeMap(plan, state) {
   const title = shape("title", {}, "The network: switches in rows, hosts below them");
   const width = Math.ceil(Math.max(plan.total, $("map").clientWidth - 4));
   $("map").replaceChildren(shape("svg", { width, height, role: "img" }, title, wires, boxes, labels));
+  // Where it is wider than the screen one begins in the middle, under the root.
+  $("map").scrollLeft = (width - $("map").clientWidth) / 2;
   return (now) => {
     const view = viewOf(now);
     for (const update of updates) update(view);
@@ -523,9 +525,9 @@ function noteTrend(job, rate) {
 
 function trend() {
   const points = page.trend.points;
-  const most = Math.max(1, ...points);
+  const highest = Math.max(0, ...points), most = Math.max(1, highest);
   const path = points.map((rate, place) => `${place ? "L" : "M"}${place + TREND_POINTS - points.length} ${(39 - (37 * rate) / most).toFixed(1)}`);
-  const words = `Sums a second in the last three minutes, ${perSecond(most)} at most`;
+  const words = `Sums a second in the last three minutes, ${perSecond(highest)} at most`;
   const line = shape("svg", { id: "trend", viewBox: `0 0 ${TREND_POINTS} 40`, preserveAspectRatio: "none", "aria-hidden": "true" },
     shape("path", { d: path.join("") }));
   return element("figure", {}, line, element("figcaption", {}, words));
