@@ -3,10 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "support/labs.rs"]
-mod labs;
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +11,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{json, stderr, tributary};
 use tempfile::TempDir;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -23,6 +18,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
+use tributary_testkit::binary::{json, stderr, tributary};
+use tributary_testkit::labs;
 
 /// Two workers and a server on a switch that only forwards, so that no running switch is needed.
 const PLAIN: &str = r#"
