@@ -64,7 +64,7 @@ impl UnderWay {
 }
 
 impl RequestStream {
-    /// Opens a line whose requests go to this agent.
+    /// Opens a stream whose requests go to this agent.
     pub(crate) fn open(
         runtime: &Handle,
         client: AgentClient<Channel>,
@@ -73,12 +73,12 @@ impl RequestStream {
     ) -> Arc<Self> {
         let (sender, requests) = mpsc::unbounded_channel();
         let state = State { requests: Some(sender), asked: 0, under_way: BTreeMap::new() };
-        let line = Arc::new(Self { state: Mutex::new(state), who, membership });
-        runtime.spawn(Arc::clone(&line).follow(client, requests));
-        line
+        let stream = Arc::new(Self { state: Mutex::new(state), who, membership });
+        runtime.spawn(Arc::clone(&stream).follow(client, requests));
+        stream
     }
 
-    /// Requests an all-reduce behind all others; `None`: the line takes no more.
+    /// Requests an all-reduce behind all others; `None`: the stream takes no more.
     pub(crate) fn ask(
         &self,
         request: v1::AllReduceRequest,

@@ -93,7 +93,7 @@ pub enum AgentError {
     /// The all-reduce was not started because an earlier one was not: it would have taken that one's place in the
     /// order.
     #[error("it was not started, since an all-reduce before it was refused")]
-    LineBroken,
+    StreamBroken,
     /// The all-reduce has taken longer than its deadline. The job goes on.
     #[error("{error}; it was given {limit:?}; {wait}{}{}", not_waiting(.absent), set_back(.setback))]
     Deadline {

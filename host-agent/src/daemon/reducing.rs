@@ -68,7 +68,7 @@ impl Reducing {
         &self,
         session: &Session,
         request: v1::AllReduceRequest,
-        line: StreamPosition,
+        position: StreamPosition,
     ) -> Result<impl Future<Output = v1::AllReduceResponse> + Send + 'static + use<>, Status> {
         let running = self.member.running()?;
         let element_type = element_type(request.element_type)?;
@@ -81,7 +81,7 @@ impl Reducing {
         let (held, vector) = self.under_way.room(|| account.take_with_vector(memory, place.count())).await?;
         let from = Arc::clone(&segment);
         let data = copy(place, move || from.read(place, vector)).await.map_err(segments::unusable)?;
-        let (part, terms) = (part(&request), terms(&request, line));
+        let (part, terms) = (part(&request), terms(&request, position));
         let tensor = request.name.clone();
         let operation = AllReduce { name: request.name, data, weight: request.weight };
         let (member, account) = (Arc::clone(&self.member), Arc::clone(account));
@@ -105,9 +105,9 @@ fn part(request: &v1::AllReduceRequest) -> StepPart {
     }
 }
 
-fn terms(request: &v1::AllReduceRequest, line: StreamPosition) -> Terms {
+fn terms(request: &v1::AllReduceRequest, position: StreamPosition) -> Terms {
     let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
-    Terms { deadline: milliseconds.map(Duration::from_millis), regroup: request.regroup_generation, line }
+    Terms { deadline: milliseconds.map(Duration::from_millis), regroup: request.regroup_generation, position }
 }
 
 /// Writes the result to its place, if there is a result, and keeps its vector.
@@ -141,7 +141,7 @@ async fn no_result(
     error: AgentError,
     tensor: String,
 ) -> v1::AllReduceResponse {
-    let not_started = matches!(error, AgentError::Refused(_) | AgentError::LineBroken);
+    let not_started = matches!(error, AgentError::Refused(_) | AgentError::StreamBroken);
     let end = match error {
         AgentError::Ended { .. } => member.wait_for_end().await,
         _ => None,
@@ -203,7 +203,7 @@ pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status
         AgentError::Ended { .. } | AgentError::Regroup { .. } | AgentError::Detached(_) => {
             Status::aborted(message)
         }
-        AgentError::LineBroken => Status::cancelled(message),
+        AgentError::StreamBroken => Status::cancelled(message),
         AgentError::OtherRole { .. }
         | AgentError::Mtu { .. }
         | AgentError::Change { .. }

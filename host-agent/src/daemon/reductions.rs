@@ -35,7 +35,7 @@ pub(super) async fn serve(
 /// The state of a stream.
 #[derive(Default)]
 struct Stream {
-    line: StreamPosition,
+    position: StreamPosition,
     /// The id of its session, and the session's turn: no other stream of the session is read meanwhile.
     turn: Option<(Vec<u8>, OwnedMutexGuard<()>)>,
     started: u64,
@@ -44,16 +44,16 @@ struct Stream {
 impl Stream {
     async fn start(&mut self, sessions: &Sessions, request: v1::AllReduceRequest, answers: &Answers) {
         let (began, number) = (Instant::now(), self.started);
-        let line = self.line.at(number);
+        let position = self.position.at(number);
         self.started += 1;
         let numbered = move |answer: v1::AllReduceResponse| {
             let time = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             Ok(v1::AllReduceResponse { request: number, agent_nanoseconds: time, ..answer })
         };
         // Nothing behind an all-reduce that was not started is started.
-        let begun = match line.is_broken() {
-            true => Err(agent_status(&AgentError::LineBroken, None)),
-            false => self.begin(sessions, request, line.clone()).await,
+        let begun = match position.is_broken() {
+            true => Err(agent_status(&AgentError::StreamBroken, None)),
+            false => self.begin(sessions, request, position.clone()).await,
         };
         match begun {
             Ok(ended) => {
@@ -66,7 +66,7 @@ impl Stream {
                 });
             }
             Err(status) => {
-                line.break_off();
+                position.break_off();
                 let job_ended = self.has_ended(sessions);
                 let _ = answers.send(numbered(messages::failed(&status, true, job_ended))).await;
             }
@@ -85,11 +85,11 @@ impl Stream {
         &mut self,
         sessions: &Sessions,
         request: v1::AllReduceRequest,
-        line: StreamPosition,
+        position: StreamPosition,
     ) -> Result<impl Future<Output = (v1::AllReduceResponse, Call)> + Send + 'static + use<>, Status> {
         let session = self.session(sessions, &request.session).await?;
         let under_way = session.account.begin_operation().await?;
-        let ended = session.job()?.start(&session, request, line).await?;
+        let ended = session.job()?.start(&session, request, position).await?;
         Ok(async move { (ended.await, under_way) })
     }
 

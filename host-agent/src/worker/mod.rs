@@ -51,8 +51,8 @@ pub(crate) struct Terms {
     pub(crate) deadline: Option<Duration>,
     /// The generation for whose joiners it synchronises; 0: none.
     pub(crate) regroup: u32,
-    /// Its place in a line: it is refused if an earlier one was.
-    pub(crate) line: StreamPosition,
+    /// Its position in a stream: it is refused if an earlier one was.
+    pub(crate) position: StreamPosition,
 }
 
 /// An all-reduce's place among all-reduces that are started one after another without waiting for the results. If one
@@ -72,7 +72,7 @@ impl Default for StreamPosition {
 }
 
 impl StreamPosition {
-    /// The place with this number in the same line.
+    /// The position with this number in the same stream.
     #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes start several at once"))]
     pub(crate) fn at(&self, place: u64) -> Self {
         Self { place, broken: Arc::clone(&self.broken) }

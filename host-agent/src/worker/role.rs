@@ -147,8 +147,8 @@ impl WorkerRole {
             let outcome = Outcome::Detached(detached.clone());
             return self.answer(asked.reply, Ok(outcome), Some(asked.held));
         }
-        if asked.terms.line.is_broken() {
-            return self.answer(asked.reply, Err(AgentError::LineBroken), None);
+        if asked.terms.position.is_broken() {
+            return self.answer(asked.reply, Err(AgentError::StreamBroken), None);
         }
         if let Some(joined) = self.joined.as_ref().filter(|joined| joined.generation != asked.terms.regroup) {
             let outcome = Outcome::Regroup(joined.regroup(&self.members));
@@ -170,7 +170,7 @@ impl WorkerRole {
                 self.note_oldest(now);
             }
             Err(error) => {
-                terms.line.break_off();
+                terms.position.break_off();
                 self.answer(reply, Err(error.into()), None);
             }
         }

@@ -15,7 +15,7 @@ impl WorkerAgent {
     ///
     /// # Errors
     /// [`AgentError::Ended`]. The future's errors are those of [`all_reduce`](Self::all_reduce),
-    /// [`AgentError::Deadline`] and [`AgentError::LineBroken`].
+    /// [`AgentError::Deadline`] and [`AgentError::StreamBroken`].
     pub(crate) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,
