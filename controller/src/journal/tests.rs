@@ -9,7 +9,6 @@ use redb::backends::InMemoryBackend;
 use redb::{Database, StorageBackend};
 use tempfile::TempDir;
 use tokio::sync::broadcast;
-use tokio::time::Instant;
 use tonic::Request;
 use tributary_api::v1;
 use tributary_api::v1::controller_server::Controller;
@@ -311,7 +310,7 @@ async fn who_creates_or_ends_a_job_is_answered_though_the_disk_hangs_and_the_job
 async fn a_job_whose_creator_has_hung_up_is_ended_since_nobody_has_its_token() {
     let (disk, topology, book) = (Disk::default(), testing::topology(), testing::book(64, 4));
     let manager = Manager::start(topology, journal(&disk), book, BTreeMap::new(), broadcast::Sender::new(1));
-    let service = Service { manager: manager.clone(), access: Access::Open, since: Instant::now() };
+    let service = Service { manager: manager.clone(), access: Access::Open };
     disk.set(State::Hangs);
     let request = v1::CreateJobRequest { name: "job".to_owned(), window: 4, ..Default::default() };
     let mut creating = service.create_job(Request::new(request));

@@ -370,6 +370,27 @@ impl Controller for Service {
         Err(Status::unimplemented("not an agent's call"))
     }
 
+    async fn list_links(
+        &self,
+        _: Request<v1::ListLinksRequest>,
+    ) -> Result<Response<v1::ListLinksResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
+
+    async fn get_tree(
+        &self,
+        _: Request<v1::GetTreeRequest>,
+    ) -> Result<Response<v1::GetTreeResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
+
+    async fn list_events(
+        &self,
+        _: Request<v1::ListEventsRequest>,
+    ) -> Result<Response<v1::ListEventsResponse>, Status> {
+        Err(Status::unimplemented("not an agent's call"))
+    }
+
     async fn list_hosts(
         &self,
         _: Request<v1::ListHostsRequest>,
