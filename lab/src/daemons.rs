@@ -75,11 +75,16 @@ impl<'a> Daemons<'a> {
     pub fn command(&self, station: &str, arguments: &[&str]) -> Result<Command, LabError> {
         let mut command = self.lab.command(station, &self.program)?;
         command.args(arguments);
-        // They belong to the user's own fabric.
+        Self::without_certificates(&mut command);
+        Ok(command)
+    }
+
+    /// Lets a `tributary` that the command starts do without the certificates in the environment: they belong to the
+    /// user's own fabric.
+    pub fn without_certificates(command: &mut Command) {
         for variable in CERTIFICATES {
             command.env_remove(variable);
         }
-        Ok(command)
     }
 
     /// The address at which the controller listens.

@@ -11,6 +11,20 @@ pub enum LabError {
     /// Making namespaces and interfaces needs rights that this process does not have.
     #[error("a lab needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN, to make network namespaces): use sudo")]
     NotPermitted,
+    /// This user may not make the namespaces that stand in for root's rights.
+    #[error("a lab needs root, or a user namespace: {0}; or use sudo")]
+    NoUserNamespace(String),
+    /// The namespaces of the user's labs cannot be made or entered.
+    #[error("cannot {step}, which a lab needs without root: {reason}")]
+    Rootless {
+        /// The step that failed.
+        step: &'static str,
+        /// What the operating system says.
+        reason: io::Error,
+    },
+    /// The folder by which a user's commands find one another may be somebody else's.
+    #[error("{} is not a folder of this user alone: remove it, or set XDG_RUNTIME_DIR to one", .0.display())]
+    ForeignFolder(PathBuf),
     /// The name cannot be a part of the names of namespaces and files.
     #[error("bad lab name {0:?}: use 1 to 32 of a-z, A-Z, 0-9, '_' and, but not first, '-'")]
     BadName(String),
@@ -139,4 +153,11 @@ pub enum LabError {
         /// Their process ids.
         pids: Vec<u32>,
     },
+}
+
+impl LabError {
+    /// For `map_err`: a step in the making of a user's namespaces failed.
+    pub(crate) fn rootless(step: &'static str) -> impl Fn(io::Error) -> Self {
+        move |reason| Self::Rootless { step, reason }
+    }
 }

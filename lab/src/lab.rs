@@ -331,7 +331,12 @@ fn check_name(name: &str) -> Result<(), LabError> {
 }
 
 fn check_rights() -> Result<(), LabError> {
+    if has_rights() { Ok(()) } else { Err(LabError::NotPermitted) }
+}
+
+/// Whether this process may make network namespaces and what is in them.
+pub(crate) fn has_rights() -> bool {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
     let held = capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
-    if held.contains(needed) { Ok(()) } else { Err(LabError::NotPermitted) }
+    held.contains(needed)
 }

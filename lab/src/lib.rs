@@ -25,7 +25,7 @@
 //!
 //! Faults can be injected: [`Lab::cut`] a link, [`Lab::kill`] a daemon, [`Lab::slow_down`] the processes at a station.
 //!
-//! It needs root, and the Debian packages iproute2, ethtool and, for losses and cuts, nftables.
+//! It needs root, or [`rootless::enter`], and the Debian packages iproute2, ethtool and, for losses and cuts, nftables.
 //!
 //! Differences from real links: a lost frame takes no time on its link, since it is lost at the sending end, in front
 //! of the queue; there is no propagation delay (that would need netem, which not every kernel has); and sockets that
@@ -41,6 +41,7 @@ mod namespace;
 mod options;
 mod processes;
 mod record;
+pub mod rootless;
 mod script;
 mod setup;
 mod slow;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
-use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::GeneratorError;
@@ -91,7 +91,9 @@ impl Receiver {
     /// [`GeneratorError::Socket`] with the step that failed.
     pub fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
         let socket = open(interface, libc::ETH_P_IP as u16)?;
+        // In a user namespace it is bounded by the system's limit.
         set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
+            .or_else(|_| set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER))
             .map_err(failed(interface, "set the receive buffer"))?;
         let frames = Frames::new(frame_bytes + ROOM);
         Ok(Self { interface: interface.to_owned(), socket, frames, lengths: [0; BATCH] })

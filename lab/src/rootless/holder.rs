@@ -1,0 +1,95 @@
+//! The process that holds a user's namespaces.
+
+use std::convert::Infallible;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{self, Command, Stdio};
+use std::thread;
+
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, move_mount,
+    open_tree,
+};
+use rustix::process::{getgid, getuid, setsid};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use super::place;
+use super::refusal::{self, Refusal};
+
+/// What the holder prints when its namespaces can be entered; otherwise it prints why they cannot.
+pub(super) const READY: &str = "ready";
+
+const RUN: &str = "/run";
+/// What was in `/run` before.
+const OUTSIDE: &str = "/run/.outside";
+/// What labs have there. That of the machine's own labs is not seen.
+const OWN: [&str; 2] = ["netns", "tributary"];
+
+/// Makes a user's namespaces and holds them until SIGTERM. It tells [`enter`](super::enter), which has started it, by
+/// its standard output how it went.
+///
+/// # Errors
+/// The namespaces cannot be made.
+pub fn hold(folder: &Path) -> io::Result<Infallible> {
+    match make(folder) {
+        Ok(_lock) => {
+            println!("{READY}");
+            loop {
+                thread::park();
+            }
+        }
+        Err(refusal) => {
+            println!("{}", refusal::explain(&refusal));
+            Err(refusal.reason)
+        }
+    }
+}
+
+fn make(folder: &Path) -> Result<File, Refusal> {
+    // Otherwise it would end with the terminal.
+    setsid().map_err(Refusal::at("start a session"))?;
+    let mut lock = place::become_holder(folder).map_err(Refusal::at("lock the user's folder"))?;
+    let (user, group) = (getuid().as_raw(), getgid().as_raw());
+    unshare().map_err(Refusal::at("make a user namespace"))?;
+    let map = |file: &str, text: String| fs::write(format!("/proc/self/{file}"), text);
+    // The kernel asks for it: who could drop a group could open what is closed to that group.
+    map("setgroups", "deny".into()).map_err(Refusal::at("give groups up"))?;
+    map("uid_map", format!("0 {user} 1")).map_err(Refusal::at("become root in a user namespace"))?;
+    map("gid_map", format!("0 {group} 1")).map_err(Refusal::at("become root in a user namespace"))?;
+    make_run().map_err(Refusal::at("mount a /run of its own"))?;
+    // As outside, where programs may talk to themselves. Where `ip` is missing, the lab says so.
+    let lo = ["link", "set", "dev", "lo", "up"];
+    let _ = Command::new("ip").args(lo).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    write!(lock, "{}", process::id()).map_err(Refusal::at("write to the user's folder"))?;
+    Ok(lock)
+}
+
+#[allow(unsafe_code, reason = "no safe interface has it")]
+fn unshare() -> io::Result<()> {
+    let namespaces = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWNET;
+    // SAFETY: only UnshareFlags::FILES is unsafe, and it is not among them.
+    Ok(unsafe { unshare_unsafe(namespaces) }?)
+}
+
+/// Makes an empty `/run`, with links to what was there before: a distribution may have its programs there.
+fn make_run() -> io::Result<()> {
+    // What is mounted outside later is seen, and nothing of what is mounted here is seen outside.
+    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+    let copy =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let before = open_tree(CWD, RUN, copy)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tributary", RUN, "tmpfs", flags, Some(c"mode=755"))?;
+    fs::create_dir(OUTSIDE)?;
+    move_mount(&before, "", CWD, OUTSIDE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    for entry in fs::read_dir(OUTSIDE)? {
+        let name = entry?.file_name();
+        if !OWN.iter().any(|own| name == *own) {
+            symlink(Path::new(OUTSIDE).join(&name), Path::new(RUN).join(&name))?;
+        }
+    }
+    Ok(())
+}
