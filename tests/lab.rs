@@ -1,18 +1,26 @@
-//! A whole fabric by `tributary lab`. Needs root and network tools; says so if they are missing.
+//! A whole fabric by `tributary lab`. Needs root, to look at labs from outside, and network tools; says so if they are
+//! missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::chown;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tempfile::TempDir;
 use tributary_testkit::binary::{json, left_shared_memory, refused, stderr, tributary};
 use tributary_testkit::labs;
 use tributary_testkit::root;
 
 const THREE_TIERS: &str = "topologies/three-tier-8.toml";
 const TWO_WORKERS: &str = "topologies/two-workers.toml";
+/// The user without rights on every system.
+const NOBODY: u32 = 65534;
 /// Anything that takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -336,6 +344,201 @@ fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
     assert!(is_said("w1: 1/2 0/1 10.0.0.2:29500 w1-eth1 1"), "{lines}");
     name.down();
     name.is_gone();
+}
+
+#[test]
+fn a_command_at_one_node_is_as_if_it_were_typed_there() {
+    let Some(name) = Name::new("exec") else { return };
+    name.up(TWO_WORKERS, &["--no-rates"]);
+    let exec = |node: &str, command: &[&str], input: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        child.args([&["lab", "exec", "--name", &name.0, node, "--"], command].concat()).current_dir(root());
+        // The lab's controller is asked without them.
+        child.env("TRIBUTARY_TLS_CA", "none.pem");
+        child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let script = "cat; echo $TRIBUTARY_RANK; ls /sys/class/net; echo aside >&2; exit 7";
+    let said = exec("w1", &["sh", "-c", script], "typed\n");
+    assert_eq!((said.status.code(), stderr(&said).as_str()), (Some(7), "aside\n"));
+    assert_eq!(String::from_utf8(said.stdout).unwrap(), "typed\n1\nlo\nlost0\nmgmt0\nw1-eth1\n");
+    // At any node, the commands that ask a controller ask this lab's.
+    for node in ["controller", "leaf"] {
+        let jobs = exec(node, &["tributary", "jobs", "list", "--json"], "");
+        assert!(jobs.status.success(), "{}", stderr(&jobs));
+        assert!(String::from_utf8(jobs.stdout).unwrap().contains("\"lab\""));
+    }
+    refused(
+        &["lab", "exec", "--name", &name.0, "nobody", "--", "true"],
+        1,
+        &["no node \"nobody\"", "w0, w1"],
+    );
+    refused(&["lab", "exec", "w0"], 2, &["COMMAND"]);
+    name.lab("down", &[]);
+    name.is_gone();
+}
+
+#[test]
+fn what_a_lab_logs_and_counts_is_shown() {
+    let Some(name) = Name::new("shown") else { return };
+    name.up(TWO_WORKERS, &["--no-rates"]);
+    let clean = ["lab", "run", "--name", &name.0, "--no-prefix", "--"];
+    let reduced = tributary(&[&clean[..], &["tributary", "allreduce", "--json", "--size", "64KiB"]].concat());
+    let lines = String::from_utf8(reduced.stdout).unwrap();
+    let hosts: BTreeSet<_> =
+        lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["host"].to_string()).collect();
+    assert_eq!(hosts, BTreeSet::from(["\"w0\"".to_owned(), "\"w1\"".to_owned()]));
+
+    let counted = json(&["lab", "counters", "--name", &name.0, "--job", "lab", "--json"]);
+    assert_eq!(counted["switches"][0]["name"], "leaf");
+    assert!(counted["switches"][0]["jobs"]["lab"].is_object(), "{counted}");
+
+    let logs = |arguments: &[&str]| {
+        let logs = tributary(&[&["lab", "logs", "--name", &name.0], arguments].concat());
+        assert!(logs.status.success(), "{}", stderr(&logs));
+        String::from_utf8(logs.stdout).unwrap()
+    };
+    let all = logs(&[]);
+    let daemons: BTreeSet<_> = all.lines().map(|line| line.split_once(": ").unwrap().0).collect();
+    assert_eq!(daemons, BTreeSet::from(["@controller", "leaf", "ps", "w0", "w1"]));
+    let times: Vec<_> =
+        all.lines().map(|line| line.split_once(": ").unwrap().1.split_once(' ').unwrap().0).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let own: String =
+        all.lines().filter_map(|line| line.strip_prefix("leaf: ")).map(|line| format!("{line}\n")).collect();
+    assert_eq!(logs(&["leaf"]), own);
+    name.lab_refuses("logs", &["nobody"], &["no node \"nobody\""]);
+
+    let mut follow = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    let mut follow = follow
+        .args(["lab", "logs", "leaf", "--follow", "--name", &name.0])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut followed = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let seen: String = followed.by_ref().take(own.lines().count()).map(|line| line + "\n").collect();
+    assert_eq!(seen, own);
+    name.lab("kill", &["leaf"]);
+    name.lab("start", &["leaf"]);
+    assert!(followed.next().is_some(), "the switch has said something since then");
+    name.down();
+    assert!(follow.wait().unwrap().success());
+    name.is_gone();
+}
+
+/// A user without rights, with a folder that is that user's alone.
+struct User {
+    folder: TempDir,
+}
+
+impl User {
+    /// `None`, with a message, if this process cannot act as one, or such a user may not make labs.
+    fn new() -> Option<Self> {
+        if !labs::tools_are_there() {
+            return None;
+        }
+        let user = Self { folder: tempfile::tempdir().unwrap() };
+        // The checkout may be in a folder that is closed to others.
+        fs::copy(env!("CARGO_BIN_EXE_tributary"), user.file("tributary")).unwrap();
+        fs::copy(root().join(TWO_WORKERS), user.file("two-workers.toml")).unwrap();
+        chown(user.folder.path(), Some(NOBODY), Some(NOBODY)).ok().or_else(|| {
+            eprintln!("SKIPPED: an ordinary user's labs: only root can act as another user");
+            None
+        })?;
+        let listed = user.lab(&["list"]);
+        if listed.status.success() {
+            return Some(user);
+        }
+        assert!(stderr(&listed).contains("a lab needs root, or a user namespace"), "{}", stderr(&listed));
+        eprintln!("SKIPPED: {}", stderr(&listed));
+        None
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn lab(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new("setpriv");
+        let nobody = NOBODY.to_string();
+        command.args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups", "--inh-caps=-all"]);
+        command.arg(self.file("tributary")).arg("lab").args(arguments);
+        command.current_dir(self.folder.path()).env("XDG_RUNTIME_DIR", self.folder.path()).output().unwrap()
+    }
+
+    /// Runs the same command, which must succeed, and returns what it prints.
+    fn does(&self, arguments: &[&str]) -> String {
+        let output = self.lab(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The processes that hold this user's namespaces.
+    fn holders(&self) -> usize {
+        let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+        let folder = self.file("tributary-lab");
+        let lines = processes.map(|process| fs::read(process.join("cmdline")).unwrap_or_default());
+        let mut words =
+            lines.flat_map(|line| line.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect::<Vec<_>>());
+        words.by_ref().filter(|word| word == folder.as_os_str().as_encoded_bytes()).count()
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        // Mostly there is nothing left.
+        self.lab(&["down", "theirs"]);
+    }
+}
+
+#[test]
+fn an_ordinary_user_has_labs_too() {
+    let Some(user) = User::new() else { return };
+    user.does(&["up", "two-workers.toml", "--name", "theirs", "--no-rates"]);
+    assert_eq!(user.holders(), 1);
+    let listed: Value = serde_json::from_str(&user.does(&["list", "--json"])).unwrap();
+    assert_eq!((&listed["labs"][0]["name"], &listed["labs"][0]["state"]), (&"theirs".into(), &"up".into()));
+    assert_eq!(listed["labs"].as_array().unwrap().len(), 1, "root's are not theirs");
+    let reduce = ["--", "tributary", "allreduce", "--json", "--check", "--size", "64KiB"];
+    let reduced = user.lab(&[&["run", "--name", "theirs"], &reduce[..]].concat());
+    assert_eq!(reports(&reduced).len(), 2);
+    // What is done to a lab needs the rights, too.
+    user.does(&["kill", "w0", "--name", "theirs"]);
+    user.does(&["start", "w0", "--name", "theirs"]);
+    user.does(&["cut", "leaf-w1", "--name", "theirs"]);
+    user.does(&["mend", "leaf-w1", "--name", "theirs"]);
+    let whereabouts = user.does(&["exec", "w0", "--name", "theirs", "--", "pwd"]);
+    assert_eq!(whereabouts.trim_end(), user.folder.path().to_str().unwrap());
+    let another =
+        user.does(&["run", "two-workers.toml", "--name", "another", "--no-rates", "--", "echo", "here"]);
+    assert_eq!(another.lines().count(), 2);
+    assert_eq!(user.holders(), 1, "of the lab that is still up");
+    user.does(&["down", "theirs"]);
+    assert_eq!(user.holders(), 0);
+    assert_eq!(labs::traces("theirs"), Vec::<String>::new());
+    assert!(user.does(&["list"]).contains("no labs of this user"));
+}
+
+#[test]
+fn a_user_who_may_not_make_namespaces_is_told_why() {
+    // In a user namespace of its own, this process can forbid others, and give its rights up.
+    let script = "echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$0\" lab list";
+    let folder = tempfile::tempdir().unwrap();
+    let refused = Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c", script, env!("CARGO_BIN_EXE_tributary")])
+        .env("XDG_RUNTIME_DIR", folder.path())
+        .output();
+    let refused = refused.map(|output| (output.status.code(), stderr(&output))).unwrap_or_default();
+    if refused.0.is_none() || refused.1.contains("unshare: ") || refused.1.contains("sh: ") {
+        return eprintln!(
+            "SKIPPED: no user namespace can be made here to forbid others in it: {}",
+            refused.1
+        );
+    }
+    assert_eq!(refused.0, Some(1), "{}", refused.1);
+    assert!(refused.1.contains("sysctl user.max_user_namespaces="), "{}", refused.1);
 }
 
 #[test]

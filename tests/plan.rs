@@ -72,7 +72,7 @@ fn slots_addresses_mtus_and_loads_of_a_network_are_shown() {
 
 #[test]
 fn it_says_where_nothing_is_gained() {
-    let shown = printed(&["plan", "--topology", "topologies/two-workers.toml"]);
+    let shown = printed(&["plan", "topologies/two-workers.toml"]);
     assert!(shown.contains("gains nothing here"), "{shown}");
     let shown = printed(&["plan", "--topology", "topologies/plain-middle-4.toml"]);
     assert!(shown.contains("middle is not programmable") && shown.contains("unicast results"), "{shown}");

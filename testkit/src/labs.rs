@@ -1,6 +1,7 @@
 //! Labs on this machine: whether this process may make one, and what is left of one.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use crate::binary::{stderr, tributary};
@@ -8,10 +9,22 @@ use crate::binary::{stderr, tributary};
 /// The tools that a lab with losses needs.
 const TOOLS: [&str; 3] = ["ip", "ethtool", "nft"];
 
-/// Whether this process may make labs; says so if it may not.
-pub fn can_be_made() -> bool {
+/// Whether there are the tools that make labs; says so if there are not.
+pub fn tools_are_there() -> bool {
     if let Some(tool) = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err()) {
         eprintln!("SKIPPED: there is no {tool} on the PATH: `make tools` installs it");
+        return false;
+    }
+    true
+}
+
+/// Whether this process may make labs that can be looked at from outside, as root's can; says so if it may not.
+pub fn can_be_made() -> bool {
+    if !tools_are_there() {
+        return false;
+    }
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("SKIPPED: without root, what a lab leaves cannot be seen from outside of it");
         return false;
     }
     let listed = tributary(&["lab", "list"]);

@@ -21,8 +21,11 @@ use crate::present::plan as present;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PlanArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
-    #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
+
+    /// The same, as it was given before it had a place of its own
+    #[arg(long = "topology", value_name = "FILE", conflicts_with = "topology", hide = true)]
+    topology_option: Option<PathBuf>,
 
     /// Where gradients are aggregated on their way
     #[arg(long, value_enum, default_value_t = Aggregation::Tree)]
@@ -55,7 +58,8 @@ pub(crate) struct PlanArgs {
 /// The topology is wrong (file and line are named), the job does not fit it, or the picture cannot be
 /// written.
 pub(crate) fn run(args: &PlanArgs) -> Result<()> {
-    let topology = load_topology(args.topology.as_deref())?;
+    let topology =
+        load_topology(args.topology.as_ref().or(args.topology_option.as_ref()).map(PathBuf::as_path))?;
     let state = FabricState::of(&topology, built_in_slots()?);
     let job = JobRequest {
         aggregation: args.aggregation.into(),

@@ -135,21 +135,39 @@ pub(crate) fn end(lab: &Lab, record: &Record) -> Result<()> {
     })
 }
 
-/// Calls the controller on a thread in its namespace, since this process is in none of the lab's namespaces.
+/// Calls the controller, which has to answer soon.
 fn ask<T: Send>(
     lab: &Lab,
     record: &Record,
     call: impl AsyncFnOnce(ControllerClient<Channel>) -> Result<T> + Send,
 ) -> Result<T> {
-    let asked = lab.inside(CONTROLLER, || {
+    beside_controller(lab, async || {
+        let answered = timeout(PATIENCE, async { call(connect(record).await?).await }).await;
+        answered.with_context(|| format!("the controller does not answer for {PATIENCE:?}"))?
+    })
+}
+
+/// Uses the controller for as long as `work` takes.
+///
+/// # Errors
+/// The controller does not answer; or the error of `work`.
+pub(crate) fn with_controller<T: Send>(
+    lab: &Lab,
+    record: &Record,
+    work: impl AsyncFnOnce(ControllerClient<Channel>) -> Result<T> + Send,
+) -> Result<T> {
+    beside_controller(lab, async || work(connect(record).await?).await)
+}
+
+async fn connect(record: &Record) -> Result<ControllerClient<Channel>> {
+    remote::connect(&Remote::controller(&record.controller.to_string(), None)?).await
+}
+
+/// Works on a thread in the controller's namespace, since this process is in none of the lab's namespaces.
+fn beside_controller<T: Send>(lab: &Lab, work: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T> {
+    let done = lab.inside(CONTROLLER, || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let call = async {
-                call(remote::connect(&Remote::controller(&record.controller.to_string(), None)?).await?).await
-            };
-            let answered = timeout(PATIENCE, call).await;
-            answered.with_context(|| format!("the controller does not answer for {PATIENCE:?}"))?
-        })
+        runtime.block_on(work())
     });
-    asked?
+    done?
 }

@@ -8,6 +8,7 @@ mod launch;
 pub(crate) mod operations;
 pub(crate) mod page;
 mod record;
+mod rights;
 pub(crate) mod workers;
 
 use anyhow::anyhow;
@@ -17,6 +18,7 @@ pub(crate) use fabric::{FabricArgs, up as up_fabric};
 pub(crate) use job::{explain, restart as restart_job, schedule as job_schedule, switches};
 pub(crate) use operations::slow as slow_station;
 pub(crate) use record::{DaemonState, Record, Worker};
+pub(crate) use rights::{hold_namespaces, rights};
 pub(crate) use workers::{threads_of_a_rank, worker_command};
 
 /// The default name of a lab.

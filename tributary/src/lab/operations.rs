@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use anyhow::{Result, bail};
 use clap::Args;
 use tokio::task::spawn_blocking;
-use tributary_lab::{CONTROLLER, Cut, Lab, Slowdown};
+use tributary_lab::{CONTROLLER, Cut, Lab, LabError, Slowdown};
 
 use super::background::Background;
 use super::launch::Ready;
@@ -16,15 +16,30 @@ use crate::daemons::service::{self, Stop};
 /// An alias of the controller's station, unless a node has that name.
 const CONTROLLER_ALIAS: &str = "controller";
 
+/// A lab that is up.
+#[derive(Debug, Args)]
+pub(crate) struct WhichLab {
+    /// Which lab
+    #[arg(long, default_value = DEFAULT_NAME)]
+    name: String,
+}
+
+impl WhichLab {
+    /// # Errors
+    /// There is no such lab, or it was never finished.
+    pub(crate) fn open(&self) -> Result<Lab, LabError> {
+        Lab::open(&self.name)
+    }
+}
+
 /// A station of a lab.
 #[derive(Debug, Args)]
 pub(crate) struct StationArgs {
     /// A node of the topology, or `controller`
-    node: String,
+    pub(crate) node: String,
 
-    /// Which lab
-    #[arg(long, default_value = DEFAULT_NAME)]
-    name: String,
+    #[command(flatten)]
+    pub(crate) lab: WhichLab,
 }
 
 /// A link of a lab that is to be cut.
@@ -44,9 +59,8 @@ pub(crate) struct LinkArgs {
     /// Its two nodes in any order, as in leaf0-w3 or leaf0:w3; or an interface at one of its ends
     link: String,
 
-    /// Which lab
-    #[arg(long, default_value = DEFAULT_NAME)]
-    name: String,
+    #[command(flatten)]
+    lab: WhichLab,
 }
 
 /// A station of a lab, and its slowdown.
@@ -67,7 +81,7 @@ fn slowdown(text: &str) -> Result<Slowdown, String> {
 
 /// `tributary lab kill`.
 pub(crate) fn run_kill(args: &StationArgs) -> Result<()> {
-    let lab = Lab::open(&args.name)?;
+    let lab = args.lab.open()?;
     let station = station(&lab, &args.node);
     let killed = kill(&lab, station)?;
     let again = name_option(lab.name());
@@ -80,7 +94,7 @@ pub(crate) fn run_kill(args: &StationArgs) -> Result<()> {
 
 /// `tributary lab start`.
 pub(crate) async fn run_start(args: &StationArgs) -> Result<()> {
-    let lab = Lab::open(&args.name)?;
+    let lab = args.lab.open()?;
     let station = station(&lab, &args.node);
     let process = start(&lab, station).await?;
     println!("{station}: process {process} is ready");
@@ -89,7 +103,7 @@ pub(crate) async fn run_start(args: &StationArgs) -> Result<()> {
 
 /// `tributary lab cut`.
 pub(crate) fn run_cut(args: &CutArgs) -> Result<()> {
-    let lab = Lab::open(&args.link.name)?;
+    let lab = args.link.lab.open()?;
     let how = if args.carrier { Cut::Carrier } else { Cut::Silent };
     let link = lab.cut(&args.link.link, how)?;
     let again = name_option(lab.name());
@@ -99,14 +113,14 @@ pub(crate) fn run_cut(args: &CutArgs) -> Result<()> {
 
 /// `tributary lab mend`.
 pub(crate) fn run_mend(args: &LinkArgs) -> Result<()> {
-    let link = Lab::open(&args.name)?.mend(&args.link)?;
+    let link = args.lab.open()?.mend(&args.link)?;
     println!("link {} is whole", link.name);
     Ok(())
 }
 
 /// `tributary lab slow`.
 pub(crate) async fn run_slow(args: &SlowArgs) -> Result<()> {
-    let lab = Lab::open(&args.station.name)?;
+    let lab = args.station.lab.open()?;
     let station = station(&lab, &args.station.node);
     slow(&lab, station, args.factor).await?;
     match args.factor.factor() {
@@ -119,7 +133,7 @@ pub(crate) async fn run_slow(args: &SlowArgs) -> Result<()> {
 /// `tributary lab keep-slow`, which [`slow`] starts: slows a station down until it is stopped.
 pub(crate) async fn run_keep_slow(args: &SlowArgs) -> Result<()> {
     let mut stop = Stop::new()?;
-    let lab = Lab::open(&args.station.name)?;
+    let lab = args.station.lab.open()?;
     let (station, slowdown) = (args.station.node.clone(), args.factor);
     let (end, ended) = mpsc::channel();
     let slowing = spawn_blocking(move || lab.slow_down(&station, slowdown, &ended));
@@ -135,7 +149,7 @@ pub(crate) async fn run_keep_slow(args: &SlowArgs) -> Result<()> {
 }
 
 /// The station that a name or alias stands for.
-fn station<'a>(lab: &Lab, node: &'a str) -> &'a str {
+pub(crate) fn station<'a>(lab: &Lab, node: &'a str) -> &'a str {
     let is_alias = node == CONTROLLER_ALIAS && lab.stations().all(|station| station != node);
     if is_alias { CONTROLLER } else { node }
 }
@@ -208,7 +222,7 @@ fn running(lab: &Lab, station: &StationRecord) -> Result<Option<u32>> {
 }
 
 /// Why no daemon runs at a station, for an error.
-fn why_none_runs(lab: &Lab, station: &StationRecord) -> Result<String> {
+pub(crate) fn why_none_runs(lab: &Lab, station: &StationRecord) -> Result<String> {
     let (name, again) = (&station.name, name_option(lab.name()));
     Ok(match station.state(lab)? {
         DaemonState::None if station.daemon.is_empty() => format!("nothing runs at {name}"),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use comfy_table::Table;
 use serde::{Deserialize, Serialize};
-use tributary_lab::{CONTROLLER, Daemons, Lab, LabError, SwitchKind, SwitchProgram};
+use tributary_lab::{Daemons, Lab, LabError, SwitchKind, SwitchProgram};
 use tributary_topology::{NodeKey, Topology};
 
 use super::background::{Background, log_file};
@@ -243,9 +243,9 @@ impl Record {
         format!(
             "{table}\n\
              lab {} is up: topology {}, job {} with {} workers, server on {}\n\
-             {page}logs     {}/*.log\n\
+             {page}logs     tributary lab logs{named}; {}/*.log\n\
              use it   tributary lab run{named} -- tributary allreduce --size 1MiB --check\n\
-             look in  ip netns exec tributary.{}.{CONTROLLER} tributary counters --controller {}\n\
+             look in  tributary lab counters{named}; tributary lab exec{named} NODE -- sh\n\
              end it   tributary lab down{down}",
             self.name,
             self.topology,
@@ -253,8 +253,6 @@ impl Record {
             self.workers.len(),
             self.server,
             self.folder.display(),
-            self.name,
-            self.controller,
         )
     }
 }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
-use tributary_lab::Lab;
+use tributary_lab::{Daemons, Lab};
 
 use super::interrupted;
 use super::record::{Record, Worker};
@@ -24,17 +24,31 @@ const MASTER_PORT: u16 = 29500;
 /// How long commands may take to end after another has failed, and after each signal.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// What is printed in front of each line of a worker's command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Prefix {
+    /// The worker's host: `w0: `.
+    Host,
+    /// Nothing, for programs that read what the commands print.
+    None,
+}
+
 /// Runs a command on all workers and waits for all.
 ///
 /// # Errors
 /// The command failed on a worker, or was stopped; none of its processes is left then.
-pub(crate) async fn run(lab: &Lab, record: &Record, command: &[OsString], stop: &mut Stop) -> Result<()> {
+pub(crate) async fn run(
+    lab: &Lab,
+    record: &Record,
+    (command, prefix): (&[OsString], Prefix),
+    stop: &mut Stop,
+) -> Result<()> {
     let mut running = JoinSet::new();
     let mut groups = Groups::default();
     for (rank, worker) in record.workers.iter().enumerate() {
         let child = start(lab, record, (rank, worker), command)?;
         groups.add(rank, &child);
-        running.spawn(attend(rank, worker.host.clone(), child));
+        running.spawn(attend((rank, worker.host.clone()), prefix, child));
     }
     let mut failed = Vec::new();
     let mut stopped = false;
@@ -67,6 +81,27 @@ pub(crate) async fn run(lab: &Lab, record: &Record, command: &[OsString], stop: 
         (false, false) => bail!("the command failed on {}", failed.join(", ")),
         (false, true) => Ok(()),
     }
+}
+
+/// A command that a user runs at a station: at a worker as its rank of the job, and anywhere with this program on the
+/// PATH, which finds the lab's controller.
+///
+/// # Errors
+/// The lab has no such station.
+pub(crate) fn command_at(
+    lab: &Lab,
+    record: &Record,
+    station: &str,
+    program: impl AsRef<OsStr>,
+) -> Result<std::process::Command> {
+    let worker = record.workers.iter().enumerate().find(|(_, worker)| worker.host == station);
+    let mut command = match worker {
+        Some(worker) => worker_command(lab, record, worker, program)?,
+        None => lab.command(station, program)?,
+    };
+    command.env("PATH", path_with_this_program()?).env("TRIBUTARY_CONTROLLER", record.controller.to_string());
+    Daemons::without_certificates(&mut command);
+    Ok(command)
 }
 
 /// Starts a command in a process group of its own, so that its children can be ended with it.
@@ -154,22 +189,28 @@ fn path_with_this_program() -> Result<OsString> {
 }
 
 /// Forwards the output of a worker's command until it has ended.
-async fn attend(rank: usize, host: String, mut child: Child) -> (usize, String, io::Result<ExitStatus>) {
+async fn attend(
+    (rank, host): (usize, String),
+    prefix: Prefix,
+    mut child: Child,
+) -> (usize, String, io::Result<ExitStatus>) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let said = tokio::try_join!(forward(&host, stdout, io::stdout()), forward(&host, stderr, io::stderr()));
+    let prefix = if prefix == Prefix::Host { format!("{host}: ") } else { String::new() };
+    let said =
+        tokio::try_join!(forward(&prefix, stdout, io::stdout()), forward(&prefix, stderr, io::stderr()));
     let status = child.wait().await;
     (rank, host, said.and(status))
 }
 
-/// Forwards line by line, each prefixed with the host's name.
-async fn forward(host: &str, from: Option<impl AsyncRead + Unpin>, mut to: impl Write) -> io::Result<()> {
+/// Forwards line by line, each with the prefix.
+async fn forward(prefix: &str, from: Option<impl AsyncRead + Unpin>, mut to: impl Write) -> io::Result<()> {
     let Some(from) = from else { return Ok(()) };
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line).await? > 0 {
         let text = String::from_utf8_lossy(&line);
         // In a single write, so that lines of two workers do not mix.
-        to.write_all(format!("{host}: {}\n", text.trim_end_matches('\n')).as_bytes())?;
+        to.write_all(format!("{prefix}{}\n", text.trim_end_matches('\n')).as_bytes())?;
         line.clear();
     }
     Ok(())

@@ -28,6 +28,13 @@ pub(crate) struct CountersArgs {
     #[command(flatten)]
     controller: ControllerArgs,
 
+    #[command(flatten)]
+    shown: ShownArgs,
+}
+
+/// Which counters are shown, and how.
+#[derive(Debug, Args)]
+pub(crate) struct ShownArgs {
     /// Only this switch; may be given often
     #[arg(long, value_name = "NAME")]
     switch: Vec<String>,
@@ -57,18 +64,25 @@ pub(crate) fn run(args: &CountersArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut client = args.controller.connect().await?;
-        if args.watch {
-            watch(&mut client, args).await
-        } else {
-            let reading = read(&mut client, args).await?;
-            print(args, &reading, None);
-            Ok(())
-        }
+        show(&mut client, &args.shown).await
     })
 }
 
+/// Reads and prints the counters of this controller's switches.
+///
+/// # Errors
+/// The controller's refusal, or a job without counters.
+pub(crate) async fn show(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Result<()> {
+    if args.watch {
+        return watch(client, args).await;
+    }
+    let reading = read(client, args).await?;
+    print(args, &reading, None);
+    Ok(())
+}
+
 /// Prints a first reading as totals and each later one as rates, until interrupted.
-async fn watch(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Result<()> {
+async fn watch(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Result<()> {
     let mut looks = interval(Duration::from_secs(args.interval));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before: Option<(Instant, Reading)> = None;
@@ -96,7 +110,7 @@ fn turn_page() -> Result<()> {
     Ok(())
 }
 
-async fn read(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Result<Reading> {
+async fn read(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Result<Reading> {
     let request = v1::GetCountersRequest { switches: args.switch.clone() };
     let mut switches = client.get_counters(request).await.map_err(refused)?.into_inner().switches;
     let states = switches::list(client).await?;
@@ -114,7 +128,7 @@ async fn read(client: &mut ControllerClient<Channel>, args: &CountersArgs) -> Re
     Ok(Reading::new(&switches, &states))
 }
 
-fn print(args: &CountersArgs, reading: &Reading, rates: Option<&Reading>) {
+fn print(args: &ShownArgs, reading: &Reading, rates: Option<&Reading>) {
     if args.json {
         println!("{}", reading.json(rates));
     } else {

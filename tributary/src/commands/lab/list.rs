@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
+use tributary_lab::rootless::Rights;
 use tributary_lab::{Cut, Lab, LabError, Link};
 
 use crate::lab::{DaemonState, Record, broken, name_option};
@@ -10,6 +11,11 @@ use crate::lab::{DaemonState, Record, broken, name_option};
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
     /// Only this lab, with everything that runs in it
+    #[arg(value_name = "NAME", conflicts_with = "name")]
+    lab: Option<String>,
+
+    /// Only this lab, as for the other commands
+    #[arg(long)]
     name: Option<String>,
 
     /// Print one JSON object instead of text
@@ -39,9 +45,10 @@ struct Up {
 /// Prints the labs.
 ///
 /// # Errors
-/// No root; no such lab.
-pub(super) fn run(args: &ListArgs) -> Result<()> {
-    let names = match &args.name {
+/// There is no such lab.
+pub(super) fn run(args: &ListArgs, rights: &Rights) -> Result<()> {
+    let only = args.lab.as_ref().or(args.name.as_ref());
+    let names = match only {
         Some(name) => vec![Lab::open(name)?.name().to_owned()],
         None => Lab::list()?,
     };
@@ -52,13 +59,15 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         return Ok(());
     }
     for lab in &labs {
-        if let (Some(up), true) = (&lab.up, args.name.is_some()) {
+        if let (Some(up), true) = (&lab.up, only.is_some()) {
             println!("{}", up.record.table());
         }
         println!("{}", lab.text());
     }
-    if labs.is_empty() {
-        println!("there are no labs");
+    match (labs.is_empty(), rights.are_a_users()) {
+        (true, true) => println!("there are no labs of this user; those of root are listed with sudo"),
+        (true, false) => println!("there are no labs"),
+        (false, _) => {}
     }
     Ok(())
 }

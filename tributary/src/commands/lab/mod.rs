@@ -1,6 +1,8 @@
 //! `tributary lab`: a whole fabric on this machine, every node of it in a network namespace of its own.
 
+mod exec;
 mod list;
+mod logs;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,14 +12,21 @@ use clap::{Args, Subcommand};
 use tokio::runtime;
 use tributary_lab::Lab;
 
+use crate::commands::counters;
 use crate::daemons::service::Stop;
 use crate::experiments::chaos;
-use crate::lab::{DEFAULT_NAME, FabricArgs, Record, broken, job, operations, page, up_fabric, workers};
+use crate::lab::workers::{self, Prefix};
+use crate::lab::{
+    DEFAULT_NAME, FabricArgs, Record, broken, hold_namespaces, job, operations, page, rights, up_fabric,
+};
 
-/// Runs a whole fabric on this machine. Needs root
+/// Runs a whole fabric on this machine
 ///
 /// The nodes of a topology are network namespaces, its links veth pairs with rates and losses, and in them the daemons
 /// run as on real hosts.
+///
+/// Without root, labs are made in a user namespace, where the kernel allows that: each user has labs of their own, and
+/// commands in them run as this user, though they see themselves as root.
 #[derive(Debug, Args)]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
@@ -35,10 +44,19 @@ enum LabCommand {
     /// TRIBUTARY_TOKEN_FILE and TRIBUTARY_SOCKET in its environment, so that `tributary allreduce` needs no
     /// options, and what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. When it fails on one worker, the others have 5 seconds to end by themselves.
     Run(RunArgs),
+    /// Run a command at one node, with this terminal; its exit status is that of the command
+    ///
+    /// At a worker it finds in its environment what `run` gives to a rank, and anywhere TRIBUTARY_CONTROLLER, so that
+    /// `tributary jobs` and others need no options.
+    Exec(exec::ExecArgs),
     /// End everything that runs in a lab and remove it, after a crash too
     Down(DownArgs),
     /// Show the labs on this machine, also those that a crash left, and what is killed, cut or slow in them
     List(list::ListArgs),
+    /// Show the log of a daemon, or those of all daemons by time, with the node's name in front
+    Logs(logs::LogsArgs),
+    /// Show the switches' counters, as `tributary counters` does
+    Counters(CountersArgs),
     /// Kill the daemon at a node at once (SIGKILL): of a switch, a worker (its agent), the server, the controller
     Kill(operations::StationArgs),
     /// Start the daemon at a node again, as it was, and wait until it is ready
@@ -72,6 +90,12 @@ enum LabCommand {
     /// The process that `slow` starts
     #[command(hide = true)]
     KeepSlow(operations::SlowArgs),
+    /// The process that holds the namespaces of an ordinary user's labs
+    #[command(hide = true)]
+    HoldNamespaces {
+        /// The folder by which the user's commands find it
+        folder: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -103,6 +127,10 @@ struct RunArgs {
     #[command(flatten)]
     fabric: FabricArgs,
 
+    /// Print the lines of the commands as they are, without the host's name in front
+    #[arg(long)]
+    no_prefix: bool,
+
     /// What to run on every worker
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -110,23 +138,43 @@ struct RunArgs {
 
 #[derive(Debug, Args)]
 struct DownArgs {
-    /// Which lab
-    #[arg(default_value = DEFAULT_NAME)]
-    name: String,
+    /// Which lab [default: lab]
+    #[arg(value_name = "NAME", conflicts_with = "name")]
+    lab: Option<String>,
+
+    /// Which lab, as for the other commands
+    #[arg(long)]
+    name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct CountersArgs {
+    #[command(flatten)]
+    lab: operations::WhichLab,
+
+    #[command(flatten)]
+    shown: counters::ShownArgs,
 }
 
 /// Runs the subcommand.
 ///
 /// # Errors
-/// No root, a step that failed, a command that failed on a worker.
+/// No rights to make a lab, a step that failed, a command that failed on a worker.
 pub(crate) fn run(args: &LabArgs) -> Result<()> {
+    if let LabCommand::HoldNamespaces { folder } = &args.command {
+        return hold_namespaces(folder);
+    }
+    let rights = rights()?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match &args.command {
             LabCommand::Up(args) => up(args).await,
             LabCommand::Run(args) => run_command(args).await,
-            LabCommand::Down(args) => Ok(Lab::clean(&args.name)?),
-            LabCommand::List(args) => list::run(args),
+            LabCommand::Exec(args) => exec::run(args),
+            LabCommand::Down(args) => down(args),
+            LabCommand::List(args) => list::run(args, &rights),
+            LabCommand::Logs(args) => logs::run(args),
+            LabCommand::Counters(args) => show_counters(args),
             LabCommand::Kill(args) => operations::run_kill(args),
             LabCommand::Start(args) => operations::run_start(args).await,
             LabCommand::Cut(args) => operations::run_cut(args),
@@ -136,6 +184,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
             LabCommand::ChaosWorker(args) => chaos::run_worker(args).await,
             LabCommand::KeepPage(args) => page::run_keep_page(args).await,
             LabCommand::KeepSlow(args) => operations::run_keep_slow(args).await,
+            LabCommand::HoldNamespaces { folder } => hold_namespaces(folder),
         }
     })
 }
@@ -147,11 +196,23 @@ async fn up(args: &UpArgs) -> Result<()> {
     record.print(args.json)
 }
 
+fn down(args: &DownArgs) -> Result<()> {
+    let name = args.lab.as_ref().or(args.name.as_ref());
+    Ok(Lab::clean(name.map_or(DEFAULT_NAME, String::as_str))?)
+}
+
+fn show_counters(args: &CountersArgs) -> Result<()> {
+    let lab = args.lab.open()?;
+    let record = Record::load(&lab)?;
+    job::with_controller(&lab, &record, async |mut client| counters::show(&mut client, &args.shown).await)
+}
+
 async fn run_command(args: &RunArgs) -> Result<()> {
     let mut stop = Stop::new()?;
+    let prefix = if args.no_prefix { Prefix::None } else { Prefix::Host };
     if let Some(topology) = &args.topology {
         let (lab, record) = up_fabric(&args.name, topology, &args.fabric, &mut stop).await?;
-        let done = workers::run(&lab, &record, &args.command, &mut stop).await;
+        let done = workers::run(&lab, &record, (&args.command, prefix), &mut stop).await;
         let removed = lab.down();
         return done.and(removed.map_err(Into::into));
     }
@@ -162,7 +223,7 @@ async fn run_command(args: &RunArgs) -> Result<()> {
         bail!("lab {} is {}", lab.name(), broken(lab.name(), &ended));
     }
     job::renew(&lab, &record)?;
-    let done = workers::run(&lab, &record, &args.command, &mut stop).await;
+    let done = workers::run(&lab, &record, (&args.command, prefix), &mut stop).await;
     if done.is_err() {
         // A worker that is left must not take part in the next command's job.
         job::end(&lab, &record)?;

@@ -20,6 +20,7 @@ use tributary_topology::parse_rate;
 use tributary_wire::SliceWidth;
 
 use crate::daemons::service::Stop;
+use crate::lab::rights;
 
 /// Measures the fabric, the agent, the protocol, the switch and the planner.
 #[derive(Debug, Clone, Args)]
@@ -45,11 +46,22 @@ enum What {
     Switch(switch::SwitchArgs),
 }
 
+impl What {
+    fn makes_labs(&self) -> bool {
+        match self {
+            Self::Agent(_) | Self::Allreduce(_) | Self::Degraded(_) | Self::Endurance(_) => true,
+            Self::Overlap(_) | Self::Schedule(_) | Self::Switch(_) => true,
+            Self::DegradedWorker(_) | Self::Plan(_) | Self::Scale(_) | Self::Simulate(_) => false,
+        }
+    }
+}
+
 /// Runs the measurement that was asked for.
 ///
 /// # Errors
 /// The measurement's errors.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
+    let _rights = if args.what.makes_labs() { Some(rights()?) } else { None };
     match &args.what {
         What::Agent(args) => agent::run(args),
         What::Allreduce(args) => allreduce::run(args),

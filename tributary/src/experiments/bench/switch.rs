@@ -22,7 +22,7 @@ const SPINNER_TICK: Duration = Duration::from_millis(100);
 /// Measures how many slices a second a switch aggregates: two children and a parent on three veth interfaces, each
 /// slice two packets in and one out. The embedded switch and BMv2's simple_switch_grpc take turns, with the same
 /// compiled program, tables and load; every sum is checked. A bare loop of recvmmsg, add and sendmmsg, with no
-/// protocol, takes turns with them: it shows the most that the machine can do. Needs root
+/// protocol, takes turns with them: it shows the most that the machine can do
 ///
 /// The exit status is 1 unless the embedded switch is at least as fast as the loop, and 10 times as fast as BMv2.
 #[derive(Debug, Clone, Args)]
@@ -76,7 +76,7 @@ impl From<Which> for SwitchUnderTest {
 /// Measures, and prints the results.
 ///
 /// # Errors
-/// No root; a switch that does not start or aggregates wrongly; a ratio below its limit.
+/// No rights to make a lab; a switch that does not start or aggregates wrongly; a ratio below its limit.
 pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     let slots = built_in_slots()?;
     if let Some(window) = args.window.iter().find(|window| **window > slots) {

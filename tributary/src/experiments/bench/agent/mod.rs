@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Measures the processor time that an all-reduce takes on a host: the time of the agent's process in user mode and in
 /// the kernel for each GiB of the tensor. All daemons run as on real hosts, in network namespaces, over veth pairs
-/// without a rate limit. Needs root
+/// without a rate limit
 ///
 /// The widths take turns; the first turn of each is not counted. Every sum is checked; the exit status is 1 if one is
 /// wrong.
@@ -71,7 +71,7 @@ pub(in crate::experiments::bench) struct AgentArgs {
 /// Measures and reports.
 ///
 /// # Errors
-/// No root, a network that fails, a sum that is wrong.
+/// No rights to make a lab, a network that fails, a sum that is wrong.
 pub(in crate::experiments::bench) fn run(args: &AgentArgs) -> Result<()> {
     let report = until_stopped(measure(args))?;
     match args.json {

@@ -32,7 +32,7 @@ const FILE: &str = "allreduce";
 const BYTES_PER_ELEMENT: u64 = 4;
 
 /// Times all-reduces of f32 over links of the same rate: by this project's fabric, by one that aggregates on leaves only, by
-/// PyTorch's gloo, by Open MPI, and by this project's server without aggregation in the network. Needs root
+/// PyTorch's gloo, by Open MPI, and by this project's server without aggregation in the network
 ///
 /// All contenders run in turn on the same network of this machine. Those that are not this project's get kernel bridges
 /// in place of switches. Every sum is checked. A contender that is not installed is left out, and the report says so.
@@ -116,7 +116,7 @@ fn contender(text: &str) -> Result<Contender, String> {
 /// Measures and reports.
 ///
 /// # Errors
-/// No root, a network or a contender that fails, a sum that is wrong, a limit that is missed.
+/// No rights to make a lab, a network or a contender that fails, a sum that is wrong, a limit that is missed.
 pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
     if !args.size.as_u64().is_multiple_of(BYTES_PER_ELEMENT) {
         return Err(WrongUse(format!("--size {}: give a whole number of f32", args.size)).into());

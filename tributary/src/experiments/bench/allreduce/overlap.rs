@@ -27,7 +27,7 @@ const SMALL_ITERATIONS: u32 = 200;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Times an all-reduce of many tensors, a few of them in flight, beside one of a single tensor of the same size, in
-/// turns on the same network. Also measures the client's own time for a small tensor, without its agent's. Needs root
+/// turns on the same network. Also measures the client's own time for a small tensor, without its agent's
 ///
 /// Every sum is checked. The exit status is 1 if the tensors take more than 1.1 times as long as the single one.
 #[derive(Debug, Clone, Args)]
@@ -107,7 +107,7 @@ struct Median {
 /// Measures and reports.
 ///
 /// # Errors
-/// No root, a network that fails, a sum that is wrong, a limit that is missed.
+/// No rights to make a lab, a network that fails, a sum that is wrong, a limit that is missed.
 pub(in crate::experiments::bench) fn run(args: &OverlapArgs) -> Result<()> {
     let report = until_stopped(measure(args))?;
     match args.json {

@@ -38,7 +38,7 @@ const MEASURED: usize = 12;
 /// data are skewed by class. Workers are slowed down as by `lab slow`: none; one of eight, with nothing done about it;
 /// one, detached; one, with its data shared by the others (shrink); four of eight, shrink; and one for a while. Step
 /// times are compared with the controller's predictions, and so is the models' accuracy. Each worker's accelerator is
-/// emulated: its time passes only while the worker's process runs. Takes about eight minutes. Needs root
+/// emulated: its time passes only while the worker's process runs. Takes about eight minutes
 #[derive(Debug, Clone, Args)]
 pub(super) struct DegradedArgs {
     /// Topology file with eight workers
@@ -90,7 +90,7 @@ fn specs() -> [Spec; 6] {
 /// Measures, and prints the results.
 ///
 /// # Errors
-/// No root, a lab that cannot be made, a phase that does not end, or a check that fails.
+/// No rights to make a lab, a lab that cannot be made, a phase that does not end, or a check that fails.
 pub(super) fn run(args: &DegradedArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(measure(args))?;

@@ -38,7 +38,6 @@ const SAY_EVERY: Duration = Duration::from_secs(30);
 
 /// Reduces tensors on all workers of a lab without a pause, turn after turn, each with a new job and new processes.
 /// After each turn it reads the memory, descriptors and threads of each daemon and the slots in use on each switch.
-/// Needs root
 ///
 /// Every sum is checked. The exit status is 1 if something grows: if a line through its figures rises by more than
 /// their scatter explains, after some hundred small jobs and the first tenth of the time, in which caches fill.
@@ -102,7 +101,7 @@ struct Part {
 /// Measures and reports.
 ///
 /// # Errors
-/// No root, a network that fails, a sum that is wrong, something that grows.
+/// No rights to make a lab, a network that fails, a sum that is wrong, something that grows.
 pub(in crate::experiments::bench) fn run(args: &EnduranceArgs) -> Result<()> {
     let report = until_stopped(measure(args))?;
     match args.json {

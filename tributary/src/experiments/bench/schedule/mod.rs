@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Trains a model whose gradients come in bursts on all workers, and compares the time of a backward pass with time
 /// points, with a collective for each tensor, with one for all tensors, and with the buckets of
-/// DistributedDataParallel, in turns in the same processes. Needs root, and a Python with PyTorch and the package
+/// DistributedDataParallel, in turns in the same processes. Needs a Python with PyTorch and the package
 /// `tributary`
 ///
 /// A stall spoils the first profile, which has to be thrown out. Every gradient is checked. The exit status is 1 if a
@@ -115,7 +115,7 @@ type Round = BTreeMap<String, f64>;
 /// Measures and reports.
 ///
 /// # Errors
-/// No root, no PyTorch, a network that fails, a gradient that is wrong, a limit that is missed.
+/// No rights to make a lab, no PyTorch, a network that fails, a gradient that is wrong, a limit that is missed.
 pub(in crate::experiments::bench) fn run(args: &ScheduleArgs) -> Result<()> {
     if let Some(plot) = &args.plot {
         plot.check()?;

@@ -1,0 +1,34 @@
+//! `tributary lab exec`: a command at one node of a lab.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+
+use anyhow::{Context, Error, Result};
+use clap::Args;
+
+use crate::lab::operations::{StationArgs, station};
+use crate::lab::{Record, workers};
+
+#[derive(Debug, Args)]
+pub(super) struct ExecArgs {
+    #[command(flatten)]
+    station: StationArgs,
+
+    /// What to run there
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Becomes the command: its standard streams are this process's, and so are signals and the exit status.
+///
+/// # Errors
+/// There is no such lab or node, or no `ip` to enter it with.
+pub(super) fn run(args: &ExecArgs) -> Result<()> {
+    let lab = args.station.lab.open()?;
+    let record = Record::load(&lab)?;
+    let node = station(&lab, &args.station.node);
+    let (program, arguments) = args.command.split_first().context("no command")?;
+    let mut command = workers::command_at(&lab, &record, node, program)?;
+    let error = command.args(arguments).exec();
+    Err(Error::new(error).context(format!("cannot enter {node} by `ip netns exec`")))
+}

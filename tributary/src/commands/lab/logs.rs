@@ -1,0 +1,171 @@
+//! `tributary lab logs`: what the daemons of a lab have logged.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use tributary_lab::Lab;
+
+use crate::lab::operations::{WhichLab, station, why_none_runs};
+use crate::lab::{Record, log_file};
+
+/// How often to look for new lines: soon enough for somebody who watches.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// The length of `2026-01-31T23:59:59.123456Z`, with which a daemon's line begins.
+const TIME_LENGTH: usize = 27;
+
+#[derive(Debug, Args)]
+pub(super) struct LogsArgs {
+    /// Only the log of this node's daemon: a node of the topology, or `controller`
+    node: Option<String>,
+
+    #[command(flatten)]
+    lab: WhichLab,
+
+    /// Go on with what is logged from now on, until interrupted or the lab is gone
+    #[arg(long, short)]
+    follow: bool,
+}
+
+/// Prints the log of one daemon as it is, or those of all by time, with the node's name in front of each line.
+///
+/// # Errors
+/// There is no such lab or node, no daemon runs there, or a log cannot be read.
+pub(super) fn run(args: &LogsArgs) -> Result<()> {
+    let lab = args.lab.open()?;
+    let record = Record::load(&lab)?;
+    let mut logs = match &args.node {
+        Some(node) => vec![one(&lab, record, station(&lab, node))?],
+        None => all(&lab, &record),
+    };
+    match copy(&lab, &mut logs, args.follow) {
+        // The reader, such as `head`, has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        copied => copied.context("cannot show the logs"),
+    }
+}
+
+fn one(lab: &Lab, mut record: Record, node: &str) -> Result<Log> {
+    let station = record.station_mut(lab, node)?;
+    if station.launch.is_none() {
+        bail!("{}", why_none_runs(lab, station)?);
+    }
+    Ok(Log::new(String::new(), log_file(&lab.folder(), node)))
+}
+
+fn all(lab: &Lab, record: &Record) -> Vec<Log> {
+    let with_daemons = record.stations().iter().filter(|station| station.launch.is_some());
+    let log = |name: &str| Log::new(format!("{name}: "), log_file(&lab.folder(), name));
+    with_daemons.map(|station| log(&station.name)).collect()
+}
+
+fn copy(lab: &Lab, logs: &mut [Log], follow: bool) -> io::Result<()> {
+    let mut to = io::stdout().lock();
+    loop {
+        copy_by_time(logs, &mut to)?;
+        to.flush()?;
+        if !follow || !lab.folder().exists() {
+            return Ok(());
+        }
+        thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// Copies all whole lines that are there, the oldest first; of the same time, in the order of the logs.
+fn copy_by_time(logs: &mut [Log], to: &mut impl Write) -> io::Result<()> {
+    for log in &mut *logs {
+        log.advance()?;
+    }
+    loop {
+        let oldest = logs.iter_mut().filter(|log| log.is_whole()).min_by(|a, b| a.time.cmp(&b.time));
+        let Some(log) = oldest else { return Ok(()) };
+        to.write_all(log.prefix.as_bytes())?;
+        to.write_all(&log.line)?;
+        log.line.clear();
+        log.advance()?;
+    }
+}
+
+/// A log file, read line by line.
+#[derive(Debug)]
+struct Log {
+    /// Printed in front of each line.
+    prefix: String,
+    path: PathBuf,
+    /// `None` as long as there is no such file.
+    file: Option<BufReader<File>>,
+    /// The next line to print, as far as it is written.
+    line: Vec<u8>,
+    /// When it was logged. A line without a time, as of a program that is not ours, belongs to the one before it.
+    time: Vec<u8>,
+}
+
+impl Log {
+    fn new(prefix: String, path: PathBuf) -> Self {
+        Self { prefix, path, file: None, line: Vec::new(), time: Vec::new() }
+    }
+
+    /// Reads on in the next line, unless it is there as a whole.
+    fn advance(&mut self) -> io::Result<()> {
+        if self.is_whole() {
+            return Ok(());
+        }
+        if self.file.is_none() {
+            match File::open(&self.path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                opened => self.file = Some(BufReader::new(opened?)),
+            }
+        }
+        if let Some(file) = &mut self.file {
+            file.read_until(b'\n', &mut self.line)?;
+        }
+        if let Some(time) = time(&self.line) {
+            self.time = time.to_vec();
+        }
+        Ok(())
+    }
+
+    fn is_whole(&self) -> bool {
+        self.line.ends_with(b"\n")
+    }
+}
+
+/// The time at the beginning of a line. Times are as long as one another, so that they are in order as text.
+fn time(line: &[u8]) -> Option<&[u8]> {
+    let time = line.get(..TIME_LENGTH)?;
+    let is_time = time.ends_with(b"Z") && time.get(10) == Some(&b'T') && time[0].is_ascii_digit();
+    is_time.then_some(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+
+    use super::*;
+
+    #[test]
+    fn lines_of_several_logs_are_in_order_and_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let mut logs = ["a", "b"].map(|name| Log::new(format!("{name}: "), file(name)));
+        let mut copied = move || {
+            let mut to = Vec::new();
+            copy_by_time(&mut logs, &mut to).unwrap();
+            String::from_utf8(to).unwrap()
+        };
+        let at = |second: u8, what: &str| format!("2026-11-26T07:00:{second:02}.000000Z  INFO {what}\n");
+        assert_eq!(copied(), "", "nothing has been logged yet");
+        fs::write(file("a"), at(1, "one") + "  more of it\n" + &at(4, "four") + "2026-11-2").unwrap();
+        fs::write(file("b"), at(2, "two")).unwrap();
+        let first = format!("a: {}a:   more of it\nb: {}a: {}", at(1, "one"), at(2, "two"), at(4, "four"));
+        assert_eq!(copied(), first);
+        // What is half of a line now is a line later.
+        OpenOptions::new().append(true).open(file("a")).unwrap().write_all(b"6T\n").unwrap();
+        assert_eq!(copied(), "a: 2026-11-26T\n");
+        assert_eq!(copied(), "");
+    }
+}
