@@ -1,7 +1,8 @@
-//! What the commands say fits a terminal of 80 columns.
+//! What the commands say fits a terminal of 80 columns, and what shells and `man` know of them.
 
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
 use std::process::Command;
 
 const COLUMNS: usize = 80;
@@ -48,5 +49,53 @@ fn tables_and_sentences_fit() {
         };
         let long = text.lines().find(|line| line.chars().count() > COLUMNS);
         assert_eq!(long, None, "`tributary {command}`");
+    }
+}
+
+/// What bash proposes for a command line that ends with an unfinished word.
+fn proposed(script: &str, words: &[&str]) -> Option<Vec<String>> {
+    let last = words.len() - 1;
+    let line = format!(
+        "{script}\nCOMP_WORDS=({}); COMP_CWORD={last}; _tributary tributary '{}' '{}'; echo \"${{COMPREPLY[@]}}\"",
+        words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "),
+        words[last],
+        words[last - 1],
+    );
+    let said = Command::new("bash").args(["--norc", "-c", &line]).output().ok()?;
+    Some(String::from_utf8(said.stdout).unwrap().split_whitespace().map(str::to_owned).collect())
+}
+
+#[test]
+fn shells_complete_commands_and_options() {
+    let printed = |shell: &str| {
+        let printed =
+            Command::new(env!("CARGO_BIN_EXE_tributary")).args(["completions", shell]).output().unwrap();
+        assert!(printed.status.success());
+        String::from_utf8(printed.stdout).unwrap()
+    };
+    assert!(printed("zsh").starts_with("#compdef tributary"));
+    assert!(printed("fish").contains("complete -c tributary"));
+    let bash = printed("bash");
+    let Some(below_lab) = proposed(&bash, &["tributary", "lab", "lo"]) else {
+        return eprintln!("skipped: there is no `bash` on the PATH");
+    };
+    assert_eq!(below_lab, ["logs"]);
+    assert_eq!(proposed(&bash, &["tributary", "lab", "up", "--sw"]).unwrap(), ["--switch"]);
+    assert_eq!(proposed(&bash, &["tributary", "lab", "up", "--switch", "b"]).unwrap(), ["bmv2"]);
+}
+
+#[test]
+fn every_command_that_is_shown_has_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man1");
+    let written = Command::new(env!("CARGO_BIN_EXE_tributary")).arg("man").arg(&pages).status().unwrap();
+    assert!(written.success());
+    for page in ["tributary", "tributary-lab", "tributary-lab-up", "tributary-agent", "tributary-jobs-create"]
+    {
+        let text = fs::read_to_string(pages.join(format!("{page}.1"))).unwrap();
+        assert!(text.contains(".SH SYNOPSIS"), "{text}");
+    }
+    for hidden in ["tributary-man", "tributary-lab-keep-slow"] {
+        assert!(!pages.join(format!("{hidden}.1")).exists(), "{hidden}");
     }
 }

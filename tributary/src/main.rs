@@ -13,9 +13,9 @@ mod version;
 use std::panic;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{allreduce, certs, counters, doctor, jobs, plan, topology};
+use commands::{allreduce, certs, counters, doctor, jobs, manual, plan, topology};
 use daemons::service::{DaemonArgs, WrongUse};
 use daemons::{agent, controller, server, switch};
 use experiments::{bench, ps};
@@ -37,6 +37,7 @@ enum Command {
     Allreduce(allreduce::AllReduceArgs),
     Bench(bench::BenchArgs),
     Certs(certs::CertsArgs),
+    Completions(manual::CompletionsArgs),
     /// Runs the controller, which plans jobs and sets up switches
     Controller(DaemonArgs<controller::Settings>),
     Counters(counters::CountersArgs),
@@ -44,6 +45,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Jobs(jobs::JobsArgs),
     Lab(commands::lab::LabArgs),
+    #[command(hide = true)]
+    Man(manual::ManArgs),
     Plan(plan::PlanArgs),
     Ps(ps::PsArgs),
     /// Runs an aggregation server, a parameter server, or both
@@ -64,12 +67,14 @@ fn main() -> ExitCode {
         Command::Allreduce(args) => allreduce::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Certs(args) => certs::run(args),
+        Command::Completions(args) => manual::print_completions(args, Cli::command()),
         Command::Controller(args) => controller::run(args),
         Command::Counters(args) => counters::run(args),
         Command::Demo(args) => tributary_demo::run(args),
         Command::Doctor(args) => return doctor::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Lab(args) => commands::lab::run(args),
+        Command::Man(args) => manual::write_pages(args, Cli::command()),
         Command::Plan(args) => plan::run(args),
         Command::Ps(args) => ps::run(args),
         Command::Server(args) => server::run(args),

@@ -6,5 +6,6 @@ pub(crate) mod counters;
 pub(crate) mod doctor;
 pub(crate) mod jobs;
 pub(crate) mod lab;
+pub(crate) mod manual;
 pub(crate) mod plan;
 pub(crate) mod topology;
