@@ -5,7 +5,7 @@ ARGS ?=
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test test-python python wheel compare tools lint bench bench-agent bench-plan bench-scale bench-switch bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo deb deb-tools test test-python python wheel compare tools lint bench bench-agent bench-plan bench-scale bench-switch bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -63,6 +63,24 @@ tools: ## install what makes the tests' networks, where that is possible
 	  apt-get update -q && apt-get install -y -q --no-install-recommends python3 python3-venv; \
 	fi
 
+# The profile that the package's program is built with: `demo` builds in a fifth of the time.
+PROFILE ?= release
+PROGRAM = target/$(PROFILE)/tributary
+# What goes into the package beside it.
+PACKAGED = target/$(PROFILE)/package
+
+deb: ## a Debian package in target/debian, with units, manual pages and completions (needs cargo-deb: `make deb-tools`)
+	@$(CARGO) deb --version >/dev/null 2>&1 || { echo "cargo-deb is missing: \`make deb-tools\` installs it" >&2; exit 1; }
+	$(CARGO) build --profile $(PROFILE) --locked -p tributary
+	rm -rf $(PACKAGED) && $(PROGRAM) man $(PACKAGED)/man1
+	$(PROGRAM) completions bash >$(PACKAGED)/tributary.bash
+	$(PROGRAM) completions zsh >$(PACKAGED)/_tributary
+	$(PROGRAM) completions fish >$(PACKAGED)/tributary.fish
+	$(CARGO) deb --no-build --no-strip --locked --profile $(PROFILE) -p tributary
+
+deb-tools: ## install cargo-deb, for `make deb`, with `cargo install`
+	$(CARGO) install --locked cargo-deb
+
 lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -73,7 +91,7 @@ bench: ## packets a second through the compiled P4 program, floats to fixed poin
 	$(CARGO) bench -p tributary-softswitch --bench pipeline
 	$(CARGO) bench -p tributary-protocol --bench numbers --bench tags
 
-bench-agent: ## what an all-reduce takes of a host's processor (needs root; ARGS="--rounds 5 --json")
+bench-agent: ## what an all-reduce takes of a host's processor (ARGS="--rounds 5 --json")
 	$(CARGO) run --release --quiet -p tributary -- bench agent $(ARGS)
 
 bench-plan: ## how long the planner takes as a cluster grows (ARGS="--rounds 5 --json")
@@ -82,12 +100,12 @@ bench-plan: ## how long the planner takes as a cluster grows (ARGS="--rounds 5 -
 bench-scale: ## the fabric in clusters of thousands of workers, simulated (ARGS="--studies jobs --json")
 	$(CARGO) run --release --quiet -p tributary -- bench scale $(ARGS)
 
-bench-switch: ## slices a second of the embedded switch beside a bare loop's and BMv2's (needs root; ARGS="--runs 5 --seconds 3")
+bench-switch: ## slices a second of the embedded switch beside a bare loop's and BMv2's (ARGS="--runs 5 --seconds 3")
 	$(CARGO) run --release --quiet -p tributary -- bench switch $(ARGS)
 
 export TRIBUTARY_BENCH_PYTHON ?= $(or $(wildcard $(PYTHON_ENV)/bin/python),python3)
 
-bench-allreduce: ## an all-reduce beside gloo's and Open MPI's (needs root; ARGS="--rate 50mbit --out DIR")
+bench-allreduce: ## an all-reduce beside gloo's and Open MPI's (ARGS="--rate 50mbit --out DIR")
 	$(CARGO) run --release --quiet -p tributary -- bench allreduce $(ARGS)
 
 bench-tools: $(PYTHON_READY) ## install gloo (PyTorch, 5 GB) and Open MPI for bench-allreduce (Debian; needs root)
