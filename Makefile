@@ -2,6 +2,8 @@
 
 CARGO ?= cargo
 ARGS ?=
+# `no`: install nothing, and leave out what is missing.
+TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
@@ -14,10 +16,10 @@ demo: ## train over an in-network aggregation tree, all in one process (ARGS="--
 	@echo "Building what the demo needs: less than two minutes from nothing on two cores; after that it starts at once."
 	$(CARGO) run --profile demo --locked -p tributary-demo -- $(ARGS)
 
-test: tools lint ## everything that CI runs
+test: tools lint ## everything that CI runs; installs what it needs (TOOLS=no leaves that out)
 	$(CARGO) test --workspace --locked
 	@if $(MAKE) --no-print-directory $(PYTHON_READY); then $(MAKE) --no-print-directory test-python; \
-	else echo "SKIPPED: the Python package's tests: what they need cannot be installed here" >&2; fi
+	else echo "SKIPPED: the Python package's tests: what they need is not there and cannot be installed" >&2; fi
 
 # With root, their programs run as ranks of labs.
 test-python: python ## lints and tests of the Python package
@@ -37,7 +39,8 @@ RUFF = $(PYTHON_ENV)/bin/ruff
 OTHER_PYTHON = --config python/pyproject.toml examples bench/schedule p4 paper
 
 $(PYTHON_READY): python/requirements.txt examples/requirements.txt | tools
-	@echo "Installing PyTorch and what else the Python package is tested with: 5 GB, once."
+	@if [ "$(TOOLS)" = no ]; then echo "Not installed (TOOLS=no): PyTorch and others, 5 GB in target/python" >&2; exit 1; fi
+	@echo "Installing PyTorch and what else the Python package is built and tested with into target/python: 5 GB, once."
 	python3 -m venv $(PYTHON_ENV)
 	$(PYTHON_ENV)/bin/pip install -q --disable-pip-version-check -r $<
 	touch $@
@@ -52,16 +55,28 @@ compare: python ## train an example over the fabric and over gloo, with a plot (
 	$(CARGO) build --release --quiet --locked -p tributary
 	TRIBUTARY_BINARY=$(CURDIR)/target/release/tributary $(PYTHON_ENV)/bin/python examples/compare.py $(or $(ARGS),cnn.py)
 
+# What is missing of them, each with its Debian package and what it is for.
+MISSING_TOOLS = \
+	missing() { echo "$$1 ($$2)"; }; \
+	command -v ip >/dev/null || missing iproute2 "the network namespaces of labs"; \
+	command -v ethtool >/dev/null || missing ethtool "offloads of a lab's interfaces"; \
+	command -v nft >/dev/null || missing nftables "losses and cuts in labs"; \
+	command -v mnexec >/dev/null || missing mininet "the tests in Mininet"; \
+	command -v ping >/dev/null || missing iputils-ping "the tests in Mininet"; \
+	python3 -c 'import ensurepip' 2>/dev/null || { missing python3 "the Python package"; missing python3-venv "the Python package"; }
+
 # Without them, or without root, the tests of real interfaces skip and say so.
-tools: ## install what makes the tests' networks, where that is possible
-	@if ! { command -v ip && command -v ethtool && command -v nft && command -v mnexec && command -v ping; } >/dev/null \
-	    && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  apt-get update -q && apt-get install -y -q --no-install-recommends \
-	    iproute2 ethtool nftables mininet iputils-ping; \
-	fi
-	@if ! python3 -c 'import ensurepip' 2>/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  apt-get update -q && apt-get install -y -q --no-install-recommends python3 python3-venv; \
-	fi
+tools: ## install Debian packages that the tests' networks need, as root; says which and why (TOOLS=no: only says)
+	@missing=$$($(MISSING_TOOLS)); \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$(TOOLS)" = no ]; then why="TOOLS=no"; \
+	elif [ "$$(id -u)" != 0 ]; then why="that needs root"; \
+	elif ! command -v apt-get >/dev/null; then why="there is no apt-get"; fi; \
+	if [ -n "$$why" ]; then \
+	  echo "Not installed ($$why), so that tests will be left out:"; echo "$$missing" | sed 's/^/  /'; exit 0; \
+	fi; \
+	echo "Installing Debian packages for the tests (TOOLS=no leaves that out):"; echo "$$missing" | sed 's/^/  /'; \
+	apt-get update -q && apt-get install -y -q --no-install-recommends $$(echo "$$missing" | cut -d' ' -f1)
 
 # The profile that the package's program is built with: `demo` builds in a fifth of the time.
 PROFILE ?= release
