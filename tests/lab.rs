@@ -518,6 +518,9 @@ fn an_ordinary_user_has_labs_too() {
     user.does(&["down", "theirs"]);
     assert_eq!(user.holders(), 0);
     assert_eq!(labs::traces("theirs"), Vec::<String>::new());
+    let page = user.lab(&["up", "two-workers.toml", "--page", "8080"]);
+    assert!(page.status.code() == Some(2) && stderr(&page).contains("--page"), "{}", stderr(&page));
+    assert_eq!(user.holders(), 0);
     assert!(user.does(&["list"]).contains("no labs of this user"));
 }
 

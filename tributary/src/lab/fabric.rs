@@ -81,6 +81,11 @@ impl From<Switches> for SwitchProgram {
 }
 
 impl FabricArgs {
+    /// Whether browsers on this machine are to find the controller's page.
+    pub(crate) fn shows_page(&self) -> bool {
+        self.page.is_some()
+    }
+
     /// The default fabric, with this probability of loss.
     pub(crate) fn with_loss(loss: f64) -> Self {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);

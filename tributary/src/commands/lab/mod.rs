@@ -13,7 +13,7 @@ use tokio::runtime;
 use tributary_lab::Lab;
 
 use crate::commands::counters;
-use crate::daemons::service::Stop;
+use crate::daemons::service::{Stop, WrongUse};
 use crate::experiments::chaos;
 use crate::lab::workers::{self, Prefix};
 use crate::lab::{
@@ -156,6 +156,16 @@ struct CountersArgs {
     shown: counters::ShownArgs,
 }
 
+impl LabCommand {
+    fn shows_page(&self) -> bool {
+        match self {
+            Self::Up(args) => args.fabric.shows_page(),
+            Self::Run(args) => args.fabric.shows_page(),
+            _ => false,
+        }
+    }
+}
+
 /// Runs the subcommand.
 ///
 /// # Errors
@@ -165,6 +175,10 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
         return hold_namespaces(folder);
     }
     let rights = rights()?;
+    if rights.are_a_users() && args.command.shows_page() {
+        let why = "--page: an ordinary user's lab has a network of its own, in which no browser is; make the lab as root";
+        return Err(WrongUse(why.to_owned()).into());
+    }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match &args.command {
