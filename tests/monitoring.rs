@@ -243,7 +243,11 @@ fn pages(network: &Network) -> Vec<String> {
     let _agents: Vec<_> =
         network.workers().iter().map(|host| with_metrics(network.agent_command(host))).collect();
     let file = network.file("digits.toml");
-    fs::write(&file, "name = \"digits\"\nworkers = 1\npolicy = \"bsp\"\nlearning-rate = 0.1\n").unwrap();
+    fs::write(
+        &file,
+        "name = \"digits\"\nworkers = 1\npolicy = \"bsp\"\nepoch-iterations = 10\nlearning-rate = 0.1\n",
+    )
+    .unwrap();
     let (command, address) = network.parameter_server_command(&file);
     let _server = Daemon::start(command);
     train(network, &address);

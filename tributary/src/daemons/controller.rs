@@ -109,7 +109,7 @@ struct ControllerOptions {
 impl service::Settings for Settings {
     fn merge(&self, file: SettingsFile) -> Result<Self> {
         let (tls, own) = file.split::<ControllerTlsArgs>();
-        Ok(Self { own: own.merge(&self.own)?, tls: tls.merge(&self.tls)? })
+        Ok(Self { own: self.own.merge(own)?, tls: self.tls.merge(tls)? })
     }
 }
 

@@ -73,7 +73,7 @@ struct HostArgs {
 impl Settings for MemberArgs {
     fn merge(&self, file: SettingsFile) -> Result<Self> {
         let (tls, host) = file.split::<ClientTlsArgs>();
-        Ok(Self { host: host.merge(&self.host)?, tls: tls.merge(&self.tls)? })
+        Ok(Self { host: self.host.merge(host)?, tls: self.tls.merge(tls)? })
     }
 }
 

@@ -72,13 +72,13 @@ impl LimitArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemons::service::SettingsFile;
+    use crate::daemons::service::{Settings as _, SettingsFile};
 
     fn merged(text: &str, options: &LimitArgs) -> Result<Limits> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("agent.toml");
         std::fs::write(&path, text)?;
-        SettingsFile::load(&path)?.merge(options)?.limits()
+        options.merge(SettingsFile::load(&path)?)?.limits()
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) struct AgentArgs {
 impl service::Settings for AgentArgs {
     fn merge(&self, file: SettingsFile) -> Result<Self> {
         let (limits, ends) = file.split::<LimitArgs>();
-        Ok(Self { ends: ends.merge(&self.ends)?, limits: limits.merge(&self.limits)? })
+        Ok(Self { ends: self.ends.merge(ends)?, limits: self.limits.merge(limits)? })
     }
 }
 

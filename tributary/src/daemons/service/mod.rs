@@ -50,10 +50,10 @@ where
 {
     let file = args.config.as_deref().map(SettingsFile::load).transpose()?.unwrap_or_default();
     let (log, rest) = file.split::<LogArgs>();
-    log::start(&log.merge(&args.log)?)?;
+    log::start(&args.log.merge(log)?)?;
     let (cpus, own) = rest.split::<CpuArgs>();
     // Pin before there are other threads: these inherit the affinity.
-    cpus::pin(&cpus.merge(&args.cpus)?)?;
+    cpus::pin(&args.cpus.merge(cpus)?)?;
     let settings = args.own.merge(own)?;
     let runtime = Runtime::new().context("cannot start the threads that a daemon needs")?;
     runtime.block_on(async {

@@ -38,7 +38,7 @@ impl<S: Args + Serialize + DeserializeOwned> Settings for S {
     fn merge(&self, file: SettingsFile) -> Result<Self> {
         let path = file.path.as_deref().unwrap_or(Path::new("")).display().to_string();
         let before = file.table.clone();
-        let merged = file.merge(self)?;
+        let merged = file.overridden_by(self)?;
         for (key, variable) in
             overridden::<S>(&before, &Table::try_from(&merged)?, |name| env::var(name).ok())
         {
@@ -96,7 +96,7 @@ impl SettingsFile {
     ///
     /// # Errors
     /// [`WrongUse`]: the file has a key that `S` does not have, or a value of the wrong kind.
-    pub(crate) fn merge<S: Serialize + DeserializeOwned>(self, options: &S) -> Result<S> {
+    fn overridden_by<S: Serialize + DeserializeOwned>(self, options: &S) -> Result<S> {
         // First without the options, so that errors in the file are found even where an option overrides it.
         let _: S = self.table.clone().try_into().map_err(|error| self.wrong(&error))?;
         let mut table = self.table.clone();
@@ -136,21 +136,21 @@ mod tests {
     fn options_win_over_the_file_and_the_file_over_nothing() {
         let text = "device-id = 7\nname = \"root\"\nport = [\"1=a\", \"2=b\"]";
         let none = Settings::default();
-        let from_file = file(text).merge(&none).unwrap();
+        let from_file = file(text).overridden_by(&none).unwrap();
         let ports = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let expected =
             Settings { device_id: Some(7), name: Some("root".into()), port: ports(&["1=a", "2=b"]) };
         assert_eq!(from_file, expected);
         let options = Settings { device_id: Some(8), name: None, port: ports(&["3=c"]) };
-        let merged = file(text).merge(&options).unwrap();
+        let merged = file(text).overridden_by(&options).unwrap();
         assert_eq!(merged, Settings { name: Some("root".into()), ..options });
-        assert_eq!(SettingsFile::default().merge(&expected).unwrap(), expected);
+        assert_eq!(SettingsFile::default().overridden_by(&expected).unwrap(), expected);
     }
 
     #[test]
     fn unknown_keys_and_wrong_kinds_are_refused_with_the_file() {
         let wrong = |text: &str| {
-            let error = file(text).merge(&Settings { device_id: Some(1), ..Settings::default() });
+            let error = file(text).overridden_by(&Settings { device_id: Some(1), ..Settings::default() });
             let error = error.unwrap_err();
             assert!(error.is::<WrongUse>());
             error.to_string()
@@ -180,6 +180,6 @@ mod tests {
         }
         let (shared, own) = file("log-format = \"json\"\nname = \"root\"").split::<Shared>();
         assert_eq!(shared.table.len(), 1);
-        assert_eq!(own.merge(&Settings::default()).unwrap().name.as_deref(), Some("root"));
+        assert_eq!(own.overridden_by(&Settings::default()).unwrap().name.as_deref(), Some("root"));
     }
 }
