@@ -391,6 +391,10 @@ fn a_lab_shows_it_on_loopback_and_a_killed_switch_on_it() {
     assert!(state().is_none());
     lab("start", "controller");
     assert!(state().is_some(), "the page is at the same address");
+    let down = tributary(&["lab", "down", &name]);
+    assert!(down.status.success(), "{}", stderr(&down));
+    assert_eq!(labs::traces(&name), Vec::<String>::new());
+    assert!(state().is_none());
 }
 
 /// Removes a lab when it is dropped.

@@ -187,22 +187,30 @@ fn details(job: &v1::Job, tree: &v1::GetTreeResponse, explained: &v1::ExplainJob
         "tree": tree.links.iter().map(tree_link).collect::<Vec<_>>(),
         "switches": plan.switches.iter().map(switch).collect::<Map<_, _>>(),
         "fallbacks": job.fallbacks.iter().map(|fallback| &fallback.description).collect::<Vec<_>>(),
-        "members": job.members.iter().map(|member| self::member(member, explained)).collect::<Vec<_>>(),
+        "members": members(job, explained),
         "verdict": if explained.processes.is_empty() { "" } else { explained.verdict.as_str() },
         "step_s": Some(explained.today_seconds).filter(|seconds| *seconds > 0.0),
     })
 }
 
-fn member(member: &v1::JobMember, explained: &v1::ExplainJobResponse) -> Value {
-    let works = member.role() != v1::MemberRole::Server;
-    let process = explained.processes.iter().find(|process| works && process.host == member.host);
+/// All workers by rank, then the server.
+fn members(job: &v1::Job, explained: &v1::ExplainJobResponse) -> Vec<Value> {
+    let with_rank = |(place, member): (usize, &v1::JobMember)| {
+        let rank = (member.role() != v1::MemberRole::Server).then_some(place);
+        self::member(member, rank, explained)
+    };
+    job.members.iter().enumerate().map(with_rank).collect()
+}
+
+fn member(member: &v1::JobMember, rank: Option<usize>, explained: &v1::ExplainJobResponse) -> Value {
+    let process = explained.processes.iter().find(|process| rank.is_some() && process.host == member.host);
     json!({
         "host": member.host,
         "role": role(member.role()),
         "joined": member.joined,
         "operations": member.progress.as_ref().map(|progress| progress.operations),
         "waits_ms": member.progress.as_ref().map(|progress| progress.stalled_milliseconds),
-        "rank": process.map(|process| process.rank),
+        "rank": rank,
         "detached": process.is_some_and(|process| process.detached),
         "degraded": process.is_some_and(|process| process.degraded),
         "compute_s": process.map(|process| process.compute_seconds),
