@@ -1668,7 +1668,7 @@ pub enum EventKind {
     JobEnded = 14,
     JobFailed = 15,
     MemberJoined = 16,
-    /// It said that it goes.
+    /// It said that it goes, or the job goes on without it.
     MemberLeft = 17,
     /// Its connection has broken; it may come back.
     MemberLost = 18,

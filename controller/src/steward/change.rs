@@ -332,6 +332,11 @@ impl<'a> Change<'a> {
                 continue;
             }
             let reason = self.plan.target.reason.clone();
+            if let Some(host) = job.attendee(&place).map(|attendee| attendee.host.clone()) {
+                let words = format!("the job goes on without {place}");
+                let events = &self.plan.manager.events;
+                events.of_member(v1::EventKind::MemberLeft, &job.record.name, &host, &words);
+            }
             let event = match place {
                 Place::Worker(_) => Event::Removed(v1::JobRemoved { reason }),
                 Place::Server(_) => Event::Relieved(v1::JobRelieved {}),
