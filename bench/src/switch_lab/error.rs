@@ -33,14 +33,6 @@ pub enum SwitchLabError {
         /// The operating system's error.
         reason: io::Error,
     },
-    /// Generator and switch could not be given processors of their own.
-    #[error("cannot {step} the processors: {reason}")]
-    Processors {
-        /// The step that failed.
-        step: &'static str,
-        /// The operating system's error.
-        reason: io::Error,
-    },
     /// A run failed, perhaps because the switch has ended.
     #[error("{error}; the last words of {switch}: {words}")]
     Switch {

@@ -2,12 +2,10 @@
 //! and BMv2 take turns, with the same program, tables and load, and so does a bare loop, which shows the most that the
 //! machine can do.
 //!
-//! Where there are two processors or more, the generator has one and the switch the others, as on two machines. Each
-//! run starts a new switch process, in a [`Lab`] that is made for each MTU and removed after it.
+//! Each run starts a new switch process, in a [`Lab`] that is made for each MTU and removed after it.
 
 mod bare_loop;
 mod error;
-mod processors;
 mod report;
 mod switch;
 mod tables;
@@ -22,8 +20,6 @@ use tributary_wire::frame::FrameHeader;
 use tributary_wire::{JobId, MacAddr, SliceWidth};
 
 use crate::generator::{CHILDREN, Flow, Generator, GeneratorError, Receiver, Sender};
-
-use processors::Processors;
 
 pub use error::SwitchLabError;
 pub use report::{Candidate, Case, Comparison, Report, Run, Setting};
@@ -97,8 +93,6 @@ struct TestBed<'a> {
     flow: Flow,
     /// The switch's ports to the workers.
     child_ports: [u16; CHILDREN],
-    /// `None` on a machine with a single one.
-    processors: Option<Processors>,
 }
 
 impl<'a> TestBed<'a> {
@@ -130,12 +124,7 @@ impl<'a> TestBed<'a> {
             frames,
         };
         let child_ports = [port_to(first)?, port_to(second)?];
-        let processors = Processors::divided()?;
-        if let Some(processors) = &processors {
-            processors.steer(lab, switch, &[server_node, worker_nodes[0], worker_nodes[1]])?;
-        }
-        let (server, workers) = (server_node, worker_nodes);
-        Ok(Self { lab, options, switch, server, workers, flow, child_ports, processors })
+        Ok(Self { lab, options, switch, server: server_node, workers: worker_nodes, flow, child_ports })
     }
 
     /// All runs of one setting, with the switches in turn.
@@ -164,11 +153,7 @@ impl<'a> TestBed<'a> {
         number: usize,
         stop: &AtomicBool,
     ) -> Result<Run, SwitchLabError> {
-        let start = || switch::Process::start(self, &self.options.program, switch, flow);
-        let process = match &self.processors {
-            Some(processors) => processors.start(start)?,
-            None => start()?,
-        };
+        let process = switch::Process::start(self, &self.options.program, switch, flow)?;
         if let Some(target) = process.target() {
             process.explain(tables::install(self.lab, target, flow, self.child_ports))?;
         }
