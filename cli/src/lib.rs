@@ -4,4 +4,5 @@ pub mod controller;
 pub mod drawing;
 pub mod options;
 pub mod output;
+pub mod states;
 pub mod switches;

@@ -9,6 +9,7 @@ use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 
 use crate::controller::refused;
+use crate::states;
 
 /// All switches that the controller manages.
 ///
@@ -41,23 +42,13 @@ pub fn remark(switch: &v1::Switch) -> Option<String> {
     }
 }
 
-/// The state in one word.
-fn state(switch: &v1::Switch) -> &'static str {
-    match switch.state() {
-        v1::SwitchState::Unspecified => "unknown",
-        v1::SwitchState::Connecting => "connecting",
-        v1::SwitchState::Up => "up",
-        v1::SwitchState::Away => "away",
-    }
-}
-
 /// A switch as JSON.
 pub fn switch_json(switch: &v1::Switch) -> Value {
     json!({
         "name": switch.name,
         "node": switch.node,
         "address": switch.address,
-        "state": state(switch),
+        "state": states::of_switch(switch.state()),
         "state_seconds": Duration::from_millis(switch.state_milliseconds).as_secs_f64(),
         "reason": switch.reason,
         "runs_our_program": switch.runs_our_program,

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tributary_api::v1;
+use tributary_cli::states;
 use tributary_controller::{
     Controller, ControllerConfig, Observer, PipelineSource, Quotas, Reload as Reloaded, RunningController,
     SwitchAddress,
@@ -26,14 +27,14 @@ use crate::options::topology;
 /// A switch counts as away when one request takes longer than this.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The states that a job can be in, as metrics call them.
-const JOB_STATES: [(v1::JobState, &str); 6] = [
-    (v1::JobState::Queued, "queued"),
-    (v1::JobState::Created, "created"),
-    (v1::JobState::Installing, "installing"),
-    (v1::JobState::Running, "running"),
-    (v1::JobState::Ended, "ended"),
-    (v1::JobState::Failed, "failed"),
+/// The states that a job can be in.
+const JOB_STATES: [v1::JobState; 6] = [
+    v1::JobState::Queued,
+    v1::JobState::Created,
+    v1::JobState::Installing,
+    v1::JobState::Running,
+    v1::JobState::Ended,
+    v1::JobState::Failed,
 ];
 
 /// Why switches forward gradients without aggregating them, as metrics call it.
@@ -188,8 +189,11 @@ fn reload_topology(controller: &RunningController, newer: Result<Topology>) {
 async fn collect(observer: Observer) -> Page {
     let mut page = Page::default();
     let (jobs, switches) = (observer.jobs(), observer.switches());
-    let states = JOB_STATES.map(|(state, name)| {
-        (labels([("state", name)]), jobs.iter().filter(|job| job.state() == state).count() as f64)
+    let states = JOB_STATES.map(|state| {
+        (
+            labels([("state", states::of_job(state))]),
+            jobs.iter().filter(|job| job.state() == state).count() as f64,
+        )
     });
     page.gauge("tributary_jobs", "Jobs that the controller knows, by state", states);
     page.gauge(

@@ -7,7 +7,7 @@ use tributary_api::v1;
 
 use crate::options::remote::{ControllerArgs, refused};
 use tributary_cli::output;
-use tributary_cli::switches;
+use tributary_cli::{states, switches};
 
 pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
     let mut client = controller.connect().await?;
@@ -101,7 +101,7 @@ fn table(jobs: &[(Option<Slices>, v1::Job)]) -> comfy_table::Table {
         let remarks = remarks(job);
         table.add_row([
             job.name.clone(),
-            state(job).to_owned(),
+            states::of_job(job.state()).to_owned(),
             slices_text(*slices),
             plan.workers.join(", "),
             plan.server,
@@ -112,23 +112,11 @@ fn table(jobs: &[(Option<Slices>, v1::Job)]) -> comfy_table::Table {
     table
 }
 
-fn state(job: &v1::Job) -> &'static str {
-    match job.state() {
-        v1::JobState::Unspecified => "unknown",
-        v1::JobState::Queued => "queued",
-        v1::JobState::Created => "created",
-        v1::JobState::Installing => "installing",
-        v1::JobState::Running => "running",
-        v1::JobState::Ended => "ended",
-        v1::JobState::Failed => "failed",
-    }
-}
-
 fn job_json(job: &v1::Job, slices: Option<Slices>) -> Value {
     json!({
         "job": job.name,
         "creator": job.creator,
-        "state": state(job),
+        "state": states::of_job(job.state()),
         "job_id": job.job_id,
         "job_index": job.job_index,
         "reason": job.reason,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 use tributary_api::v1;
+use tributary_cli::states;
 use tributary_controller::Observer;
 
 /// Switches are asked for their counters this often at most, however many look at the page.
@@ -85,12 +86,7 @@ fn chosen<'a>(jobs: &'a [v1::Job], name: Option<&str>) -> Option<&'a v1::Job> {
 fn switch(switch: &v1::Switch) -> Value {
     json!({
         "name": switch.name,
-        "state": match switch.state() {
-            v1::SwitchState::Unspecified => "unknown",
-            v1::SwitchState::Connecting => "connecting",
-            v1::SwitchState::Up => "up",
-            v1::SwitchState::Away => "away",
-        },
+        "state": states::of_switch(switch.state()),
         "state_ms": switch.state_milliseconds,
         "reason": if switch.reason.is_empty() { &switch.refusal } else { &switch.reason },
         "slots": switch.slots,
@@ -150,15 +146,7 @@ fn counters(switch: &v1::SwitchCounters, job: Option<&str>) -> Value {
 fn summary(job: &v1::Job) -> Value {
     json!({
         "name": job.name,
-        "state": match job.state() {
-            v1::JobState::Unspecified => "unknown",
-            v1::JobState::Queued => "queued",
-            v1::JobState::Created => "created",
-            v1::JobState::Installing => "installing",
-            v1::JobState::Running => "running",
-            v1::JobState::Ended => "ended",
-            v1::JobState::Failed => "failed",
-        },
+        "state": states::of_job(job.state()),
         "generation": job.generation,
         "workers": job.plan.as_ref().map_or(0, |plan| plan.workers.len()),
         "reason": job.reason,

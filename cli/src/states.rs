@@ -1,0 +1,26 @@
+//! The states of jobs and switches in one word each, as people, programs and metrics get them.
+
+use tributary_api::v1;
+
+/// A job's state.
+pub fn of_job(state: v1::JobState) -> &'static str {
+    match state {
+        v1::JobState::Unspecified => "unknown",
+        v1::JobState::Queued => "queued",
+        v1::JobState::Created => "created",
+        v1::JobState::Installing => "installing",
+        v1::JobState::Running => "running",
+        v1::JobState::Ended => "ended",
+        v1::JobState::Failed => "failed",
+    }
+}
+
+/// A switch's state.
+pub fn of_switch(state: v1::SwitchState) -> &'static str {
+    match state {
+        v1::SwitchState::Unspecified => "unknown",
+        v1::SwitchState::Connecting => "connecting",
+        v1::SwitchState::Up => "up",
+        v1::SwitchState::Away => "away",
+    }
+}
