@@ -4,7 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod controller;
 mod member;
 pub(crate) mod metrics;
-mod page;
+pub(crate) mod page;
 mod parameter_server;
 pub(crate) mod server;
 pub(crate) mod service;

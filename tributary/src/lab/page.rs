@@ -16,14 +16,13 @@ use tributary_lab::{CONTROLLER, Lab};
 use super::background::Background;
 use super::launch::Ready;
 use super::record::Record;
+use crate::daemons::page::CONNECTIONS_OF_ONE;
 use crate::daemons::service::{self, Stop};
 
 /// Where the controller serves the page, on the lab's management network.
 const PORT: u16 = 29880;
 /// The process's name, for its log.
 const NAME: &str = "page";
-/// Connections that are carried at a time: as many as the controller takes of one address.
-const CONNECTIONS: usize = 32;
 /// How long the controller may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -67,7 +66,8 @@ pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
     let listener = TcpListener::bind(own).await;
     let listener = listener.with_context(|| format!("cannot show the page at {own}: choose another port"))?;
     let target = SocketAddr::from((lab.management_address(CONTROLLER)?, PORT));
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    // More the controller would not take: they all come to it from one address.
+    let room = Arc::new(Semaphore::new(CONNECTIONS_OF_ONE));
     service::ready();
     loop {
         // The semaphore is never closed.

@@ -25,8 +25,10 @@ use tributary_transport::ServerTls;
 use super::metrics::Bounded;
 use state::States;
 
-/// The largest number of connections, half of them from one address: a browser has six at most.
-const CONNECTIONS: usize = 64;
+/// The largest number of connections of one address: a browser has six at most.
+pub(crate) const CONNECTIONS_OF_ONE: usize = 32;
+/// The largest number of connections. The listener gives half of them to one address.
+const CONNECTIONS: usize = 2 * CONNECTIONS_OF_ONE;
 
 /// The page's files. They are written for it, and load nothing from elsewhere.
 const FILES: [(&str, &str, &str); 3] = [
