@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::ErrorKind;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use tributary_client::Agent;
 use tributary_lab::CONTROLLER;
 use tributary_testkit::binary::stderr;
 use tributary_testkit::network::{Daemon, METRICS, Network};
-use tributary_testkit::root;
+use tributary_testkit::{metrics, root};
 
 const TOPOLOGY: &str = "two-workers.toml";
 const FILES: [&str; 4] = [
@@ -151,14 +150,10 @@ fn findings_and_pages_that_alerts_name_are_there() {
 /// What is under `/metrics` at a port of a station; empty as long as nobody answers there.
 fn page(network: &Network, station: &str, port: u16) -> String {
     let address = format!("{}:{port}", network.address(station));
-    network.inside(CONTROLLER, || {
-        let mut page = String::new();
-        if let Ok(mut stream) = TcpStream::connect(address) {
-            stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-            stream.read_to_string(&mut page).unwrap();
-        }
-        page
-    })
+    match network.inside(CONTROLLER, || metrics::page(address)) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => String::new(),
+        page => page.unwrap(),
+    }
 }
 
 /// A doctor for Prometheus, which is killed when this is dropped.

@@ -19,32 +19,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_testkit::binary::{json, stderr, tributary};
-use tributary_testkit::labs;
+use tributary_testkit::{PLAIN, labs};
 
-/// Two workers and a server on a switch that only forwards, so that no running switch is needed.
-const PLAIN: &str = r#"
-    name = "plain"
-    [defaults]
-    rate = "1 Gbit/s"
-    [[switch]]
-    name = "hub"
-    programmable = false
-    [[host]]
-    name = "w0"
-    role = "worker"
-    [[host]]
-    name = "w1"
-    role = "worker"
-    [[host]]
-    name = "ps"
-    role = "server"
-    [[link]]
-    ends = ["hub", "w0"]
-    [[link]]
-    ends = ["hub", "w1"]
-    [[link]]
-    ends = ["hub", "ps"]
-"#;
 /// Anything that takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(60);
 

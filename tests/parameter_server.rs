@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tributary_testkit::binary::{assert_refused, json, refused, stderr, tributary};
 use tributary_testkit::network::Daemon;
-use tributary_testkit::root;
+use tributary_testkit::{metrics, root};
 
 const WORKERS: u16 = 3;
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -81,12 +81,7 @@ impl Place {
 
     /// The value of a metric.
     fn metric(&self, sample: &str) -> f64 {
-        let mut stream = TcpStream::connect(self.metrics).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-        let mut page = String::new();
-        stream.read_to_string(&mut page).unwrap();
-        let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
-        value.unwrap_or_else(|| panic!("{sample} is not in:\n{page}")).parse().unwrap()
+        metrics::value(&metrics::page(self.metrics).unwrap(), sample)
     }
 
     /// Waits until a metric has at least this value.

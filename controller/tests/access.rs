@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Client, Member, PLAIN, config, create, end, job, list, refusal, start};
+use common::{Client, Member, config, create, end, job, list, refusal, start};
 use tonic::Code;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_certs::{Authority, Subject, Validity};
 use tributary_controller::{Controller, ControllerTls, RunningController, StartError};
+use tributary_testkit::PLAIN;
 use tributary_topology::Topology;
 use tributary_transport::{ClientTls, Remote, ServerTls, TlsFiles};
 

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Client, PLAIN, create, job, list, start};
+use common::{Client, create, job, list, start};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
@@ -13,6 +13,7 @@ use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::host_report::Report;
 use tributary_api::{Ticket, v1};
 use tributary_controller::RunningController;
+use tributary_testkit::PLAIN;
 use tributary_topology::Topology;
 
 async fn controller() -> (RunningController, Client) {

@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Client, Member, PLAIN, create, eventually, job, start};
+use common::{Client, Member, create, eventually, job, start};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -15,6 +15,7 @@ use tributary_api::v1::host_report::Report;
 use tributary_api::v1::job_event::Event;
 use tributary_api::{JobConfig, Ticket, v1};
 use tributary_controller::RunningController;
+use tributary_testkit::PLAIN;
 use tributary_topology::Topology;
 use tributary_wire::Rank;
 

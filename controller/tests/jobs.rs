@@ -6,10 +6,11 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Client, Member, PLAIN, create, end, eventually, job, join_all, list, refusal, start};
+use common::{Client, Member, create, end, eventually, job, join_all, list, refusal, start};
 use tonic::{Code, Status};
 use tributary_api::{Downlink, Role, v1};
 use tributary_controller::RunningController;
+use tributary_testkit::PLAIN;
 use tributary_topology::Topology;
 use tributary_wire::Rank;
 

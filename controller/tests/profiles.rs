@@ -5,12 +5,13 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Client, Member, PLAIN, create, end, job, join_all, refusal, start};
+use common::{Client, Member, create, end, job, join_all, refusal, start};
 use tonic::{Code, Status};
 use tributary_api::schedule::{Profile, ProfileNumber};
 use tributary_api::v1;
 use tributary_api::v1::hand_in_profile_response::Outcome;
 use tributary_controller::RunningController;
+use tributary_testkit::PLAIN;
 use tributary_topology::Topology;
 
 const MILLISECOND: u64 = 1_000_000;

@@ -18,6 +18,7 @@ pub mod certificates;
 pub mod generated;
 #[cfg(feature = "daemons")]
 pub mod labs;
+pub mod metrics;
 pub mod netns;
 #[cfg(feature = "daemons")]
 pub mod network;
@@ -29,3 +30,29 @@ pub mod topologies;
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
+
+/// Two workers and a server on a switch that only forwards, so that no running switch is needed.
+pub const PLAIN: &str = r#"
+    name = "plain"
+    description = "Two workers and a server on a switch that only forwards"
+    [defaults]
+    rate = "1 Gbit/s"
+    [[switch]]
+    name = "hub"
+    programmable = false
+    [[host]]
+    name = "w0"
+    role = "worker"
+    [[host]]
+    name = "w1"
+    role = "worker"
+    [[host]]
+    name = "ps"
+    role = "server"
+    [[link]]
+    ends = ["hub", "w0"]
+    [[link]]
+    ends = ["hub", "w1"]
+    [[link]]
+    ends = ["hub", "ps"]
+"#;

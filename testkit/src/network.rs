@@ -1,7 +1,6 @@
 //! Daemons in a lab: the real binary in network namespaces, on veth interfaces.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -15,7 +14,7 @@ use tributary_p4runtime::Target;
 use tributary_topology::Topology;
 
 use crate::binary::{self, stderr};
-use crate::root;
+use crate::{metrics, root};
 
 /// A daemon that takes longer for anything has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -73,16 +72,8 @@ impl Network {
     /// labels, in Prometheus's notation.
     pub fn metric(&self, station: &str, sample: &str) -> f64 {
         let address = self.lab.management_address(station).unwrap();
-        let ask = || {
-            let mut stream = TcpStream::connect((address, METRICS_PORT)).unwrap();
-            stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-            let mut page = String::new();
-            stream.read_to_string(&mut page).unwrap();
-            page
-        };
-        let page = self.lab.inside(CONTROLLER, ask).unwrap();
-        let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
-        value.unwrap_or_else(|| panic!("{sample} is not in:\n{page}")).parse().unwrap()
+        let page = self.lab.inside(CONTROLLER, || metrics::page((address, METRICS_PORT)).unwrap()).unwrap();
+        metrics::value(&page, sample)
     }
 
     /// `tributary` with these arguments at a station.

@@ -23,32 +23,6 @@ use tributary_topology::Topology;
 
 pub type Client = ControllerClient<Channel>;
 
-/// Two workers and a server on a switch that only forwards, so that no running switch is needed.
-pub const PLAIN: &str = r#"
-    name = "plain"
-    description = "Two workers and a server on a switch that only forwards"
-    [defaults]
-    rate = "1 Gbit/s"
-    [[switch]]
-    name = "hub"
-    programmable = false
-    [[host]]
-    name = "w0"
-    role = "worker"
-    [[host]]
-    name = "w1"
-    role = "worker"
-    [[host]]
-    name = "ps"
-    role = "server"
-    [[link]]
-    ends = ["hub", "w0"]
-    [[link]]
-    ends = ["hub", "w1"]
-    [[link]]
-    ends = ["hub", "ps"]
-"#;
-
 /// A busy machine may take long; nothing here takes this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -1,0 +1,22 @@
+//! A daemon's metrics, as Prometheus gets them.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+
+/// What is under `/metrics` at this address.
+///
+/// # Errors
+/// Nobody answers there.
+pub fn page(address: impl ToSocketAddrs) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
+}
+
+/// The value of a sample on a page. `sample`: its name and labels, in Prometheus's notation.
+pub fn value(page: &str, sample: &str) -> f64 {
+    let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("{sample} is not in:\n{page}")).parse().unwrap()
+}
