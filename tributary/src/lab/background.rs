@@ -25,7 +25,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A daemon that was started and may not be ready yet.
 #[derive(Debug)]
-pub(crate) struct Background {
+pub(super) struct Background {
     name: String,
     child: Child,
     /// Its process id.
@@ -70,7 +70,7 @@ impl Background {
     ///
     /// # Errors
     /// It ended, or takes too long; the error has the end of its log.
-    pub(crate) async fn ready(mut self, lab: &Lab) -> Result<()> {
+    pub(super) async fn ready(mut self, lab: &Lab) -> Result<()> {
         let ready = async {
             match self.ready {
                 Ready::Notifies => notified(&self.notify).await,

@@ -24,21 +24,21 @@ const REVIVAL: Duration = Duration::from_secs(10);
 
 /// How the lab's job is planned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct JobOptions {
-    pub(crate) aggregation: Aggregation,
-    pub(crate) downlink: Downlink,
+pub(super) struct JobOptions {
+    pub(super) aggregation: Aggregation,
+    pub(super) downlink: Downlink,
     /// `None`: the controller's default.
-    pub(crate) window: Option<u32>,
+    pub(super) window: Option<u32>,
     /// The job's θ; `None`: it does nothing about slow processes.
     #[serde(default)]
-    pub(crate) theta: Option<f64>,
+    pub(super) theta: Option<f64>,
     /// Whether workers hide their values.
     #[serde(default)]
-    pub(crate) confidential: bool,
+    pub(super) confidential: bool,
 }
 
 /// Creates the job. The controller asks the server's daemon to serve it.
-pub(crate) fn create(lab: &Lab, record: &Record) -> Result<()> {
+pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
     let JobOptions { aggregation, downlink, window, theta, confidential } = record.job_options.clone();
     let request = v1::CreateJobRequest {
         name: record.job.clone(),

@@ -37,7 +37,7 @@ impl Launch {
     ///
     /// # Errors
     /// The command or a variable is not UTF-8.
-    pub(crate) fn of(command: &Command, ready: Ready) -> Result<Self> {
+    pub(super) fn of(command: &Command, ready: Ready) -> Result<Self> {
         let text = |part: &OsStr| {
             part.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", part.display()))
         };
@@ -56,7 +56,7 @@ impl Launch {
     }
 
     /// The recorded command, independent of this process's variables.
-    pub(crate) fn command(&self) -> Command {
+    pub(super) fn command(&self) -> Command {
         let (program, arguments) = self
             .command
             .split_first()
@@ -73,7 +73,7 @@ impl Launch {
     }
 
     /// How the daemon shows that it is ready.
-    pub(crate) fn ready(&self) -> Ready {
+    pub(super) fn ready(&self) -> Ready {
         self.ready
     }
 }

@@ -29,15 +29,15 @@ pub(crate) struct Record {
     topology: String,
     /// Folder of logs, sockets and the token.
     pub(crate) folder: PathBuf,
-    pub(crate) controller: SocketAddrV4,
+    pub(super) controller: SocketAddrV4,
     /// Where browsers on this machine find the controller's live page; `None`: nowhere.
     #[serde(default)]
     pub(super) page: Option<String>,
     pub(crate) job: String,
     pub(crate) token_file: PathBuf,
-    pub(crate) job_options: JobOptions,
+    pub(super) job_options: JobOptions,
     /// The host of the aggregation server.
-    pub(crate) server: String,
+    pub(super) server: String,
     /// In the order of ranks.
     pub(crate) workers: Vec<Worker>,
     stations: Vec<StationRecord>,
@@ -48,7 +48,7 @@ pub(crate) struct Record {
 pub(crate) struct Worker {
     pub(crate) host: String,
     /// Its address on the data network.
-    pub(crate) address: Ipv4Addr,
+    pub(super) address: Ipv4Addr,
     /// Its agent's socket.
     pub(crate) socket: PathBuf,
 }
@@ -95,7 +95,7 @@ pub(crate) enum DaemonState {
 
 impl Record {
     /// The record of `lab`, before anything is started.
-    pub(crate) fn new(
+    pub(super) fn new(
         lab: &Lab,
         topology: &Topology,
         daemons: &Daemons<'_>,
@@ -132,7 +132,7 @@ impl Record {
     ///
     /// # Errors
     /// There is no such station, or the program cannot be started.
-    pub(crate) fn launch(&mut self, lab: &Lab, name: &str, launch: Launch) -> Result<Background> {
+    pub(super) fn launch(&mut self, lab: &Lab, name: &str, launch: Launch) -> Result<Background> {
         let daemon = Background::launch(&self.folder, name, &launch)?;
         let station = self.station_mut(lab, name)?;
         station.process = Some(daemon.process);
@@ -177,7 +177,7 @@ impl Record {
     ///
     /// # Errors
     /// The lab was never finished; or the error of `change`, after which nothing is changed.
-    pub(crate) fn change<T>(lab: &Lab, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(super) fn change<T>(lab: &Lab, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let folder = lab.folder();
         let lock = File::open(&folder).and_then(|folder| folder.lock().map(|()| folder));
         let _lock = lock.with_context(|| format!("cannot lock {}", folder.display()))?;
@@ -188,7 +188,7 @@ impl Record {
     }
 
     /// Writes the record atomically.
-    pub(crate) fn save(&self) -> Result<()> {
+    pub(super) fn save(&self) -> Result<()> {
         let file = self.folder.join(FILE);
         let draft = file.with_extension("tmp");
         let written = fs::write(&draft, serde_json::to_string_pretty(self)?);
