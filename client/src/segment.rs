@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -115,8 +115,17 @@ pub(crate) fn create(bytes: usize) -> Result<(Mapped, Named), ClientError> {
     Ok((Mapped { map, file }, named))
 }
 
+/// Makes the file. Its lock tells the agent that this process lives: without it, it would be removed as left behind.
 fn create_file(name: &SegmentName) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(name.path())
+    loop {
+        let file =
+            OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(name.path())?;
+        file.lock()?;
+        // An agent may have been quicker than the lock.
+        if file.metadata()?.nlink() > 0 {
+            return Ok(file);
+        }
+    }
 }
 
 #[allow(unsafe_code)]

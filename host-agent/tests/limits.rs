@@ -60,6 +60,33 @@ async fn a_size_without_memory_behind_it_is_not_believed() {
 }
 
 #[tokio::test]
+async fn shared_memory_whose_process_ended_before_it_was_open_is_freed() {
+    let at_start = File::of(MIB);
+    at_start.let_go();
+    let hosts = Hosts::start().await;
+    let mut jobs = hosts.join_both().await;
+    gone(&at_start).await;
+    let (held, at_end) = (File::of(MIB), File::of(MIB));
+    let process = Process::train(&hosts.socket(0)).await.unwrap();
+    at_end.let_go();
+    drop(process);
+    gone(&at_end).await;
+    assert!(held.has_name());
+    works(&mut jobs).await;
+}
+
+/// Waits until the file's name is gone.
+async fn gone(file: &File) {
+    timeout(PATIENCE, async {
+        while file.has_name() {
+            yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
 async fn without_a_limit_of_segments_memory_has_one() {
     let limits = Limits { segment_bytes: u64::MAX, ..usual().with_memory(64 * MIB) };
     let hosts = Hosts::limited(&limits).await;

@@ -103,7 +103,8 @@ pub struct Ended {}
 pub struct OpenSegmentRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub session: ::prost::alloc::vec::Vec<u8>,
-    /// A file in /dev/shm: "tributary-" and 32 hexadecimal digits.
+    /// A file in /dev/shm: "tributary-" and 32 hexadecimal digits. Its process holds a lock on it (flock) until it is
+    /// open: agents remove files that nobody holds as left behind.
     #[prost(string, tag = "2")]
     pub name: ::prost::alloc::string::String,
     /// Its size.

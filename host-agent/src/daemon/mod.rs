@@ -3,6 +3,7 @@
 //! Processes reach it over a Unix socket ([`tributary_api::agent`]) and hand it their tensors in shared memory. Only
 //! the agent needs the right to send and receive frames.
 
+mod abandoned;
 mod account;
 mod budget;
 mod collectives;
@@ -42,6 +43,7 @@ use tributary_wire::Rank;
 use crate::AgentStats;
 use crate::attend::{AttendConfig, Attendance, Duties, Progress};
 use crate::part::{OpenPort, Servers};
+use abandoned::Cleaner;
 use budget::Budget;
 pub use collectives::{CollectiveAmount, CollectiveKind};
 use jobs::Jobs;
@@ -79,6 +81,7 @@ pub struct RunningAgent {
     jobs: Arc<Jobs>,
     servers: Servers,
     sessions: Arc<Sessions>,
+    cleaner: Cleaner,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<()>,
     failure: watch::Receiver<Option<String>>,
@@ -98,7 +101,8 @@ impl AgentDaemon {
         let budget = Budget::new(limits);
         let jobs = Arc::new(Jobs::new(host, controller, open_port, timers, Arc::clone(&budget)));
         let (stop, stopped) = oneshot::channel::<()>();
-        let sessions = Arc::new(Sessions::default());
+        let cleaner = Cleaner::start();
+        let sessions = Arc::new(Sessions::new(cleaner.look()));
         let incoming = connections::incoming(listener, Arc::clone(&budget));
         let service = Service { budget, jobs: Arc::clone(&jobs), sessions: Arc::clone(&sessions) };
         let service = AgentServer::new(service).max_decoding_message_size(connections::MESSAGE_BYTES);
@@ -117,7 +121,8 @@ impl AgentDaemon {
                 failed.send_replace(Some(error.to_string()));
             }
         });
-        Ok(RunningAgent { jobs, servers, sessions, stop: Some(stop), server, failure, _socket: socket })
+        let stop = Some(stop);
+        Ok(RunningAgent { jobs, servers, sessions, cleaner, stop, server, failure, _socket: socket })
     }
 }
 
@@ -186,6 +191,7 @@ impl RunningAgent {
         if tokio::time::timeout(STOP_PATIENCE, &mut self.server).await.is_err() {
             self.server.abort();
         }
+        self.cleaner.finish().await;
     }
 }
 

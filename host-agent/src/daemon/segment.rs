@@ -237,13 +237,15 @@ mod tests {
     use super::*;
 
     /// The file of a segment, removed with this value.
-    struct Made(SegmentName);
+    struct Made(SegmentName, #[allow(dead_code, reason = "holds the lock")] File);
 
     impl Made {
         fn new(content: &[u8]) -> Self {
             let name = SegmentName::new(rand::random());
+            let file = File::create_new(name.path()).unwrap();
+            file.lock().unwrap();
             fs::write(name.path(), content).unwrap();
-            Self(name)
+            Self(name, file)
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
 use tonic::Status;
 
 use super::account::{Account, Call};
@@ -66,8 +67,12 @@ impl Session {
 }
 
 /// All sessions.
-#[derive(Debug, Default)]
-pub(crate) struct Sessions(Mutex<State>);
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    state: Mutex<State>,
+    /// Told when a process has gone.
+    gone: Arc<Notify>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -77,6 +82,10 @@ struct State {
 }
 
 impl Sessions {
+    pub(crate) fn new(gone: Arc<Notify>) -> Self {
+        Self { state: Mutex::default(), gone }
+    }
+
     pub(crate) fn open(self: &Arc<Self>, session: Session) -> OpenSession {
         let id: SessionId = rand::random();
         self.state().open.insert(id, Arc::new(session));
@@ -136,7 +145,7 @@ impl Sessions {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Poisoning is harmless: each change is one call that leaves the state consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -152,6 +161,7 @@ impl Drop for OpenSession {
         let session = self.sessions.state().open.remove(&self.id);
         if let Some(session) = session {
             session.abandon("its training process is gone");
+            self.sessions.gone.notify_one();
         }
     }
 }

@@ -31,12 +31,22 @@ impl File {
     pub(crate) fn sparse(bytes: u64) -> Self {
         let name = SegmentName::new(rand::random());
         let file = fs::File::create_new(name.path()).unwrap();
+        file.lock().unwrap();
         file.set_len(bytes).unwrap();
         Self { name, file }
     }
 
     pub(crate) fn shrink_to(&self, bytes: u64) {
         self.file.set_len(bytes).unwrap();
+    }
+
+    /// What becomes of a file whose process is gone.
+    pub(crate) fn let_go(&self) {
+        self.file.unlock().unwrap();
+    }
+
+    pub(crate) fn has_name(&self) -> bool {
+        self.file.metadata().unwrap().nlink() > 0
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -46,7 +56,9 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        fs::remove_file(self.name.path()).unwrap();
+        if self.has_name() {
+            fs::remove_file(self.name.path()).unwrap();
+        }
     }
 }
 
