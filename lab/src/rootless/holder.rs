@@ -14,6 +14,7 @@ use rustix::mount::{
     open_tree,
 };
 use rustix::process::{getgid, getuid, setsid};
+use rustix::stdio::dup2_stdin;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::place;
@@ -29,23 +30,28 @@ const OUTSIDE: &str = "/run/.outside";
 const OWN: [&str; 2] = ["netns", "tributary"];
 
 /// Makes a user's namespaces and holds them until SIGTERM. It tells [`enter`](super::enter), which has started it, by
-/// its standard output how it went.
+/// its standard output how it went. Its standard input is the lock of the user's folder, which it closes then.
 ///
 /// # Errors
-/// The namespaces cannot be made.
+/// The namespaces cannot be made, or whoever wanted them has ended.
 pub fn hold(folder: &Path) -> io::Result<Infallible> {
     match make(folder) {
         Ok(_lock) => {
-            println!("{READY}");
+            tell(READY)?;
+            dup2_stdin(File::open("/dev/null")?)?;
             loop {
                 thread::park();
             }
         }
         Err(refusal) => {
-            println!("{}", refusal::explain(&refusal));
+            tell(&refusal::explain(&refusal))?;
             Err(refusal.reason)
         }
     }
+}
+
+fn tell(line: &str) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
 }
 
 fn make(folder: &Path) -> Result<File, Refusal> {

@@ -26,7 +26,7 @@ use crate::error::LabError;
 use crate::lab::{Lab, has_rights};
 use crate::tools::LAB_VARIABLE;
 use holder::READY;
-use place::Place;
+use place::{Locked, Place};
 
 /// How long the holder may take to end; it does nothing, so that longer is a defect.
 const GRACE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
@@ -71,7 +71,7 @@ pub fn enter(holder: Command) -> Result<Rights, LabError> {
     let users = place.share()?;
     let process = match place.holder()? {
         Some(process) => process,
-        None => start(&place, holder)?,
+        None => start(&place, &lock, holder)?,
     };
     let holder = join(process)?;
     drop(lock);
@@ -79,14 +79,17 @@ pub fn enter(holder: Command) -> Result<Rights, LabError> {
 }
 
 /// Starts the holder, and returns its process id once its namespaces can be entered.
-fn start(place: &Place, mut holder: Command) -> Result<Pid, LabError> {
+///
+/// It has the lock, too, until then: if this process is killed meanwhile, nobody finds a holder that is half made.
+fn start(place: &Place, lock: &Locked<'_>, mut holder: Command) -> Result<Pid, LabError> {
     let failed = LabError::rootless("start the process that holds the labs' namespaces");
+    let lock = lock.handle().map_err(&failed)?;
     let spawned = holder
         .arg(place.folder())
         // It belongs to no single lab, and must not end with one.
         .env_remove(LAB_VARIABLE)
         .current_dir("/")
-        .stdin(Stdio::null())
+        .stdin(lock)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();

@@ -96,6 +96,13 @@ pub(super) fn become_holder(folder: &Path) -> io::Result<File> {
 #[derive(Debug)]
 pub(super) struct Locked<'a>(&'a File);
 
+impl Locked<'_> {
+    /// The same lock: unless this process releases it, as it cannot when it is killed, it lasts as long as the handle.
+    pub(super) fn handle(&self) -> io::Result<File> {
+        self.0.try_clone()
+    }
+}
+
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         // Otherwise it is released when the process ends.
