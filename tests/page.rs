@@ -3,15 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -19,77 +17,20 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_testkit::binary::{json, stderr, tributary};
-use tributary_testkit::{PLAIN, labs};
+use tributary_testkit::controller::PlainController;
+use tributary_testkit::labs;
 
 /// Anything that takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A controller of [`PLAIN`] with a page. Dropping it ends it.
-struct Controller {
-    folder: TempDir,
-    child: Child,
-    /// `127.0.0.1:PORT` of the API.
-    api: String,
-    /// `127.0.0.1:PORT` of the page.
-    page: String,
+fn get(controller: &PlainController, path: &str) -> Answer {
+    ask(&controller.page, &format!("GET {path} HTTP/1.1\r\nHost: {}\r\n", controller.page)).unwrap()
 }
 
-impl Controller {
-    fn start() -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), &[], "http")
-    }
-
-    fn start_in(folder: TempDir, options: &[&str], scheme: &str) -> Self {
-        let topology = folder.path().join("plain.toml");
-        fs::write(&topology, PLAIN).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
-        command.args(["controller", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]).args(options);
-        let mut child = command.arg("--topology").arg(topology).stderr(Stdio::piped()).spawn().unwrap();
-        let (mut api, mut page) = (None, None);
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        for line in lines.by_ref().map(Result::unwrap) {
-            let after = |mark: &str| Some(line.split_once(mark)?.1.trim_end_matches('/').to_owned());
-            api = api.or_else(|| after("api_addr="));
-            page = page.or_else(|| after(&format!("the page is at {scheme}://")));
-            if line.contains("ready") {
-                break;
-            }
-        }
-        // Its log must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { folder, child, api: api.unwrap(), page: page.unwrap() }
-    }
-
-    fn get(&self, path: &str) -> Answer {
-        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n", self.page))
-    }
-
-    /// Sends the head of a request, which lacks its end.
-    fn ask(&self, head: &str) -> Answer {
-        ask(&self.page, head).unwrap()
-    }
-
-    fn state(&self, query: &str) -> Value {
-        let answer = self.get(&format!("/state.json{query}"));
-        assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
-        serde_json::from_str(&answer.body).unwrap()
-    }
-
-    /// Creates a job; returns its token, in hex.
-    fn create(&self, job: &str) -> String {
-        let file = self.folder.path().join(format!("{job}.token"));
-        let token = file.to_str().unwrap();
-        json(&["jobs", "create", job, "--json", "--token-out", token, "--controller", &self.api]);
-        fs::read_to_string(file).unwrap().trim().to_owned()
-    }
-}
-
-impl Drop for Controller {
-    fn drop(&mut self) {
-        // It is no error if it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn state_of(controller: &PlainController, query: &str) -> Value {
+    let answer = get(controller, &format!("/state.json{query}"));
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    serde_json::from_str(&answer.body).unwrap()
 }
 
 /// An answer over HTTP/1.
@@ -133,13 +74,13 @@ fn ask(address: &str, head: &str) -> Option<Answer> {
 
 #[test]
 fn a_browser_is_told_of_the_fabric_its_jobs_and_what_has_happened_and_of_no_secret() {
-    let controller = Controller::start();
-    let empty = controller.state("");
+    let controller = PlainController::start();
+    let empty = state_of(&controller, "");
     assert_eq!((&empty["controller"]["topology"], &empty["job"]), (&Value::from("plain"), &Value::Null));
     let token = controller.create("digits");
     let other = controller.create("letters");
 
-    let state = controller.state("?job=digits");
+    let state = state_of(&controller, "?job=digits");
     let job = &state["job"];
     assert_eq!((&job["name"], &job["server"]), (&Value::from("digits"), &Value::from("ps")));
     let summary = &state["jobs"].as_array().unwrap()[0];
@@ -161,19 +102,19 @@ fn a_browser_is_told_of_the_fabric_its_jobs_and_what_has_happened_and_of_no_secr
     let events: Vec<_> = state["events"].as_array().unwrap().iter().map(words).collect();
     assert_eq!(events, ["\"letters\" \"created by local\"", "\"digits\" \"created by local\""]);
 
-    assert_eq!(controller.state("")["job"]["name"], "letters", "the newest, if none runs");
-    assert_eq!(controller.state("?job=numbers")["job"], Value::Null);
+    assert_eq!(state_of(&controller, "")["job"]["name"], "letters", "the newest, if none runs");
+    assert_eq!(state_of(&controller, "?job=numbers")["job"], Value::Null);
     for path in ["/state.json?job=digits", "/state.json?job=letters", "/", "/page.js"] {
-        let body = controller.get(path).body;
+        let body = get(&controller, path).body;
         assert!(!body.contains(&token) && !body.contains(&other), "{path}");
     }
 }
 
 #[test]
 fn it_can_only_be_read_and_loads_nothing_from_elsewhere() {
-    let controller = Controller::start();
+    let controller = PlainController::start();
     for (path, kind) in [("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")] {
-        let answer = controller.get(path);
+        let answer = get(&controller, path);
         assert_eq!(answer.status, 200, "{path}");
         assert!(answer.header("content-type").unwrap().starts_with(kind), "{path}: {answer:?}");
         // The one address is the name of SVG's elements.
@@ -181,19 +122,29 @@ fn it_can_only_be_read_and_loads_nothing_from_elsewhere() {
         assert!(!elsewhere.contains("//") || !elsewhere.contains("http"), "{path}");
         assert!(!answer.body.contains("innerHTML"), "{path}");
     }
-    let missing = controller.get("/metrics");
+    let missing = get(&controller, "/metrics");
     assert_eq!(missing.status, 404);
-    for method in ["POST", "PUT", "DELETE", "HEAD", "OPTIONS"] {
+    let head = ask(&controller.page, &format!("HEAD / HTTP/1.1\r\nHost: {}\r\n", controller.page)).unwrap();
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+    for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
         let refused =
-            controller.ask(&format!("{method} /state.json HTTP/1.1\r\nHost: {}\r\n", controller.page));
-        assert_eq!((refused.status, refused.header("allow")), (405, Some("GET")), "{method}");
+            ask(&controller.page, &format!("{method} /state.json HTTP/1.1\r\nHost: {}\r\n", controller.page))
+                .unwrap();
+        assert_eq!((refused.status, refused.header("allow")), (405, Some("GET, HEAD")), "{method}");
     }
     // Another site whose name leads here must not read it with its visitor's browser.
-    let rebound = controller.ask("GET /state.json HTTP/1.1\r\nHost: evil.example\r\n");
+    let rebound = ask(&controller.page, "GET /state.json HTTP/1.1\r\nHost: evil.example\r\n").unwrap();
     assert_eq!(rebound.status, 421);
     assert!(rebound.body.contains("IP address") && !rebound.body.contains("plain\""), "{rebound:?}");
-    assert_eq!(controller.ask("GET / HTTP/1.1\r\nHost: localhost:80\r\n").status, 200);
-    for answer in [controller.get("/"), controller.get("/state.json"), missing, rebound] {
+    for mask in [
+        "GET http://evil.example/state.json HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        "GET /state.json HTTP/1.1\r\nHost: 127.0.0.1:1.evil.example\r\n",
+        "GET /state.json HTTP/1.1\r\nHost: evil@127.0.0.1\r\n",
+    ] {
+        assert_eq!(ask(&controller.page, mask).unwrap().status, 421, "{mask}");
+    }
+    assert_eq!(ask(&controller.page, "GET / HTTP/1.1\r\nHost: localhost:80\r\n").unwrap().status, 200);
+    for answer in [get(&controller, "/"), get(&controller, "/state.json"), missing, rebound] {
         let policy = answer.header("content-security-policy").unwrap();
         assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
         assert!(!policy.contains("unsafe"), "{policy}");
@@ -213,7 +164,7 @@ fn where_the_api_wants_certificates_so_does_the_page() {
     let file = |name: &str| format!("{dir}/{name}");
     let (ca, cert, key) = (file("ca.crt"), file("controller.crt"), file("controller.key"));
     let tls = ["--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &ca];
-    let controller = Controller::start_in(folder, &tls, "https");
+    let controller = PlainController::start_in(folder, &tls, "https");
 
     let head = format!("GET /state.json HTTP/1.1\r\nHost: {}\r\n", controller.page);
     assert!(ask(&controller.page, &head).is_none(), "it talks in plain text");
@@ -275,7 +226,7 @@ fn drawn(url: &str) -> Option<String> {
 
 #[test]
 fn a_browser_draws_it_and_takes_no_text_for_html() {
-    let controller = Controller::start();
+    let controller = PlainController::start();
     let token = hex::decode(controller.create("digits")).unwrap();
     let reason = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>";
     let member = async {

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 pub mod binary;
 #[cfg(feature = "daemons")]
 pub mod certificates;
+#[cfg(feature = "daemons")]
+pub mod controller;
 pub mod generated;
 #[cfg(feature = "daemons")]
 pub mod labs;

@@ -1,7 +1,6 @@
 //! Metrics of daemons, for Prometheus.
 
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 
@@ -11,7 +10,6 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::serve::Listener;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -19,10 +17,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::Connected;
-use tributary_transport::{Connection, ServerTls, incoming};
+
+use super::http;
 
 /// The largest number of connections, half of them from one address.
 const CONNECTIONS: usize = 16;
@@ -83,8 +79,7 @@ where
     C: Fn() -> P + Clone + Send + Sync + 'static,
     P: Future<Output = Page> + Send + 'static,
 {
-    let mut serving = JoinSet::new();
-    let Some(address) = listen else { return Ok(serving) };
+    let Some(address) = listen else { return Ok(JoinSet::new()) };
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen for Prometheus on {address}"))?;
     let answer = move || {
@@ -92,49 +87,8 @@ where
         async move { response(&page.await) }
     };
     let app = Router::new().route("/metrics", get(answer));
-    let listener = Bounded::new(listener, None, CONNECTIONS)?;
-    serving.spawn(async move {
-        if let Err(error) = axum::serve(listener, app).await {
-            tracing::error!(%error, "metrics are not served any more");
-        }
-    });
     tracing::info!(%address, "metrics are served");
-    Ok(serving)
-}
-
-/// A listener with a limited number of connections, so that a client cannot use up the daemon's descriptors.
-pub(super) struct Bounded {
-    address: SocketAddr,
-    accepted: ReceiverStream<io::Result<Connection>>,
-}
-
-impl Bounded {
-    /// The connections of `listener`, `most` at a time.
-    pub(super) fn new(listener: TcpListener, tls: Option<ServerTls>, most: usize) -> io::Result<Self> {
-        Ok(Self { address: listener.local_addr()?, accepted: incoming(listener, tls, most) })
-    }
-}
-
-impl Listener for Bounded {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        loop {
-            match self.accepted.next().await {
-                Some(Ok(connection)) => {
-                    let address = connection.connect_info().address();
-                    return (connection, address);
-                }
-                Some(Err(error)) => tracing::debug!(%error, "a connection"),
-                None => std::future::pending().await,
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.address)
-    }
+    Ok(http::serve(listener, None, CONNECTIONS, app))
 }
 
 fn response(page: &Page) -> Response {

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod controller;
+mod http;
 mod member;
 pub(crate) mod metrics;
 pub(crate) mod page;

@@ -1,13 +1,14 @@
 //! The live page of a lab's controller, on this machine: the controller listens in a network namespace that browsers are
 //! not in. A process outside of it takes their connections on loopback and carries the bytes across.
 
+use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream as Stream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -72,7 +73,7 @@ pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
     loop {
         // The semaphore is never closed.
         let place = Arc::clone(&room).acquire_owned().await?;
-        let mut browser = tokio::select! {
+        let browser = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((browser, _)) => browser,
                 Err(error) => {
@@ -87,10 +88,25 @@ pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
         tokio::spawn(async move {
             let _place = place;
             // Where the controller does not run the browser's connection just ends, which its page takes for an answer.
-            if let Ok(mut controller) = connect(lab, target).await {
-                let _ = copy_bidirectional(&mut browser, &mut controller).await;
+            if let Ok(controller) = connect(lab, target).await {
+                carry(browser, controller).await;
             }
         });
+    }
+}
+
+/// Carries the bytes until the controller has nothing more to say, which does not wait for a browser that stays.
+async fn carry(mut browser: TcpStream, mut controller: TcpStream) {
+    let ((mut asks, mut reads), (mut answers, mut takes)) = (browser.split(), controller.split());
+    let asking = async {
+        // A browser that has asked for everything may still read.
+        let _ = copy(&mut asks, &mut takes).await;
+        let _ = takes.shutdown().await;
+        pending::<()>().await;
+    };
+    tokio::select! {
+        _ = copy(&mut answers, &mut reads) => {}
+        () = asking => {}
     }
 }
 

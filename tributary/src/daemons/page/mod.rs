@@ -5,13 +5,12 @@
 
 mod state;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, CONTENT_TYPE, HOST};
-use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -22,7 +21,7 @@ use tokio::task::JoinSet;
 use tributary_controller::Observer;
 use tributary_transport::ServerTls;
 
-use super::metrics::Bounded;
+use super::http;
 use state::States;
 
 /// The largest number of connections of one address: a browser has six at most.
@@ -63,8 +62,7 @@ pub(crate) async fn serve(
     tls: Option<ServerTls>,
     observer: Observer,
 ) -> Result<JoinSet<()>> {
-    let mut serving = JoinSet::new();
-    let Some(address) = listen else { return Ok(serving) };
+    let Some(address) = listen else { return Ok(JoinSet::new()) };
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen for browsers on {address}"))?;
     let address = listener.local_addr()?;
@@ -73,14 +71,8 @@ pub(crate) async fn serve(
         tracing::warn!(%address, "the page is in plain text, for whoever reaches this address");
     }
     let app = router(observer, Door { is_encrypted: tls.is_some() });
-    let listener = Bounded::new(listener, tls, CONNECTIONS)?;
-    serving.spawn(async move {
-        if let Err(error) = axum::serve(listener, app).await {
-            tracing::error!(%error, "the page is not served any more");
-        }
-    });
     tracing::info!("the page is at {scheme}://{address}/");
-    Ok(serving)
+    Ok(http::serve(listener, tls, CONNECTIONS, app))
 }
 
 fn router(observer: Observer, door: Door) -> Router {
@@ -110,10 +102,10 @@ struct Door {
 
 /// Turns away what is no request for the page, and adds the headers to every answer.
 async fn guard(Extension(door): Extension<Door>, request: Request, next: Next) -> Response {
-    let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
-    let mut response = if request.method() != Method::GET {
-        (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET")], "the page can only be read: GET\n").into_response()
-    } else if !door.is_encrypted && !host.is_none_or(is_address) {
+    let mut response = if ![Method::GET, Method::HEAD].contains(request.method()) {
+        (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET, HEAD")], "the page can only be read: GET\n")
+            .into_response()
+    } else if !door.is_encrypted && !hosts(&request).all(is_address) {
         let problem = "in plain text the page is found by an IP address or as localhost only: a name could be that of \
                        another site, which reads with your browser what only you can reach\n";
         (StatusCode::MISDIRECTED_REQUEST, problem).into_response()
@@ -127,15 +119,30 @@ async fn guard(Extension(door): Extension<Door>, request: Request, next: Next) -
     response
 }
 
-/// Whether a Host header has an IP address, or localhost.
+/// All places where a request says which host it is for: its header, and its target, as in HTTP/2 and to a proxy.
+fn hosts(request: &Request) -> impl Iterator<Item = &[u8]> {
+    let header = request.headers().get_all(HOST).iter().map(HeaderValue::as_bytes);
+    header.chain(request.uri().authority().map(|authority| authority.as_str().as_bytes()))
+}
+
+/// Whether this is an IP address or localhost, with or without a port, and nothing else.
 fn is_address(host: &[u8]) -> bool {
-    let Ok(authority) = Authority::try_from(host) else { return false };
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    host.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+    let Ok(host) = str::from_utf8(host) else { return false };
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (host, None),
+    };
+    let in_brackets = || name.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();
+    port.is_none_or(|port| port.parse::<u16>().is_ok())
+        && (name.parse::<Ipv4Addr>().is_ok()
+            || in_brackets().is_some()
+            || name.eq_ignore_ascii_case("localhost"))
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
     #[test]
@@ -143,10 +150,35 @@ mod tests {
         for host in ["127.0.0.1:8080", "10.255.0.1", "[::1]:80", "[::1]", "localhost:1", "LOCALHOST"] {
             assert!(is_address(host.as_bytes()), "{host}");
         }
-        for host in
-            ["example.org", "127.0.0.1.example.org:8080", "localhost.example.org", "", "a b", "0x7f.1"]
-        {
+        for host in [
+            "example.org",
+            "127.0.0.1.example.org:8080",
+            "127.0.0.1:8080.example.org",
+            "a@127.0.0.1",
+            "localhost.example.org",
+            "::1",
+            "[::1]a",
+            "",
+            "a b",
+            "0x7f.1",
+        ] {
             assert!(!is_address(host.as_bytes()), "{host}");
         }
+    }
+
+    #[test]
+    fn every_name_of_a_host_counts() {
+        let count = |target: &str, header: Option<&str>| {
+            let request = Request::builder().uri(target);
+            let request = match header {
+                Some(host) => request.header(HOST, host),
+                None => request,
+            };
+            hosts(&request.body(Body::empty()).unwrap()).filter(|host| is_address(host)).count()
+        };
+        assert_eq!(count("/", Some("127.0.0.1")), 1);
+        assert_eq!(count("http://example.org/", Some("127.0.0.1")), 1);
+        assert_eq!(count("http://127.0.0.1:80/", Some("127.0.0.1")), 2);
+        assert_eq!(count("http://127.0.0.1:80/", None), 1);
     }
 }

@@ -1,0 +1,67 @@
+//! A controller by itself, which needs neither root nor a network.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use tempfile::TempDir;
+
+use crate::PLAIN;
+use crate::binary;
+
+/// A controller of [`PLAIN`] with a page. Dropping it ends it.
+pub struct PlainController {
+    /// Everything that it needs is here.
+    folder: TempDir,
+    child: Child,
+    /// `127.0.0.1:PORT` of the API.
+    pub api: String,
+    /// `127.0.0.1:PORT` of the page.
+    pub page: String,
+}
+
+impl PlainController {
+    /// Starts it, in plain text.
+    pub fn start() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), &[], "http")
+    }
+
+    /// Starts it with these options and files; `scheme` is that of the page.
+    pub fn start_in(folder: TempDir, options: &[&str], scheme: &str) -> Self {
+        let topology = folder.path().join("plain.toml");
+        fs::write(&topology, PLAIN).unwrap();
+        let mut command = Command::new(binary::path());
+        command.args(["controller", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]).args(options);
+        let mut child = command.arg("--topology").arg(topology).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut api, mut page) = (None, None);
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        for line in lines.by_ref().map(Result::unwrap) {
+            let after = |mark: &str| Some(line.split_once(mark)?.1.trim_end_matches('/').to_owned());
+            api = api.or_else(|| after("api_addr="));
+            page = page.or_else(|| after(&format!("the page is at {scheme}://")));
+            if line.contains("ready") {
+                break;
+            }
+        }
+        // Its log must not fill the pipe.
+        thread::spawn(move || lines.for_each(drop));
+        Self { folder, child, api: api.unwrap(), page: page.unwrap() }
+    }
+
+    /// Creates a job; returns its token, in hex.
+    pub fn create(&self, job: &str) -> String {
+        let file = self.folder.path().join(format!("{job}.token"));
+        let token = file.to_str().unwrap();
+        binary::json(&["jobs", "create", job, "--json", "--token-out", token, "--controller", &self.api]);
+        fs::read_to_string(file).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for PlainController {
+    fn drop(&mut self) {
+        // It is no error if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
