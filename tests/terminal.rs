@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
-use std::process::Command;
+use std::fs::{self, File};
+use std::io::{PipeWriter, pipe};
+use std::process::{Command, Output, Stdio};
+
+use tributary_testkit::binary::stderr;
+use tributary_testkit::controller::PlainController;
 
 const COLUMNS: usize = 80;
 
@@ -49,6 +53,58 @@ fn tables_and_sentences_fit() {
         };
         let long = text.lines().find(|line| line.chars().count() > COLUMNS);
         assert_eq!(long, None, "`tributary {command}`");
+    }
+}
+
+/// Commands that print and end. `controller`: the address of one.
+fn commands_that_print(controller: &str) -> Vec<Vec<String>> {
+    let commands = [
+        "--version",
+        "plan",
+        "plan --json",
+        "topology",
+        "lab list",
+        "lab list --json",
+        "completions zsh",
+        "bench simulate --loss 0 --values 1000",
+    ];
+    let of_controller = ["jobs list", "jobs list --json", "counters", "counters --json", "doctor"];
+    let asking = of_controller.map(|command| format!("{command} --controller {controller}"));
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+    commands.iter().copied().chain(asking.iter().map(String::as_str)).map(words).collect()
+}
+
+fn run(arguments: &[String], stdout: impl Into<Stdio>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    command.args(arguments).env("NO_COLOR", "1").stdout(stdout).stderr(Stdio::piped());
+    command.spawn().unwrap().wait_with_output().unwrap()
+}
+
+/// A pipe whose reader has gone, as after `| head`.
+fn closed_pipe() -> PipeWriter {
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    writer
+}
+
+#[test]
+fn a_reader_that_stops_is_no_error_and_a_full_disk_is_one_without_a_panic() {
+    let controller = PlainController::start();
+    for arguments in commands_that_print(&controller.api) {
+        let before = run(&arguments, Stdio::null()).status.code();
+        let stopped = run(&arguments, closed_pipe());
+        assert_eq!(
+            (stopped.status.code(), stderr(&stopped).contains("panicked")),
+            (before, false),
+            "{arguments:?}"
+        );
+        let full = run(&arguments, File::create("/dev/full").unwrap());
+        assert!(!full.status.success() && !stderr(&full).contains("panicked"), "{arguments:?}: {full:?}");
+    }
+    for command in ["counters --watch", "counters --watch --json", "doctor --watch"] {
+        let line = format!("{command} --controller {}", controller.api);
+        let arguments: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        assert!(run(&arguments, closed_pipe()).status.success(), "{command}");
     }
 }
 

@@ -1,20 +1,30 @@
 //! Output for people.
 
+use std::fmt::Display;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 
 use anyhow::{Context, Result};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use console::Term;
 
-/// Prints a long text. It is no error if the reader stops half-way, as `head` does.
+/// Prints a text and a line's end. It is no error if the reader has stopped, as `head` does.
 ///
 /// # Errors
 /// Standard output cannot be written to.
-pub fn print(text: &str) -> Result<()> {
+pub fn print(text: impl Display) -> Result<()> {
+    print_while_read(text).map(|_| ())
+}
+
+/// As [`print`]; `Break` if nobody reads any more, for commands that would print for ever.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub fn print_while_read(text: impl Display) -> Result<ControlFlow<()>> {
     match writeln!(io::stdout(), "{text}") {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        written => written.context("cannot write to standard output").map(ControlFlow::Continue),
     }
 }
 

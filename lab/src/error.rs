@@ -88,7 +88,7 @@ pub enum LabError {
     #[error("link {0} is not cut: there is nothing to mend")]
     NotCut(String),
     /// The factor of a slowdown is out of range.
-    #[error("bad factor {0}: give 1 (as fast as ever) to 100 (a hundred times slower)")]
+    #[error("bad factor {0:?}: give 1 (as fast as ever) to 100 (a hundred times slower)")]
     BadFactor(f64),
     /// A program that sets up the network is not installed.
     #[error("cannot find `{tool}` on the PATH: install it with `apt-get install {package}`")]

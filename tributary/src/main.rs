@@ -1,5 +1,10 @@
 //! The `tributary` command line: argument parsing and wiring only.
 
+#![warn(
+    clippy::print_stdout,
+    reason = "it panics where output cannot be written: `tributary_cli::output` does not"
+)]
+
 mod allocator;
 mod commands;
 mod daemons;
@@ -10,7 +15,6 @@ mod options;
 mod present;
 mod version;
 
-use std::panic;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -61,7 +65,6 @@ const WRONG_USE: u8 = 2;
 
 fn main() -> ExitCode {
     allocator::give_large_pieces_back();
-    say_nothing_of_a_closed_pipe();
     let done = match &version::parse_or_tell_version::<Cli>().command {
         Command::Agent(args) => agent::run(args),
         Command::Allreduce(args) => allreduce::run(args),
@@ -88,16 +91,4 @@ fn main() -> ExitCode {
             if error.is::<WrongUse>() { ExitCode::from(WRONG_USE) } else { ExitCode::FAILURE }
         }
     }
-}
-
-/// Prints no panic message when the reader of the output, such as `head`, closes the pipe. The command still ends, but
-/// this is no defect.
-fn say_nothing_of_a_closed_pipe() {
-    let tell = panic::take_hook();
-    panic::set_hook(Box::new(move |why| {
-        let is_pipe = |text: &str| text.starts_with("failed printing to stdout: Broken pipe");
-        if !why.payload_as_str().is_some_and(is_pipe) {
-            tell(why);
-        }
-    }));
 }

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use clap::Parser;
 use clap::error::ErrorKind;
 use git_version::git_version;
+use tributary_cli::output;
 use tributary_controller::{BuiltInPipeline, built_in_pipelines};
 
 /// The version, and the commit that was compiled.
@@ -17,8 +18,8 @@ pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
 pub(crate) fn parse_or_tell_version<T: Parser>() -> T {
     T::try_parse().unwrap_or_else(|answer| {
         if answer.kind() == ErrorKind::DisplayVersion {
-            print!("{answer}{}", pipelines());
-            std::process::exit(0);
+            let told = output::print(format_args!("{answer}{}", pipelines().trim_end()));
+            std::process::exit(told.is_err().into());
         }
         answer.exit()
     })

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use anyhow::{Result, bail};
 use clap::Args;
 use tokio::task::spawn_blocking;
+use tributary_cli::output;
 use tributary_lab::{CONTROLLER, Cut, Lab, LabError, Slowdown};
 
 use super::background::Background;
@@ -85,10 +86,10 @@ pub(crate) fn run_kill(args: &StationArgs) -> Result<()> {
     let station = station(&lab, &args.node);
     let killed = kill(&lab, station)?;
     let again = name_option(lab.name());
-    println!(
+    output::print(format_args!(
         "{station}: process {killed} is killed; `tributary lab start{again} {}` starts it again",
         args.node
-    );
+    ))?;
     Ok(())
 }
 
@@ -97,8 +98,7 @@ pub(crate) async fn run_start(args: &StationArgs) -> Result<()> {
     let lab = args.lab.open()?;
     let station = station(&lab, &args.node);
     let process = start(&lab, station).await?;
-    println!("{station}: process {process} is ready");
-    Ok(())
+    output::print(format_args!("{station}: process {process} is ready"))
 }
 
 /// `tributary lab cut`.
@@ -107,15 +107,17 @@ pub(crate) fn run_cut(args: &CutArgs) -> Result<()> {
     let how = if args.carrier { Cut::Carrier } else { Cut::Silent };
     let link = lab.cut(&args.link.link, how)?;
     let again = name_option(lab.name());
-    println!("link {0} is cut; `tributary lab mend{again} {0}` makes it whole", link.name);
+    output::print(format_args!(
+        "link {0} is cut; `tributary lab mend{again} {0}` makes it whole",
+        link.name
+    ))?;
     Ok(())
 }
 
 /// `tributary lab mend`.
 pub(crate) fn run_mend(args: &LinkArgs) -> Result<()> {
     let link = args.lab.open()?.mend(&args.link)?;
-    println!("link {} is whole", link.name);
-    Ok(())
+    output::print(format_args!("link {} is whole", link.name))
 }
 
 /// `tributary lab slow`.
@@ -124,8 +126,8 @@ pub(crate) async fn run_slow(args: &SlowArgs) -> Result<()> {
     let station = station(&lab, &args.station.node);
     slow(&lab, station, args.factor).await?;
     match args.factor.factor() {
-        1.0 => println!("{station}: as fast as ever"),
-        factor => println!("{station}: everything takes {factor} times as long"),
+        1.0 => output::print(format_args!("{station}: as fast as ever"))?,
+        factor => output::print(format_args!("{station}: everything takes {factor} times as long"))?,
     }
     Ok(())
 }

@@ -204,12 +204,7 @@ impl Record {
     }
 
     pub(crate) fn print(&self, json: bool) -> Result<()> {
-        if json {
-            println!("{}", serde_json::to_string(self)?);
-        } else {
-            println!("{}", self.text());
-        }
-        Ok(())
+        if json { output::print(serde_json::to_string(self)?) } else { output::print(self.text()) }
     }
 
     /// A table of the stations.
@@ -243,7 +238,7 @@ impl Record {
         format!(
             "{table}\n\
              lab {} is up: topology {}, job {} with {} workers, server on {}\n\
-             {page}logs     tributary lab logs{named}; {}/*.log\n\
+             {page}logs     tributary lab logs{named}\n\
              use it   tributary lab run{named} -- tributary allreduce --size 1MiB --check\n\
              look in  tributary lab counters{named}; tributary lab exec{named} NODE -- sh\n\
              end it   tributary lab down{down}",
@@ -252,7 +247,6 @@ impl Record {
             self.job,
             self.workers.len(),
             self.server,
-            self.folder.display(),
         )
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use bytesize::ByteSize;
 use serde_json::json;
+use tributary_cli::output;
 
 /// The all-reduces of one rank.
 #[derive(Debug)]
@@ -68,9 +69,9 @@ impl Timing {
 impl Report {
     pub(super) fn print(&self, json: bool) -> Result<()> {
         if json {
-            println!("{}", serde_json::to_string(&self.json())?);
+            output::print(serde_json::to_string(&self.json())?)?;
         } else {
-            println!("{}", self.text());
+            output::print(self.text())?;
         }
         Ok(())
     }

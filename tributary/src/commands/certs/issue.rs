@@ -112,9 +112,12 @@ pub(super) fn run(folder: &Folder, args: &IssueArgs, json: bool) -> Result<()> {
     }
     let ca = folder.paths(CA).0;
     if json {
-        println!("{}", json!({ "ca": ca, "certificates": rows }));
+        output::print(json!({ "ca": ca, "certificates": rows }))?;
     } else {
-        println!("{table}\neach goes to its machine with {}; the keys are secrets", ca.display());
+        output::print(format_args!(
+            "{table}\neach goes to its machine with {}; the keys are secrets",
+            ca.display()
+        ))?;
     }
     Ok(())
 }

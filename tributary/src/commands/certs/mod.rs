@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use tributary_certs::{Authority, Validity};
+use tributary_cli::output;
 
 use folder::Folder;
 
@@ -61,12 +62,11 @@ fn run_init(folder: &Folder, args: &InitArgs, json: bool) -> Result<()> {
     let (certificate, key) = folder.create(&Authority::generate(validity)?)?;
     if json {
         let valid_until = validity.to_string();
-        println!("{}", json!({ "certificate": certificate, "key": key, "valid_until": valid_until }));
+        output::print(json!({ "certificate": certificate, "key": key, "valid_until": valid_until }))?;
         return Ok(());
     }
-    println!("a CA, good until {validity}");
-    println!("{}  its certificate: everyone gets a copy", certificate.display());
-    println!("{}  its key: keep it here, and secret", key.display());
-    println!("next: tributary certs issue --controller NAME-OR-IP --topology FILE --operator");
-    Ok(())
+    output::print(format_args!("a CA, good until {validity}"))?;
+    output::print(format_args!("{}  its certificate: everyone gets a copy", certificate.display()))?;
+    output::print(format_args!("{}  its key: keep it here, and secret", key.display()))?;
+    output::print("next: tributary certs issue --controller NAME-OR-IP --topology FILE --operator")
 }

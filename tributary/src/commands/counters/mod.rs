@@ -14,6 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
+use tributary_cli::output;
 
 use reading::Reading;
 
@@ -76,12 +77,10 @@ pub(crate) async fn show(client: &mut ControllerClient<Channel>, args: &ShownArg
     if args.watch {
         return watch(client, args).await;
     }
-    let reading = read(client, args).await?;
-    print(args, &reading, None);
-    Ok(())
+    output::print(text(args, &read(client, args).await?, None))
 }
 
-/// Prints a first reading as totals and each later one as rates, until interrupted.
+/// Prints a first reading as totals and each later one as rates, until interrupted or nobody reads them.
 async fn watch(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Result<()> {
     let mut looks = interval(Duration::from_secs(args.interval));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -94,7 +93,9 @@ async fn watch(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Resu
         if !args.json {
             turn_page()?;
         }
-        print(args, &reading, rates.as_ref());
+        if output::print_while_read(text(args, &reading, rates.as_ref()))?.is_break() {
+            return Ok(());
+        }
         before = Some((now, reading));
     }
 }
@@ -106,8 +107,7 @@ fn turn_page() -> Result<()> {
         terminal.clear_screen()?;
     }
     let now = OffsetDateTime::now_utc();
-    println!("{:02}:{:02}:{:02} UTC", now.hour(), now.minute(), now.second());
-    Ok(())
+    output::print(format_args!("{:02}:{:02}:{:02} UTC", now.hour(), now.minute(), now.second()))
 }
 
 async fn read(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Result<Reading> {
@@ -128,10 +128,9 @@ async fn read(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Resul
     Ok(Reading::new(&switches, &states))
 }
 
-fn print(args: &ShownArgs, reading: &Reading, rates: Option<&Reading>) {
-    if args.json {
-        println!("{}", reading.json(rates));
-    } else {
-        println!("{}", table::text(rates.unwrap_or(reading), rates.is_some()));
+fn text(args: &ShownArgs, reading: &Reading, rates: Option<&Reading>) -> String {
+    match args.json {
+        true => reading.json(rates).to_string(),
+        false => table::text(rates.unwrap_or(reading), rates.is_some()),
     }
 }

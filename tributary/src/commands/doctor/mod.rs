@@ -80,10 +80,11 @@ fn look_and_tell(args: &DoctorArgs) -> Result<ExitCode> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         if args.watch {
-            match watch::watch(args, &remote).await? {}
+            watch::watch(args, &remote).await?;
+            return Ok(ExitCode::SUCCESS);
         }
         let findings = look(args, &remote).await?;
-        report::print(&findings, args.json);
+        report::print(&findings, args.json)?;
         Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FINDINGS) })
     })
 }

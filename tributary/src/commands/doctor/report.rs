@@ -1,5 +1,6 @@
 //! Findings for people and for programs.
 
+use anyhow::Result;
 use serde_json::json;
 
 use super::finding::{Finding, Severity};
@@ -8,11 +9,14 @@ use tributary_cli::output;
 /// Width of a table that is not printed on a terminal.
 const WIDTH: u16 = 140;
 
-pub(super) fn print(findings: &[Finding], json: bool) {
-    if json {
-        println!("{}", json!({ "healthy": findings.is_empty(), "findings": findings }));
-    } else {
-        println!("{}", text(findings));
+/// Prints them.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub(super) fn print(findings: &[Finding], json: bool) -> Result<()> {
+    match json {
+        true => output::print(json!({ "healthy": findings.is_empty(), "findings": findings })),
+        false => output::print(text(findings)),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Looks again and again, and reports what has changed.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -8,6 +7,7 @@ use serde_json::json;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::time::{MissedTickBehavior, interval};
+use tributary_cli::output;
 use tributary_transport::Remote;
 
 use super::finding::{Code, Finding};
@@ -21,11 +21,11 @@ struct News {
     cleared: Vec<Finding>,
 }
 
-/// Reports everything at the first look, and at each later one what is new and what is mended, for ever.
+/// Reports everything at the first look, and at each later one what is new and what is mended, until nobody reads it.
 ///
 /// # Errors
-/// The address for Prometheus cannot be listened on.
-pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> Result<Infallible> {
+/// The address for Prometheus cannot be listened on, or standard output cannot be written to.
+pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> Result<()> {
     let last = LastLook::default();
     let _metrics = last.serve(args.metrics).await?;
     let mut looks = interval(Duration::from_secs(args.interval));
@@ -40,7 +40,10 @@ pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> Result<Infallib
         let is_first = known.is_none();
         let news = news(known.as_deref().unwrap_or_default(), &found);
         if is_first || !news.new.is_empty() || !news.cleared.is_empty() {
-            tell(&news, &found, args.json);
+            let report = if args.json { json(&news, &found) } else { text(&news, &found) };
+            if output::print_while_read(report)?.is_break() {
+                return Ok(());
+            }
         }
         last.replace(&found);
         known = Some(found);
@@ -67,22 +70,25 @@ fn news(before: &[Finding], now: &[Finding]) -> News {
     News { new: missing(now, before), cleared: missing(before, now) }
 }
 
-fn tell(news: &News, found: &[Finding], json: bool) {
-    let now = OffsetDateTime::now_utc().truncate_to_second().format(&Rfc3339).unwrap_or_default();
-    let News { new, cleared } = news;
-    if json {
-        println!("{}", json!({ "at": now, "healthy": found.is_empty(), "new": new, "cleared": cleared }));
-        return;
-    }
-    for Finding { place, what, .. } in cleared {
-        println!("{now}  mended  {place}: {what}");
-    }
+fn json(News { new, cleared }: &News, found: &[Finding]) -> String {
+    json!({ "at": now(), "healthy": found.is_empty(), "new": new, "cleared": cleared }).to_string()
+}
+
+fn text(News { new, cleared }: &News, found: &[Finding]) -> String {
+    let now = now();
+    let mended = |Finding { place, what, .. }: &Finding| format!("{now}  mended  {place}: {what}");
+    let mut lines: Vec<_> = cleared.iter().map(mended).collect();
     if !new.is_empty() {
-        println!("{now}  new\n{}", report::table(new));
+        lines.push(format!("{now}  new\n{}", report::table(new)));
     }
     if found.is_empty() {
-        println!("{now}  nothing is wrong");
+        lines.push(format!("{now}  nothing is wrong"));
     }
+    lines.join("\n")
+}
+
+fn now() -> String {
+    OffsetDateTime::now_utc().truncate_to_second().format(&Rfc3339).unwrap_or_default()
 }
 
 #[cfg(test)]

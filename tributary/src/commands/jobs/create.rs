@@ -9,6 +9,7 @@ use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use tributary_api::v1;
+use tributary_cli::output;
 
 use super::list::plan_json;
 use super::queue;
@@ -148,8 +149,13 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         }
         false => created.plan,
     };
-    print(args, &plan.unwrap_or_default(), json);
-    Ok(())
+    let plan = plan.unwrap_or_default();
+    match json {
+        true => {
+            output::print(json!({ "job": args.name, "token_file": args.token_out, "plan": plan_json(&plan) }))
+        }
+        false => output::print(text(args, &plan)),
+    }
 }
 
 /// Writes a job's token to a file that only this user can read.
@@ -157,28 +163,23 @@ pub(crate) fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
     files::write(path, Readers::Owner, &format!("{}\n", hex::encode(token)))
 }
 
-fn print(args: &CreateArgs, plan: &v1::PlanSummary, json: bool) {
-    if json {
-        println!("{}", json!({ "job": args.name, "token_file": args.token_out, "plan": plan_json(plan) }));
-        return;
-    }
-    println!("job {} waits for {} and {}", args.name, plan.workers.join(", "), plan.server);
-    println!("its token is in {}", args.token_out.display());
+fn text(args: &CreateArgs, plan: &v1::PlanSummary) -> String {
+    let mut lines = vec![
+        format!("job {} waits for {} and {}", args.name, plan.workers.join(", "), plan.server),
+        format!("its token is in {}", args.token_out.display()),
+    ];
     let aggregating: Vec<_> = plan.switches.iter().filter(|switch| switch.aggregates).collect();
     let aggregating: Vec<_> =
         aggregating.iter().map(|switch| format!("{} ({})", switch.name, switch.fan_in)).collect();
-    match aggregating.is_empty() {
-        true => println!("no switch aggregates its gradients"),
-        false => println!("aggregated in (children): {}", aggregating.join(", ")),
-    }
-    let speedup = |speedup: f64, over: &str| println!("expected speed-up over {over}: {speedup:.2}");
-    if let Some(over_ring) = plan.speedup_over_ring {
-        speedup(over_ring, "ring all-reduce");
-    }
-    speedup(plan.speedup_over_parameter_server, "a plain parameter server");
-    for note in &plan.notes {
-        println!("note: {note}");
-    }
+    lines.push(match aggregating.is_empty() {
+        true => "no switch aggregates its gradients".to_owned(),
+        false => format!("aggregated in (children): {}", aggregating.join(", ")),
+    });
+    let speedup = |speedup: f64, over: &str| format!("expected speed-up over {over}: {speedup:.2}");
+    lines.extend(plan.speedup_over_ring.map(|over_ring| speedup(over_ring, "ring all-reduce")));
+    lines.push(speedup(plan.speedup_over_parameter_server, "a plain parameter server"));
+    lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
+    lines.join("\n")
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use tributary_api::v1;
+use tributary_cli::output;
 use tributary_cli::switches;
 
 use crate::options::remote::{ControllerArgs, read_token, refused};
@@ -31,9 +32,9 @@ pub(super) async fn run(controller: &ControllerArgs, args: &EndArgs, json: bool)
     let left: Vec<_> = ended.map(|job| left_on(job, &all).collect()).unwrap_or_default();
     if json {
         let left: Vec<_> = left.iter().map(|(switch, _)| switch).collect();
-        println!("{}", json!({ "job": args.name, "state": "ended", "left_on": left }));
+        output::print(json!({ "job": args.name, "state": "ended", "left_on": left }))?;
     } else {
-        println!("job {} has ended", args.name);
+        output::print(format_args!("job {} has ended", args.name))?;
     }
     for (switch, why) in left {
         eprintln!(

@@ -18,8 +18,8 @@ pub(super) async fn run(controller: &ControllerArgs, args: &ExplainArgs, json: b
     let request = v1::ExplainJobRequest { job: args.name.clone() };
     let explained = controller.connect().await?.explain_job(request).await.map_err(refused)?.into_inner();
     match json {
-        true => println!("{}", explained_json(&explained)),
-        false => println!("{}", text(&explained)),
+        true => output::print(explained_json(&explained))?,
+        false => output::print(text(&explained))?,
     }
     Ok(())
 }

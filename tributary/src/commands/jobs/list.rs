@@ -18,22 +18,19 @@ pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
     let jobs: Vec<_> = jobs.into_iter().map(|job| (slices(&job, &counters), job)).collect();
     if json {
         let away = switches.iter().filter(|switch| switch.state() != v1::SwitchState::Up);
-        println!(
-            "{}",
-            json!({
-                "jobs": jobs.iter().map(|(slices, job)| job_json(job, *slices)).collect::<Vec<_>>(),
-                "switches_away": away.map(switches::switch_json).collect::<Vec<_>>(),
-            })
-        );
+        output::print(json!({
+            "jobs": jobs.iter().map(|(slices, job)| job_json(job, *slices)).collect::<Vec<_>>(),
+            "switches_away": away.map(switches::switch_json).collect::<Vec<_>>(),
+        }))?;
         return Ok(());
     }
     if jobs.is_empty() {
-        println!("there are no jobs");
+        output::print("there are no jobs")?;
     } else {
-        println!("{}", table(&jobs));
+        output::print(table(&jobs))?;
     }
     for remark in switches::remarks(&switches) {
-        println!("{remark}");
+        output::print(&remark)?;
     }
     Ok(())
 }

@@ -31,8 +31,8 @@ pub(crate) async fn run(controller: &ControllerArgs, args: &ScheduleArgs, json: 
         file.write(&picture(&told))?;
     }
     match json {
-        true => println!("{}", as_json(&told)),
-        false => println!("{}", text(&told)),
+        true => output::print(as_json(&told))?,
+        false => output::print(text(&told))?,
     }
     Ok(())
 }

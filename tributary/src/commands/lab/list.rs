@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
+use tributary_cli::output;
 use tributary_lab::rootless::Rights;
 use tributary_lab::{Cut, Lab, LabError, Link};
 
@@ -55,18 +56,18 @@ pub(super) fn run(args: &ListArgs, rights: &Rights) -> Result<()> {
     let labs = names.into_iter().map(look).collect::<Result<Vec<_>>>()?;
     if args.json {
         let labs: Vec<_> = labs.iter().map(Listed::json).collect();
-        println!("{}", json!({ "labs": labs }));
+        output::print(json!({ "labs": labs }))?;
         return Ok(());
     }
     for lab in &labs {
         if let (Some(up), true) = (&lab.up, only.is_some()) {
-            println!("{}", up.record.table());
+            output::print(up.record.table())?;
         }
-        println!("{}", lab.text());
+        output::print(lab.text())?;
     }
     match (labs.is_empty(), rights.are_a_users()) {
-        (true, true) => println!("there are no labs of this user; those of root are listed with sudo"),
-        (true, false) => println!("there are no labs"),
+        (true, true) => output::print("there are no labs of this user; those of root are listed with sudo")?,
+        (true, false) => output::print("there are no labs")?,
         (false, _) => {}
     }
     Ok(())

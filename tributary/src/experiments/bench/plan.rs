@@ -8,6 +8,7 @@ use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use tributary_bench::comparison::Machine;
+use tributary_cli::output;
 use tributary_controller::built_in_slots;
 use tributary_planner::{FabricState, JobRequest, Plan, plan, replan};
 use tributary_protocol::DEFAULT_WINDOW;
@@ -113,9 +114,9 @@ pub(super) fn run(args: &PlanArgs) -> Result<()> {
     let passed = limits.iter().all(|limit| limit.passed);
     let report = Report { machine: Machine::this(), rounds: args.rounds, sizes, limits, passed };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        output::print(serde_json::to_string_pretty(&report)?)?;
     } else {
-        println!("{report}");
+        output::print(&report)?;
     }
     if !passed {
         bail!("planning takes longer than it may");

@@ -6,6 +6,7 @@ use anyhow::Result;
 use bytesize::ByteSize;
 use clap::Args;
 use indicatif::ProgressBar;
+use tributary_cli::output;
 use tributary_protocol::Downlink;
 use tributary_sim::{Scenario, Sweep, sweep, table};
 
@@ -69,9 +70,9 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<()> {
     spinner.finish_and_clear();
     let rows = rows?;
     if args.json {
-        println!("{}", serde_json::to_string(&rows)?);
+        output::print(serde_json::to_string(&rows)?)?;
     } else {
-        println!("{}", table(&rows));
+        output::print(table(&rows))?;
     }
     Ok(())
 }

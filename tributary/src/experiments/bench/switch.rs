@@ -11,6 +11,7 @@ use tokio::runtime;
 use tributary_bench::switch_lab::{
     Candidate, Case, Comparison, Run, Setting, SwitchLabOptions, SwitchUnderTest, measure,
 };
+use tributary_cli::output;
 use tributary_controller::built_in_slots;
 
 use crate::daemons::service::{Stop, WrongUse};
@@ -99,9 +100,9 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     bar.finish_and_clear();
     let report = measured?;
     if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+        output::print(serde_json::to_string(&report)?)?;
     } else {
-        report.cases.iter().for_each(print);
+        report.cases.iter().try_for_each(|case| output::print(text(case)))?;
     }
     let missed: Vec<_> = report.cases.iter().flat_map(missed).collect();
     ensure!(missed.is_empty(), "limits were missed: {}", missed.join("; "));
@@ -165,7 +166,7 @@ fn describe(setting: &Setting) -> String {
     format!("{values} values (MTU {mtu}), window {window}")
 }
 
-fn print(case: &Case) {
+fn text(case: &Case) -> String {
     let mut table = number_table(&[
         "switch",
         "slices/s (median)",
@@ -178,10 +179,8 @@ fn print(case: &Case) {
     for candidate in &case.candidates {
         table.add_row(row(candidate));
     }
-    println!("{}\n{table}", describe(&case.setting));
-    for comparison in &case.comparisons {
-        println!("{}", verdict(comparison));
-    }
+    let verdicts: String = case.comparisons.iter().map(|one| format!("\n{}", verdict(one))).collect();
+    format!("{}\n{table}{verdicts}", describe(&case.setting))
 }
 
 fn verdict(comparison: &Comparison) -> String {

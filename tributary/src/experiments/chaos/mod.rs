@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use bytesize::ByteSize;
 use clap::Args;
+use tributary_cli::output;
 use tributary_topology::Topology;
 
 use chaos_run::ChaosRun;
@@ -132,8 +133,8 @@ pub(crate) async fn run(args: &ChaosArgs) -> Result<()> {
     };
     report.seconds = start.elapsed().as_secs_f64();
     match args.json {
-        true => println!("{}", serde_json::to_string(&report)?),
-        false => println!("{}", report.text()),
+        true => output::print(serde_json::to_string(&report)?)?,
+        false => output::print(report.text())?,
     }
     done?;
     removed?;

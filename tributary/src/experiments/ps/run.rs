@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use tokio::runtime::Runtime;
+use tributary_cli::output;
 use tributary_codec::Kind;
 use tributary_trainer::Digits;
 
@@ -123,9 +124,9 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     let outcome = outcome?;
     let report = report(args, &experiment, &outcome);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        output::print(serde_json::to_string_pretty(&report)?)?;
     } else {
-        print(&report);
+        output::print(text(&report))?;
     }
     match &args.plot {
         Some(file) => Ok(file.write(&timeline::picture(&[(args.policy.name().to_owned(), &outcome)]))?),
@@ -153,7 +154,7 @@ fn report(args: &RunArgs, experiment: &Experiment, outcome: &Outcome) -> Report 
     }
 }
 
-fn print(report: &Report) {
+fn text(report: &Report) -> String {
     let mut table = number_table(&["worker", "step", "iterations", "idle"]);
     for worker in &report.workers {
         table.add_row([
@@ -163,14 +164,13 @@ fn print(report: &Report) {
             format!("{:.1} %", 100.0 * worker.idle),
         ]);
     }
-    println!("{table}");
-    println!(
-        "{}: accuracy {:.2} %, staleness {:.2}, idle {:.1} %, {} iterations in {} updates",
+    format!(
+        "{table}\n{}: accuracy {:.2} %, staleness {:.2}, idle {:.1} %, {} iterations in {} updates",
         report.policy,
         100.0 * report.accuracy,
         report.staleness,
         100.0 * report.idle,
         report.iterations,
-        report.updates,
-    );
+        report.updates
+    )
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, interval_at, sleep_until};
+use tributary_cli::output;
 use tributary_client::{Agent, TrainingOptions};
 use tributary_codec::Kind;
 use tributary_ps::client::ClientOptions;
@@ -125,15 +126,15 @@ pub(super) fn run(args: &WorkerArgs) -> Result<()> {
     let runtime = Runtime::new().context("cannot start the threads that a worker needs")?;
     let report = runtime.block_on(train(args))?;
     if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+        output::print(serde_json::to_string(&report)?)?;
     } else {
-        println!(
+        output::print(format_args!(
             "worker {}: {} iterations done ({} computed), accuracy {:.2} %",
             report.worker,
             report.iterations,
             report.computed,
             100.0 * report.accuracy
-        );
+        ))?;
     }
     Ok(())
 }

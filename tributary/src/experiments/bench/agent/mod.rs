@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tributary_bench::comparison::Machine;
 use tributary_bench::cpu::{self, ProcessTimes};
 use tributary_cli::options::size;
+use tributary_cli::output;
 use tributary_lab::Lab;
 use tributary_topology::Topology;
 use tributary_wire::SliceWidth;
@@ -75,8 +76,8 @@ pub(in crate::experiments::bench) struct AgentArgs {
 pub(in crate::experiments::bench) fn run(args: &AgentArgs) -> Result<()> {
     let report = until_stopped(measure(args))?;
     match args.json {
-        true => println!("{}", serde_json::to_string(&report)?),
-        false => println!("{}", report.text()),
+        true => output::print(serde_json::to_string(&report)?)?,
+        false => output::print(report.text())?,
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use clap::Args;
 use tributary_bench::comparison::{Case, Contender, Report};
+use tributary_cli::output;
 
 use crate::daemons::service::WrongUse;
 use crate::experiments::bench::{rate, until_stopped};
@@ -123,9 +124,9 @@ pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
     }
     let report = until_stopped(rounds::measure(args))?;
     if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+        output::print(serde_json::to_string(&report)?)?;
     } else {
-        println!("{}", table::text(&report));
+        output::print(table::text(&report))?;
     }
     if let Some(folder) = &args.out {
         write(&report, folder)?;

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tributary_bench::comparison::Machine;
 use tributary_bench::statistics::{Ratio, Summary};
 use tributary_cli::options::size;
+use tributary_cli::output;
 use tributary_topology::format_rate;
 
 use super::{fabric, timing};
@@ -111,8 +112,8 @@ struct Median {
 pub(in crate::experiments::bench) fn run(args: &OverlapArgs) -> Result<()> {
     let report = until_stopped(measure(args))?;
     match args.json {
-        true => println!("{}", serde_json::to_string(&report)?),
-        false => println!("{}", text(&report)),
+        true => output::print(serde_json::to_string(&report)?)?,
+        false => output::print(text(&report))?,
     }
     if report.ratio.of_medians > LIMIT {
         bail!("the limit was missed: {:.3} times the single tensor's time", report.ratio.of_medians);

@@ -14,6 +14,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime;
+use tributary_cli::output;
 use tributary_lab::Slowdown;
 use tributary_topology::Topology;
 
@@ -95,8 +96,8 @@ pub(super) fn run(args: &DegradedArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(measure(args))?;
     match args.json {
-        true => println!("{}", serde_json::to_string(&report)?),
-        false => println!("{}", report.text()),
+        true => output::print(serde_json::to_string(&report)?)?,
+        false => output::print(report.text())?,
     }
     match report.failures() {
         failures if failures.is_empty() => Ok(()),

@@ -105,8 +105,8 @@ struct Part {
 pub(in crate::experiments::bench) fn run(args: &EnduranceArgs) -> Result<()> {
     let report = until_stopped(measure(args))?;
     match args.json {
-        true => println!("{}", serde_json::to_string(&report)?),
-        false => println!("{}", report.text()?),
+        true => output::print(serde_json::to_string(&report)?)?,
+        false => output::print(report.text()?)?,
     }
     let growing = report.parts.iter().filter(|part| part.growth.grows);
     let growing: Vec<_> = growing.map(|part| format!("{} of {}", part.kind.name(), part.name)).collect();

@@ -10,6 +10,7 @@ use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use tributary_cli::options::{share, size, window};
+use tributary_cli::output;
 use tributary_controller::built_in_slots;
 use tributary_protocol::DEFAULT_WINDOW;
 use tributary_sim::flow::study::{Settings, Study};
@@ -166,9 +167,9 @@ pub(super) fn run(args: &ScaleArgs) -> Result<()> {
         }
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        output::print(serde_json::to_string_pretty(&report)?)?;
     } else {
-        println!("{report}");
+        output::print(&report)?;
     }
     Ok(())
 }

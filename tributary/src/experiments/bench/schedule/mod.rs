@@ -14,6 +14,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 use tributary_bench::comparison::Machine;
 use tributary_bench::statistics::{Ratio, Summary};
+use tributary_cli::output;
 
 use super::networks::{Network, Shape, Switches};
 use super::ranks::Rank;
@@ -122,8 +123,8 @@ pub(in crate::experiments::bench) fn run(args: &ScheduleArgs) -> Result<()> {
     }
     let report = until_stopped(measure(args))?;
     match args.json {
-        true => println!("{}", serde_json::to_string(&report)?),
-        false => println!("{}", report.text()),
+        true => output::print(serde_json::to_string(&report)?)?,
+        false => output::print(report.text())?,
     }
     let missed: Vec<_> =
         report.limits.iter().filter(|limit| !limit.holds).map(|limit| limit.what.as_str()).collect();

@@ -12,6 +12,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use report::{Report, Row, Setting};
+use tributary_cli::output;
 use tributary_trainer::{Digits, Training};
 
 use super::gates;
@@ -67,9 +68,9 @@ pub(crate) fn run(args: &CodecsArgs) -> Result<()> {
     let setting = Setting { workers: args.workers, rounds: args.rounds, seeds: args.seeds };
     let report = Report::new(setting, rows?)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        output::print(serde_json::to_string_pretty(&report)?)?;
     } else {
-        println!("{}", report.text());
+        output::print(report.text())?;
     }
     if let Some(file) = &args.plot {
         file.write(&picture::picture(&report))?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use tokio::runtime::Runtime;
+use tributary_cli::output;
 use tributary_codec::Kind;
 use tributary_trainer::Digits;
 
@@ -85,9 +86,9 @@ pub(super) fn run(args: &PoliciesArgs) -> Result<()> {
     let rows = POLICIES.into_iter().zip(&outcomes).map(|(policy, outcomes)| Row::new(policy, outcomes));
     let report = Report::new(rows.collect())?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        output::print(serde_json::to_string_pretty(&report)?)?;
     } else {
-        println!("{}", report.text());
+        output::print(report.text())?;
     }
     if let Some(file) = &args.plot {
         let first = POLICIES.into_iter().zip(outcomes.iter().filter_map(|outcomes| outcomes.first()));
