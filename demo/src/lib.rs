@@ -1,18 +1,20 @@
 //! `tributary demo`: the whole system in one process, over the same interfaces as on a real network.
 //!
-//! Embedded switches serve P4Runtime on loopback TCP, the controller sets them up, the server and the workers
-//! join through the controller's API, and trainers all-reduce their gradients through the workers' agents.
+//! Embedded switches serve P4Runtime on loopback TCP, the controller sets them up, the aggregation server and an agent a
+//! worker are those of `tributary server` and `tributary agent`, and trainers all-reduce their gradients as any training
+//! process does: with `tributary-client`, through the socket of their host's agent and in memory that they share with it.
 
 mod args;
+mod hosts;
+mod interruption;
 mod judge;
-mod members;
 mod network;
 mod report;
 mod running_job;
 mod table;
 mod training;
 
-use std::time::Instant;
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -20,6 +22,7 @@ use tokio::runtime::Runtime;
 use tributary_trainer::{Digits, PARAMETERS, Training, train_on_one_machine};
 
 pub use args::DemoArgs;
+use interruption::{Interrupted, Interruption};
 pub use network::DemoNetwork;
 use report::Report;
 use running_job::{Measured, RunningJob};
@@ -28,30 +31,38 @@ use training::Outcome;
 use tributary_cli::drawing::drawing;
 use tributary_cli::options::load_topology;
 
-/// Runs the demo and prints what it found.
-///
-/// # Errors
-/// Wrong input, something that cannot start, or an all-reduce that failed.
-pub fn run(args: &DemoArgs) -> Result<()> {
+/// Runs the demo and prints what it found, or why it failed: wrong input, something that cannot start, or an all-reduce
+/// that failed.
+pub fn run(args: &DemoArgs) -> ExitCode {
+    let Err(error) = train_and_compare(args) else { return ExitCode::SUCCESS };
+    match error.downcast_ref() {
+        Some(Interrupted { status }) => ExitCode::from(*status),
+        None => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn train_and_compare(args: &DemoArgs) -> Result<()> {
     let topology = load_topology(args.topology.as_deref())?;
     let Ok(workers) = u16::try_from(topology.workers().len()) else { bail!("65,535 workers are the most") };
     let training = Training::new(workers, args.rounds, args.seed)?;
     let digits = Digits::embedded()?;
 
     let runtime = Runtime::new()?;
-    let session = runtime.block_on(RunningJob::start(args, topology))?;
+    let interruption = runtime.block_on(async { Interruption::listen() })?;
+    let session = runtime.block_on(interruption.or(RunningJob::start(args, topology)))?;
     if !args.json {
         println!("{}", drawing(session.plan()));
     }
     let bar = progress_bar(args.rounds);
-    let started = Instant::now();
-    let outcome =
-        training::train(&training, &digits, &session.members.workers, session.plan().width, || bar.inc(1));
-    let seconds = started.elapsed().as_secs_f64();
+    let outcome = training::train(&training, &digits, &session, &interruption, || bar.inc(1));
     bar.finish_and_clear();
-    let Outcome { model, verdict } = outcome?;
+    let outcome = outcome.map_err(|error| runtime.block_on(session.cause(error)));
+    let Outcome { model, verdict, seconds, stats } = outcome?;
     let Measured { bytes, retransmissions, slots, server, counters, expected } =
-        runtime.block_on(session.finish())?;
+        runtime.block_on(interruption.or(session.finish(&stats)))?;
 
     let alone = train_on_one_machine(&training, &digits)?;
     let report = Report {

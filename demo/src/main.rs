@@ -13,11 +13,5 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    match tributary_demo::run(&Cli::parse().args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    tributary_demo::run(&Cli::parse().args)
 }

@@ -3,37 +3,44 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
+use tributary_client::Stats;
 use tributary_controller::{Controller, ControllerConfig, PipelineSource, Quotas, RunningController};
-use tributary_host_agent::MemberRole;
 use tributary_planner::{Aggregation, Downlink, FabricState, JobRequest, Plan, Traffic};
 use tributary_topology::Topology;
 use tributary_trainer::PARAMETERS;
 use tributary_transport::Remote;
 
 use crate::DemoArgs;
-use crate::members::Members;
+use crate::hosts::Hosts;
 use crate::network::DemoNetwork;
 use crate::report::{AtServer, Bytes, LowerBound, Slots};
+use crate::training::is_consequence;
 use tributary_cli::{controller as remote, switches};
 
-const JOB: &str = "demo";
+pub(crate) const JOB: &str = "demo";
 /// The longest time for one request to a switch; a switch that takes longer has a defect.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 const GRADIENT_BYTES: u64 = PARAMETERS as u64 * 4;
 
 /// A running fabric, and the job on it.
 pub(crate) struct RunningJob {
+    pub(crate) hosts: Hosts,
+    pub(crate) creator: Creator,
     topology: Topology,
     fabric: DemoNetwork,
     controller: RunningController,
-    client: ControllerClient<Channel>,
-    token: Vec<u8>,
-    pub(crate) members: Members,
     plan: Plan,
+}
+
+/// Whoever has created the job, and may end it.
+#[derive(Debug, Clone)]
+pub(crate) struct Creator {
+    client: ControllerClient<Channel>,
+    pub(crate) token: Vec<u8>,
 }
 
 /// The measurements of a session, over all rounds.
@@ -56,7 +63,7 @@ pub(crate) struct Expectation {
 }
 
 impl RunningJob {
-    /// Starts the switches and the controller, creates the job, and joins every member to it.
+    /// Starts the switches and the controller, creates the job, and starts the daemons of its hosts.
     ///
     /// # Errors
     /// Anything that cannot start, with the error of the part that refused.
@@ -90,17 +97,10 @@ impl RunningJob {
         let created = client.create_job(request).await.map_err(remote::refused)?;
         let token = created.into_inner().token;
         let plan = plan(&topology, args.window, args.aggregation.into(), args.downlink.into())?;
-        let workers = plan.workers.iter().map(|worker| (worker.key, MemberRole::Worker));
-        let hosts = workers
-            .chain([(plan.server.key, MemberRole::Server)])
-            .map(|(host, role)| {
-                let name = topology[host].name.clone();
-                let port = fabric.take_host_port(host).with_context(|| format!("host {name} has no link"))?;
-                Ok((name, role, port))
-            })
-            .collect::<Result<_>>()?;
-        let members = Members::join(&remote, JOB, &token, hosts).await?;
-        Ok(Self { topology, fabric, controller, client, token, members, plan })
+        let hosts = Hosts::start(&remote, (JOB, &token), (&topology, &plan), &mut fabric)?;
+        let creator = Creator { client, token };
+        tokio::spawn(end_without_server(hosts.served(), creator.clone()));
+        Ok(Self { hosts, creator, topology, fabric, controller, plan })
     }
 
     /// The job's plan, equal to the controller's.
@@ -108,34 +108,41 @@ impl RunningJob {
         &self.plan
     }
 
-    /// Reads all counters, ends the job and stops everything.
+    /// Reads all counters, ends the job and stops everything. `workers`: the counters of the workers' agents.
     ///
     /// # Errors
     /// A switch or the controller does not answer.
-    pub(crate) async fn finish(mut self) -> Result<Measured> {
-        let counters =
-            self.client.get_counters(v1::GetCountersRequest::default()).await?.into_inner().switches;
+    pub(crate) async fn finish(mut self, workers: &[Stats]) -> Result<Measured> {
+        let request = v1::GetCountersRequest::default();
+        let counters = self.creator.client.get_counters(request).await?.into_inner().switches;
         let stale = counters.iter().filter_map(|switch| Some((&switch.name, switch.unreachable.as_ref()?)));
         let stale: Vec<_> = stale.map(|(name, reason)| format!("switch {name}: {reason}")).collect();
         all_there(&stale)?;
         let measured = Measured {
             bytes: self.fabric.bytes(&self.topology, self.plan.server.key),
-            retransmissions: self.members.retransmissions()?,
+            retransmissions: workers.iter().map(|worker| worker.slices_retransmitted).sum(),
             slots: Slots {
-                used: self.members.slices()?
+                used: workers.first().context("the job has no workers")?.slices_sent
                     * self.plan.switches.iter().filter(|s| s.aggregate).count() as u64,
                 released: released(&counters),
             },
-            server: self.members.at_server()?,
+            server: self.hosts.at_server().await?,
             counters,
             expected: self.expectation()?,
         };
-        let end = v1::EndJobRequest { job: JOB.to_owned(), token: self.token };
-        self.client.end_job(end).await?;
-        self.members.part().await?;
+        self.creator.end_job().await?;
+        self.hosts.stop().await;
         self.controller.shutdown().await?;
         self.fabric.stop().await?;
         Ok(measured)
+    }
+
+    /// The error that has stopped the training, in place of one that only says that the job is over.
+    pub(crate) async fn cause(&self, error: Error) -> Error {
+        match is_consequence(&error) {
+            true => self.hosts.served().await.err().unwrap_or(error),
+            false => error,
+        }
     }
 
     fn expectation(&self) -> Result<Expectation> {
@@ -144,6 +151,26 @@ impl RunningJob {
         let bound =
             LowerBound { into_server: GRADIENT_BYTES, all_links: tree.links.len() as u64 * GRADIENT_BYTES };
         Ok(Expectation { bound, plain: of(Aggregation::None, self.plan.downlink)?.traffic })
+    }
+}
+
+impl Creator {
+    /// Ends the job for everybody.
+    ///
+    /// # Errors
+    /// The controller refuses, or does not answer.
+    pub(crate) async fn end_job(&self) -> Result<()> {
+        let end = v1::EndJobRequest { job: JOB.to_owned(), token: self.token.clone() };
+        self.client.clone().end_job(end).await.map_err(remote::refused)?;
+        Ok(())
+    }
+}
+
+/// Ends a job whose server cannot go on: nobody else serves it here, and its workers would wait for ever.
+async fn end_without_server(served: impl Future<Output = Result<()>>, creator: Creator) {
+    if served.await.is_err() {
+        // If the job is over, nobody waits.
+        let _ = creator.end_job().await;
     }
 }
 

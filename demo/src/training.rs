@@ -1,17 +1,21 @@
-//! The training: a thread for each worker, and one gradient and one all-reduce a round.
+//! The training: a thread for each worker, which does what a user's training process does.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
+use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail};
-use tributary_host_agent::AgentError;
-use tributary_protocol::{AllReduce, GradientData, Sums};
-use tributary_trainer::{Digits, Learner, Model, PARAMETERS, Share, Training};
+use anyhow::{Context, Error, Result, anyhow, bail};
+use tokio::runtime;
+use tonic::Code;
+use tributary_client::{Agent, ClientError, Operation, Stats};
+use tributary_trainer::{Digits, Images, Learner, Model, PARAMETERS, Share, Training};
 use tributary_wire::SliceWidth;
 
+use crate::hosts::Worker;
+use crate::interruption::{Interrupted, Interruption};
 use crate::judge::{Exchange, Verdict};
-use crate::members::Worker;
+use crate::running_job::{Creator, JOB, RunningJob};
 
 /// How many rounds workers may be ahead of the judge.
 const ROUNDS_AHEAD: usize = 2;
@@ -21,56 +25,78 @@ pub(crate) struct Outcome {
     /// The final model of all workers; the first worker's if they differ.
     pub(crate) model: Model,
     pub(crate) verdict: Verdict,
+    /// Wall-clock time, from when all workers had joined.
+    pub(crate) seconds: f64,
+    /// The counters of the workers' agents, in the order of ranks.
+    pub(crate) stats: Vec<Stats>,
 }
 
-/// Trains on all workers at once, in rank order, in slices of this width, and calls `after_round` after each round.
+/// Trains on all workers of the job at once, and calls `after_round` after each round.
 ///
 /// # Errors
-/// The error that stopped the training: that of an all-reduce.
+/// The error that stopped the training: that of a worker.
 pub(crate) fn train(
     training: &Training,
     digits: &Digits,
-    workers: &[Worker],
-    width: SliceWidth,
+    job: &RunningJob,
+    interruption: &Interruption,
     mut after_round: impl FnMut(),
 ) -> Result<Outcome> {
-    let mut threads = Vec::new();
-    let mut exchanges = Vec::new();
-    for (rank, worker) in (0..).zip(workers) {
+    let (mut threads, mut exchanges) = (Vec::new(), Vec::new());
+    let (joins, joined) = channel();
+    for (rank, worker) in job.hosts.workers().iter().enumerate() {
         let (sender, receiver) = sync_channel(ROUNDS_AHEAD);
-        let learner = Learner::new(training, Arc::clone(&digits.training), Share::Worker(rank))?;
-        let trainer = Trainer { worker: worker.clone(), training: *training, exchanges: sender };
-        threads.push(
-            thread::Builder::new().name(format!("trainer {rank}")).spawn(move || trainer.run(learner))?,
-        );
+        let trainer = Trainer {
+            worker: worker.clone(),
+            creator: job.creator.clone(),
+            training: *training,
+            images: Arc::clone(&digits.training),
+            joined: joins.clone(),
+            exchanges: sender,
+        };
+        let (name, interruption) = (format!("trainer {rank}"), interruption.clone());
+        threads.push(thread::Builder::new().name(name).spawn(move || trainer.run(&interruption))?);
         exchanges.push(receiver);
     }
-    let verdict = judge((training.rounds(), width), &exchanges, &mut after_round);
+    drop(joins);
+    let all_joined = joined.iter().count() == exchanges.len();
+    let started = Instant::now();
+    let verdict = match all_joined {
+        true => judge((training.rounds(), job.plan().width), &exchanges, &mut after_round),
+        false => None,
+    };
+    let seconds = started.elapsed().as_secs_f64();
     // Otherwise a worker that still hands over a round would wait for ever.
     drop(exchanges);
     let ends =
         threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a trainer thread panicked"))?);
-    let models = first_cause(ends)?;
+    let (models, stats): (Vec<_>, Vec<_>) = first_cause(ends)?.into_iter().unzip();
     let Some(mut verdict) = verdict else { bail!("a worker stopped before the last round") };
     verdict.identical &= models.windows(2).all(|pair| pair[0] == pair[1]);
     let model = models.into_iter().next().context("there are no workers")?;
-    Ok(Outcome { model, verdict })
+    Ok(Outcome { model, verdict, seconds, stats })
 }
 
-/// All models, or the error that caused the others: a failed worker ends the job for all.
-fn first_cause(ends: impl Iterator<Item = Result<Model>>) -> Result<Vec<Model>> {
-    let mut models = Vec::new();
-    let mut errors = Vec::new();
+/// What all workers have in the end, or the error that caused the others: a failed worker ends the job for all.
+fn first_cause<T>(ends: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
+    let (mut all, mut errors) = (Vec::new(), Vec::new());
     for end in ends {
         match end {
-            Ok(model) => models.push(model),
+            Ok(one) => all.push(one),
             Err(error) => errors.push(error),
         }
     }
-    let is_consequence =
-        |error: &anyhow::Error| matches!(error.downcast_ref(), Some(AgentError::Ended { .. }));
     errors.sort_by_key(is_consequence);
-    errors.into_iter().next().map_or(Ok(models), Err)
+    errors.into_iter().next().map_or(Ok(all), Err)
+}
+
+/// Whether an error only says that the job was over: the cause is somebody else's.
+pub(crate) fn is_consequence(error: &Error) -> bool {
+    match error.downcast_ref() {
+        Some(ClientError::JobEnded(_) | ClientError::JobFailed(_)) => true,
+        Some(ClientError::Refused { code, .. }) => *code == Code::Aborted,
+        _ => false,
+    }
 }
 
 /// Judges round after round; `None` if a worker has ended early.
@@ -91,35 +117,49 @@ fn judge(
 /// One worker's training process.
 struct Trainer {
     worker: Worker,
+    creator: Creator,
     training: Training,
+    images: Arc<Images>,
+    joined: Sender<()>,
     exchanges: SyncSender<Exchange>,
 }
 
 impl Trainer {
-    fn run(self, learner: Learner) -> Result<Model> {
-        let end = self.rounds(learner);
-        if let Err(error) = &end {
-            self.worker.report_fault(&format!("{error:#}"));
-        }
-        end
+    fn run(self, interruption: &Interruption) -> Result<(Model, Stats)> {
+        let (host, creator) = (self.worker.host.clone(), self.creator.clone());
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let end = runtime.block_on(async {
+            let end = interruption.or(self.train()).await;
+            if end.as_ref().is_err_and(|error| !error.is::<Interrupted>()) {
+                // So that nobody waits for this worker. If the job is over already, everyone knows.
+                let _ = creator.end_job().await;
+            }
+            end
+        });
+        end.with_context(|| host)
     }
 
-    fn rounds(&self, mut learner: Learner) -> Result<Model> {
-        for round in 0..self.training.rounds() {
-            let mut gradient = vec![0.0; PARAMETERS];
-            learner.gradient(&mut gradient)?;
-            let operation = AllReduce {
-                name: format!("gradient of round {round}"),
-                data: GradientData::F32(gradient.clone()),
-                weight: 1,
-            };
-            let reduced =
-                self.worker.agent.all_reduce(operation).with_context(|| self.worker.host.clone())?;
-            let Sums::F32(sum) = reduced.sums else { bail!("an all-reduce of f32 returned another type") };
-            learner.apply(&sum, self.training.global_batch() as u64)?;
-            // The judge is gone if another worker failed; then that worker's error counts.
-            let _ = self.exchanges.send(Exchange { gradient, sum });
+    /// Joins the job through the agent of the host, trains, and leaves.
+    async fn train(self) -> Result<(Model, Stats)> {
+        let Self { worker, creator, training, images, joined, exchanges } = self;
+        let job = Agent::connect(&worker.socket).await?.join(JOB, creator.token).await?;
+        let mut segment = job.segment(PARAMETERS * size_of::<f32>()).await?;
+        // An error means that another worker has failed; then that worker's error counts. The same holds below.
+        let _ = joined.send(());
+        drop(joined);
+        let mut learner = Learner::new(&training, images, Share::Worker(u16::try_from(job.rank())?))?;
+        for round in 0..training.rounds() {
+            learner.gradient(segment.elements_mut()?)?;
+            let gradient = segment.elements::<f32>()?.to_vec();
+            let name = format!("gradient of round {round}");
+            job.all_reduce(&mut segment, Operation { name: &name, ..Operation::whole::<f32>() }).await?;
+            let sum = segment.elements::<f32>()?;
+            learner.apply(sum, training.global_batch() as u64)?;
+            let _ = exchanges.send(Exchange { gradient, sum: sum.to_vec() });
         }
-        Ok(learner.model().clone())
+        let stats = job.stats().await?;
+        job.release(segment).await?;
+        job.close().await?;
+        Ok((learner.model().clone(), stats))
     }
 }

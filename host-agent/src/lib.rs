@@ -5,13 +5,12 @@
 //! command or timeout. The agent learns its part in a job from the controller, through a [`Membership`]. [`HostPort`]
 //! is the port of a real host; in one process, [`tributary_link::link`]s serve as well.
 //!
-//! `AgentDaemon` is the agent of a host, which training processes reach over a Unix socket (it needs the feature
-//! `daemon`), and [`Servers`] are the aggregation servers of a host: the `agent` and `server` commands run them. Their
-//! [`Attendance`] makes them known to the controller.
+//! [`AgentDaemon`] is the agent of a host, which training processes reach over a Unix socket, and [`Servers`] are the
+//! aggregation servers of a host: the `agent` and `server` commands and the demo run them. Their [`Attendance`] makes
+//! them known to the controller.
 
 mod attend;
 mod backoff;
-#[cfg(feature = "daemon")]
 mod daemon;
 mod driver;
 mod error;
@@ -24,7 +23,6 @@ mod server;
 mod worker;
 
 pub use attend::{AttendConfig, Attendance, Cable, TurnedAway};
-#[cfg(feature = "daemon")]
 pub use daemon::{
     AgentConfig, AgentDaemon, AgentObserver, CollectiveAmount, CollectiveKind, JobStats, Limits,
     MAX_SESSIONS, RunningAgent, SocketError,
@@ -32,8 +30,8 @@ pub use daemon::{
 pub use error::{AgentError, JobError, JoinError};
 pub use host_port::HostPort;
 pub use link::Traffic;
-pub use membership::{JobEvent, JobMember, MemberRole, Membership, Speaker};
-pub use part::{JobAgent, OpenPort, Reserved, Served, Servers, follow, serve_job};
+pub use membership::{JobEvent, JobMember, MemberRole, Membership};
+pub use part::{OpenPort, Reserved, Served, Servers, open_once, serve_job};
 pub use server::ServerAgent;
 pub use worker::{Detached, Members, Regroup, Situation, Wait, WorkerAgent};
 

@@ -20,13 +20,13 @@ use std::time::Duration;
 
 use directory::{Directory, NODE, TOKEN};
 use fabric::Fabric;
-use hosts::{once, reduce};
+use hosts::reduce;
 use line::{Condition, Line};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 use tributary_api::v1::{self, host_order::Order, job_event::Event};
 use tributary_client::{Job, JoinOptions, Operation};
-use tributary_host_agent::{AttendConfig, Attendance, Cable, OpenPort, Servers};
+use tributary_host_agent::{AttendConfig, Attendance, Cable, OpenPort, Servers, open_once};
 use tributary_link::{FramePort, LinkConfig, link};
 use tributary_transport::Remote;
 use tributary_wire::{MacAddr, NodeId, Probe};
@@ -96,7 +96,7 @@ async fn a_controller_that_is_away_is_waited_for() {
 /// The two ends of a cable between hosts with these addresses.
 fn cables(addresses: [MacAddr; 2]) -> [Cable; 2] {
     let (a, b, _) = link(&LinkConfig { loss: 0.0, seed: 0, queue_frames: 64 }).unwrap();
-    let cable = |address, port| Cable { address, open: once(port) };
+    let cable = |address, port| Cable { address, open: open_once(port) };
     [cable(addresses[0], a), cable(addresses[1], b)]
 }
 

@@ -15,7 +15,7 @@ use std::io;
 use std::time::Duration;
 
 use directory::{Directory, TOKEN};
-use hosts::{code, once, start_agent};
+use hosts::{code, start_agent};
 use job::configs;
 use pair::{Hosts, sum};
 use star::Meddle;
@@ -23,7 +23,7 @@ use tonic::Code;
 use tributary_api::Downlink;
 use tributary_client::{Agent, ClientError, CollectiveCount, CollectiveWay, Job, Operation, Quantised, Sent};
 use tributary_codec::Lanes;
-use tributary_host_agent::Limits;
+use tributary_host_agent::{Limits, open_once};
 use tributary_link::FramePort;
 use tributary_wire::{FrameView, Kind, Operator};
 
@@ -224,7 +224,7 @@ async fn an_agent_that_cannot_go_on_says_so_to_the_controller() {
     let (worker_configs, _) = configs(1, Downlink::Multicast);
     let mut directory = Directory::start(worker_configs).await;
     let folder = tempfile::tempdir().unwrap();
-    let _agent = start_agent(directory.remote(), &folder, 0, once(Broken));
+    let _agent = start_agent(directory.remote(), &folder, 0, open_once(Broken));
     let agent = Agent::connect(folder.path().join("w0.sock")).await.unwrap();
     let job = agent.join("star", TOKEN.into()).await.unwrap();
     let mut segment = job.segment(4).await.unwrap();

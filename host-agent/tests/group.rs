@@ -27,9 +27,8 @@ use tributary_api::Downlink;
 use tributary_client::{Agent, TrainingOptions};
 use tributary_host_agent::{
     AgentConfig, AgentDaemon, JobEvent, JobMember, Limits, Membership, OpenPort, RunningAgent, ServerAgent,
-    WorkerAgent,
+    WorkerAgent, open_once,
 };
-use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, GradientData, Sums, Timers};
 use tributary_ps::client::{Client, ClientOptions, operation_name};
 use tributary_ps::server::{
@@ -110,11 +109,6 @@ async fn read(
     }
 }
 
-fn once(port: impl FramePort + 'static) -> OpenPort {
-    let port = Mutex::new(Some(Box::new(port) as Box<dyn FramePort>));
-    Arc::new(move || Ok(port.lock().unwrap().take().unwrap()))
-}
-
 /// All parts of the test.
 struct Group {
     fabric: Arc<Fabric>,
@@ -142,7 +136,7 @@ impl Group {
         let fabric = Arc::new(Fabric {
             runtime: Handle::current(),
             controller: directory.remote(),
-            open_port: once(ports.pop().unwrap()),
+            open_port: open_once(ports.pop().unwrap()),
             opened: Mutex::default(),
             live: live_sender,
             sums: sums_sender,
@@ -154,7 +148,7 @@ impl Group {
             let config = AgentConfig {
                 host: format!("w{rank}"),
                 controller: directory.remote(),
-                open_port: once(port),
+                open_port: open_once(port),
                 socket: folder.path().join(rank.to_string()),
                 timers: Timers::default(),
                 limits: Limits::of_this_machine(),

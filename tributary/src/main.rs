@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::print_completions(args, Cli::command()),
         Command::Controller(args) => controller::run(args),
         Command::Counters(args) => counters::run(args),
-        Command::Demo(args) => tributary_demo::run(args),
+        Command::Demo(args) => return tributary_demo::run(args),
         Command::Doctor(args) => return doctor::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Lab(args) => commands::lab::run(args),

@@ -1,7 +1,6 @@
 //! A host's side of the controller's API.
 
 mod event;
-#[cfg(feature = "daemon")]
 mod processes;
 mod speaker;
 mod stream;
@@ -18,7 +17,7 @@ use tributary_transport::Remote;
 
 use crate::error::JoinError;
 pub use event::JobEvent;
-pub use speaker::Speaker;
+pub(crate) use speaker::Speaker;
 use stream::EventStream;
 
 /// Events that may wait to be taken.
@@ -124,7 +123,7 @@ impl Membership {
     }
 
     /// A speaker, to report and answer while someone else waits for events.
-    pub fn speaker(&self) -> Speaker {
+    pub(crate) fn speaker(&self) -> Speaker {
         self.speaker.clone()
     }
 
@@ -154,7 +153,6 @@ pub(crate) struct Parting {
 
 impl Parting {
     /// A parting at the end of the training.
-    #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes know when that is"))]
     pub(crate) fn at_end() -> Self {
         Self { reason: "its training is at its end".to_owned(), at_end: true }
     }

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A member's way to address the controller.
 #[derive(Debug, Clone)]
-pub struct Speaker {
+pub(crate) struct Speaker {
     pub(super) client: ControllerClient<Channel>,
     pub(super) member: JobMember,
 }
@@ -26,18 +26,6 @@ pub struct Speaker {
 impl Speaker {
     pub(super) fn new(client: ControllerClient<Channel>, member: JobMember) -> Self {
         Self { client, member }
-    }
-
-    /// Reports to the controller that something is wrong; the job fails because of it.
-    ///
-    /// # Errors
-    /// [`JoinError::Refused`].
-    pub async fn report_fault(&mut self, description: &str) -> Result<(), JoinError> {
-        let JobMember { job, token, host, .. } = self.member.clone();
-        let description = description.into();
-        let request = v1::ReportFaultRequest { job, token, host, description, given: None };
-        let reported = in_time(self.client.report_fault(request)).await;
-        reported.map(drop).map_err(JoinError::refused("take a report"))
     }
 
     /// Sends the answer to a question about `generation`, again and again until the controller has it, or does not want

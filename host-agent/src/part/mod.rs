@@ -5,8 +5,9 @@ mod serve;
 mod servers;
 
 use std::future::{self, Future};
+use std::io::ErrorKind;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tributary_api::JobConfig;
 use tributary_link::FramePort;
@@ -22,9 +23,20 @@ pub use servers::{Reserved, Served, Servers};
 /// Opens the port that leads to this host's switch, once for each job.
 pub type OpenPort = Arc<dyn Fn() -> Result<Box<dyn FramePort>, AgentError> + Send + Sync>;
 
+/// Opens this port for the first job, and no other: an end of an in-process link exists once.
+pub fn open_once(port: impl FramePort + 'static) -> OpenPort {
+    let port = Mutex::new(Some(Box::new(port) as Box<dyn FramePort>));
+    Arc::new(move || {
+        let taken =
+            || AgentError::System { step: "open a port twice", reason: ErrorKind::ResourceBusy.into() };
+        // Poisoning is harmless: the port is there or not.
+        port.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(taken)
+    })
+}
+
 /// The agent of a host's part, in either role.
 #[derive(Clone)]
-pub enum JobAgent {
+pub(crate) enum JobAgent {
     /// A worker's.
     Worker(Arc<WorkerAgent>),
     /// The aggregation server's.
@@ -33,7 +45,7 @@ pub enum JobAgent {
 
 impl JobAgent {
     /// As [`WorkerAgent::end`].
-    pub fn end(&self, reason: &str) {
+    pub(crate) fn end(&self, reason: &str) {
         match self {
             Self::Worker(agent) => agent.end(reason),
             Self::Server(agent) => agent.end(reason),
@@ -118,7 +130,7 @@ pub(crate) async fn see_through(
 ///
 /// # Errors
 /// [`JobError::Failed`], [`JobError::Removed`], [`JobError::Join`]; [`JobError::Agent`]: the agent cannot go on.
-pub async fn follow(membership: &mut Membership, agent: &JobAgent, generation: u32) -> Result<(), JobError> {
+async fn follow(membership: &mut Membership, agent: &JobAgent, generation: u32) -> Result<(), JobError> {
     membership.holds(generation);
     let mut follower = Follower { job: membership.job().to_owned(), agent, generation };
     // One answer at a time: the next question makes it obsolete.

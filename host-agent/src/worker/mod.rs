@@ -3,7 +3,6 @@
 mod detached;
 mod regroup;
 mod role;
-#[cfg(feature = "daemon")]
 mod start;
 
 use std::collections::BTreeMap;
@@ -73,7 +72,6 @@ impl Default for StreamPosition {
 
 impl StreamPosition {
     /// The position with this number in the same stream.
-    #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes start several at once"))]
     pub(crate) fn at(&self, place: u64) -> Self {
         Self { place, broken: Arc::clone(&self.broken) }
     }
@@ -94,7 +92,6 @@ impl StreamPosition {
 pub(crate) struct Completion {
     pub(crate) outcome: Outcome,
     /// The members of the job by now.
-    #[cfg_attr(not(feature = "daemon"), allow(dead_code, reason = "only processes that come and go ask"))]
     pub(crate) members: Arc<Members>,
     /// The value kept with the data, which is now in the outcome; `None`: the worker still has the data.
     #[allow(dead_code, reason = "to be dropped")]

@@ -1,14 +1,11 @@
 //! Agents of hosts with processes; the hosts are named w0, w1 and so on.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 use tonic::Code;
 use tributary_client::{Agent, ClientError, Job, JoinOptions, Operation, Run};
-use tributary_host_agent::{AgentConfig, AgentDaemon, AgentError, Limits, OpenPort, RunningAgent};
-use tributary_link::FramePort;
+use tributary_host_agent::{AgentConfig, AgentDaemon, Limits, OpenPort, RunningAgent};
 use tributary_protocol::Timers;
 use tributary_transport::Remote;
 
@@ -44,17 +41,6 @@ pub(crate) fn start_limited_agent(
 
 pub(crate) fn socket(folder: &TempDir, rank: usize) -> PathBuf {
     folder.path().join(format!("w{rank}.sock"))
-}
-
-/// Opens this port for the first job that wants one.
-#[allow(dead_code, reason = "not where hosts join again")]
-pub(crate) fn once(port: impl FramePort + 'static) -> OpenPort {
-    let port = Mutex::new(Some(Box::new(port) as Box<dyn FramePort>));
-    Arc::new(move || {
-        let again =
-            || AgentError::System { step: "open a port twice", reason: ErrorKind::ResourceBusy.into() };
-        port.lock().unwrap().take().ok_or_else(again)
-    })
 }
 
 /// Joins a process through the agent with this socket.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use tributary_api::Downlink;
 use tributary_client::{Agent, ClientError, Job, Operation};
-use tributary_host_agent::{Limits, RunningAgent, ServerAgent};
+use tributary_host_agent::{Limits, RunningAgent, ServerAgent, open_once};
 
 use crate::directory::{Directory, TOKEN};
-use crate::hosts::{self, once, reduce, start_limited_agent};
+use crate::hosts::{self, reduce, start_limited_agent};
 use crate::job::configs;
 use crate::star::{Hub, Meddle};
 
@@ -43,7 +43,7 @@ impl Hosts {
         let mut agents = Vec::new();
         for (rank, port) in ports.into_iter().enumerate() {
             let limits = limits.clone();
-            agents.push(start_limited_agent(directory.remote(), &folder, rank, once(port), limits));
+            agents.push(start_limited_agent(directory.remote(), &folder, rank, open_once(port), limits));
         }
         Self { folder, directory, agents, _server: server, _hub: hub }
     }

@@ -1,0 +1,118 @@
+//! The job's hosts, each with its daemon: an agent for each worker's training process, and the aggregation server.
+//!
+//! They are started as `tributary agent` and `tributary server --job` start them, but do not attend at the controller: that
+//! takes a second port for probes of the cable, and an in-process link has one. So the controller takes the cables for
+//! good ones.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+use tempfile::TempDir;
+use tributary_host_agent::{
+    AgentConfig, AgentDaemon, Limits, OpenPort, RunningAgent, Served, Servers, open_once,
+};
+use tributary_planner::Plan;
+use tributary_protocol::Timers;
+use tributary_topology::{NodeKey, Topology};
+use tributary_transport::Remote;
+
+use crate::network::DemoNetwork;
+use crate::report::AtServer;
+
+/// The daemons at work.
+pub(crate) struct Hosts {
+    agents: Vec<RunningAgent>,
+    /// In the order of ranks.
+    workers: Vec<Worker>,
+    servers: Servers,
+    served: Served,
+    /// The server's name.
+    server: String,
+    /// Has the agents' sockets, and is removed with them.
+    _folder: TempDir,
+}
+
+/// What a training process knows of its host.
+#[derive(Debug, Clone)]
+pub(crate) struct Worker {
+    pub(crate) host: String,
+    /// The socket of the host's agent.
+    pub(crate) socket: PathBuf,
+}
+
+impl Hosts {
+    /// Starts the agents, and the server of this job. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// A host without a link, a socket that cannot be made.
+    pub(crate) fn start(
+        controller: &Remote,
+        (job, token): (&str, &[u8]),
+        (topology, plan): (&Topology, &Plan),
+        network: &mut DemoNetwork,
+    ) -> Result<Self> {
+        let mut host = |key: NodeKey| {
+            let name = topology[key].name.clone();
+            let port = network.take_host_port(key).with_context(|| format!("host {name} has no link"))?;
+            anyhow::Ok((name, open_once(port)))
+        };
+        let folder = tempfile::Builder::new().prefix("tributary-demo-").tempdir();
+        let folder = folder.context("cannot make a folder for the agents' sockets")?;
+        let (mut agents, mut workers) = (Vec::new(), Vec::new());
+        for worker in &plan.workers {
+            let (host, open_port) = host(worker.key)?;
+            // A host's name may be longer than a socket's.
+            let socket = folder.path().join(format!("{}.sock", worker.rank));
+            let worker = Worker { host, socket };
+            agents.push(start_agent(controller, &worker, open_port).with_context(|| worker.host.clone())?);
+            workers.push(worker);
+        }
+        let (server, open_port) = host(plan.server.key)?;
+        let servers = Servers::new(server.clone(), controller.clone(), open_port);
+        let served = servers.serve(job, token).context("the job is another server's")?;
+        Ok(Self { agents, workers, servers, served, server, _folder: folder })
+    }
+
+    /// In the order of ranks.
+    pub(crate) fn workers(&self) -> &[Worker] {
+        &self.workers
+    }
+
+    /// Waits until the server's part in the job is over.
+    ///
+    /// # Errors
+    /// It was over before its end.
+    pub(crate) fn served(&self) -> impl Future<Output = Result<()>> + Send + use<> {
+        let (served, server) = (self.served.clone(), self.server.clone());
+        async move { served.over().await.map_err(|reason| anyhow!("{server}: {reason}")) }
+    }
+
+    /// The server's counters so far.
+    pub(crate) async fn at_server(&self) -> Result<AtServer> {
+        let servers = self.servers.clone();
+        // Waiting for the server's thread would hold up everything else here.
+        let all = tokio::task::spawn_blocking(move || servers.stats()).await?;
+        let (_, stats) = all.first().with_context(|| format!("{} serves no job", self.server))?;
+        Ok(AtServer { contributions: stats.protocol.contributions, results: stats.protocol.results })
+    }
+
+    /// Stops all daemons, once the job is over.
+    pub(crate) async fn stop(self) {
+        for agent in self.agents {
+            agent.shutdown().await;
+        }
+        self.servers.finished().await;
+    }
+}
+
+fn start_agent(controller: &Remote, worker: &Worker, open_port: OpenPort) -> Result<RunningAgent> {
+    let config = AgentConfig {
+        host: worker.host.clone(),
+        controller: controller.clone(),
+        open_port,
+        socket: worker.socket.clone(),
+        timers: Timers::default(),
+        limits: Limits::of_this_machine(),
+    };
+    Ok(AgentDaemon::start(config)?)
+}
