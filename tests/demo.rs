@@ -2,8 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tributary_testkit::binary::json;
+use tributary_testkit::binary::{self, json, left_shared_memory};
+use tributary_testkit::root;
+
+/// How long a demo may take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the demo for a few rounds.
 fn demo(options: &[&str]) -> Value {
@@ -110,4 +119,29 @@ fn a_fabric_with_two_spines_works_too() {
 fn a_plain_switch_in_the_middle_is_passed_by_mac_address() {
     let report = demo(&["--topology", "topologies/plain-middle-4.toml"]);
     assert_sums_are_right(&report);
+}
+
+#[test]
+fn a_demo_that_is_interrupted_leaves_nothing() {
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut demo = Command::new(binary::path())
+            .args(["demo", "--json", "--rounds", "100000"])
+            .current_dir(root())
+            .env("TMPDIR", folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let all = || fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let sockets = || all().filter_map(|folder| fs::read_dir(folder).ok()).flatten().count();
+        let deadline = Instant::now() + PATIENCE;
+        while sockets() < 8 {
+            assert_eq!(demo.try_wait().unwrap(), None);
+            assert!(Instant::now() < deadline, "its agents do not listen");
+        }
+        kill_process(Pid::from_child(&demo), signal).unwrap();
+        assert_eq!(demo.wait().unwrap().code(), Some(status));
+        assert_eq!(all().count(), 0);
+    }
+    assert_eq!(left_shared_memory(), Vec::<String>::new());
 }

@@ -116,7 +116,7 @@ fn a_broken_addition_is_noticed() {
         let add = named(&mut pipeline["actions"], "SwitchIngress.gradients.values.add");
         replace_first(add, "+", "-");
     });
-    refused(&["demo", "--pipeline", path(folder.path())], 1, &["tag", "sum", "slice"]);
+    refused(&["demo", "--pipeline", path(folder.path())], 1, &["error: w", "tag", "sum", "slice"]);
 }
 
 /// Replaces the first operator `from` in an expression tree.
