@@ -4,6 +4,11 @@
 //! worker are those of `tributary server` and `tributary agent`, and trainers all-reduce their gradients as any training
 //! process does: with `tributary-client`, through the socket of their host's agent and in memory that they share with it.
 
+#![warn(
+    clippy::print_stdout,
+    reason = "it panics where output cannot be written: `tributary_cli::output` does not"
+)]
+
 mod args;
 mod hosts;
 mod interruption;
@@ -16,7 +21,7 @@ mod training;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime::Runtime;
 use tributary_trainer::{Digits, PARAMETERS, Training, train_on_one_machine};
@@ -30,6 +35,7 @@ use training::Outcome;
 
 use tributary_cli::drawing::drawing;
 use tributary_cli::options::load_topology;
+use tributary_cli::output;
 
 /// Runs the demo and prints what it found, or why it failed: wrong input, something that cannot start, or an all-reduce
 /// that failed.
@@ -54,7 +60,7 @@ fn train_and_compare(args: &DemoArgs) -> Result<()> {
     let interruption = runtime.block_on(async { Interruption::listen() })?;
     let session = runtime.block_on(interruption.or(RunningJob::start(args, topology)))?;
     if !args.json {
-        println!("{}", drawing(session.plan()));
+        output::print(drawing(session.plan()))?;
     }
     let bar = progress_bar(args.rounds);
     let outcome = training::train(&training, &digits, &session, &interruption, || bar.inc(1));
@@ -80,11 +86,14 @@ fn train_and_compare(args: &DemoArgs) -> Result<()> {
         server,
         seconds,
     };
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        table::print(&report, &expected.plain, &counters);
+    match args.json {
+        true => output::print(serde_json::to_string(&report)?)?,
+        false => output::print(table::text(&report, &expected.plain, &counters))?,
     }
+    ensure!(
+        report.identical_on_all_workers,
+        "workers have sums or models with different bits: this is a defect"
+    );
     Ok(())
 }
 

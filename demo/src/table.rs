@@ -23,22 +23,22 @@ const REASONS: [&str; 9] = [
     "rejected",
 ];
 
-/// Prints all results. `plain`: the traffic of one round without aggregation in the network.
-pub(crate) fn print(report: &Report, plain: &Traffic, counters: &[SwitchCounters]) {
-    println!("{}\n", training(report));
-    println!("{}\n", bytes(report, plain));
-    println!("{}\n", switches(counters));
+/// All results. `plain`: the traffic of one round without aggregation in the network.
+pub(crate) fn text(report: &Report, plain: &Traffic, counters: &[SwitchCounters]) -> String {
     let Report { rounds, values_per_round, seconds, retransmissions, slots, .. } = report;
-    println!(
-        "{rounds} rounds of {} values in {seconds:.1} s; {} retransmissions; {} of {} slots released; \
+    format!(
+        "{}\n\n{}\n\n{}\n\n{rounds} rounds of {} values in {seconds:.1} s; {} retransmissions; {} of {} slots released; \
          largest error {:.1e} of a slice's largest input; {} on every worker",
+        training(report),
+        bytes(report, plain),
+        switches(counters),
         HumanCount(*values_per_round as u64),
         HumanCount(*retransmissions),
         HumanCount(slots.released),
         HumanCount(slots.used),
         report.max_relative_error,
         if report.identical_on_all_workers { "the same bits" } else { "NOT the same bits" },
-    );
+    )
 }
 
 fn training(report: &Report) -> Table {
