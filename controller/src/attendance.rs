@@ -38,11 +38,11 @@ pub(crate) async fn enter(
     let host = check(&hello.host).and_then(|()| check_host(manager, &hello));
     let host = host.inspect_err(|status| turn_away(manager, &hello.host, status))?;
     let (id, orders) = {
-        let mut book = manager.book();
+        let mut state = manager.state();
         let now = Instant::now();
-        let (id, orders) = book.hosts.enter(&hello, now);
-        book.health.touch(now);
-        book.look_at_all();
+        let (id, orders) = state.hosts.enter(&hello, now);
+        state.health.touch(now);
+        state.look_at_all();
         (id, orders)
     };
     tracing::info!(
@@ -63,7 +63,7 @@ pub(crate) async fn enter(
             let Some(manager) = listener.upgrade() else { return };
             if let Some(Report::Heartbeat(mut heartbeat)) = report.report {
                 let condition = heartbeat.condition.take();
-                manager.book().hosts.hear(id, condition, clock::unix_milliseconds(), Instant::now());
+                manager.state().hosts.hear(id, condition, clock::unix_milliseconds(), Instant::now());
                 manager.hear(host, &heartbeat);
             }
         }
@@ -76,7 +76,7 @@ fn turn_away(manager: &Manager, host: &str, status: &Status) {
     let reason = status.message();
     tracing::warn!(host, reason, "turned a daemon away");
     if manager.topology().find(host).is_some_and(|key| manager.topology()[key].host().is_some()) {
-        manager.book().hosts.turn_away(host, reason);
+        manager.state().hosts.turn_away(host, reason);
     }
 }
 
@@ -139,9 +139,9 @@ impl Stream for Attendance {
 
 impl Drop for Attendance {
     fn drop(&mut self) {
-        let mut book = self.manager.book();
-        if let Some(Daemon { host, works, .. }) = book.hosts.leave(self.id) {
-            if book.hosts.of(&host).any(|other| other.works == works) {
+        let mut state = self.manager.state();
+        if let Some(Daemon { host, works, .. }) = state.hosts.leave(self.id) {
+            if state.hosts.of(&host).any(|other| other.works == works) {
                 tracing::info!(host, "an earlier connection of a daemon that attends has ended");
             } else {
                 tracing::info!(host, "a daemon is gone");
@@ -152,6 +152,6 @@ impl Drop for Attendance {
                 );
             }
         }
-        book.look_at_all();
+        state.look_at_all();
     }
 }

@@ -17,7 +17,6 @@ use tributary_topology::{NodeKey, Topology};
 use tributary_transport::{incoming, innermost};
 
 use crate::access::{Access, ControllerTls};
-use crate::book::{Book, Reload};
 use crate::error::{StartError, SwitchError};
 use crate::forwarding;
 use crate::jobs::JobKey;
@@ -29,6 +28,7 @@ use crate::pipeline::{Pipeline, PipelineSource};
 use crate::quotas::Quotas;
 use crate::service::Service;
 use crate::sizes::by_size;
+use crate::state::{ControllerState, Reload};
 use crate::steward;
 use crate::switch::{Common, Elections, Switch};
 
@@ -121,12 +121,13 @@ impl Controller {
         let connections = CONNECTIONS_PER_HOST * topology.hosts().count() + OTHER_CONNECTIONS;
         let tree = topology.forwarding();
         let base = targets.keys().map(|key| (*key, forwarding::base_state(&topology, &tree, *key)));
-        let mut book = Book::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
-        book.quotas = config.quotas;
-        book.widest = pipeline.width;
-        book.children = pipeline.children;
+        let mut state =
+            ControllerState::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
+        state.quotas = config.quotas;
+        state.widest = pipeline.width;
+        state.children = pipeline.children;
         let journal = config.state.as_deref().map(Journal::open).transpose()?.unwrap_or_default();
-        let taken_up = take_up(&mut book, journal.load(&topology)?);
+        let taken_up = take_up(&mut state, journal.load(&topology)?);
         let common = Common {
             pipeline,
             elections: Elections::now(),
@@ -134,9 +135,9 @@ impl Controller {
             packet_ins: broadcast::Sender::new(PACKETS_KEPT),
             journal_is_new: journal.is_new(),
         };
-        let switch = |(key, target)| (key, Switch::start(key, target, book.want(key), &common));
+        let switch = |(key, target)| (key, Switch::start(key, target, state.want(key), &common));
         let switches = targets.into_iter().map(switch).collect();
-        let manager = Manager::start(topology, journal, book, switches, common.packet_ins);
+        let manager = Manager::start(topology, journal, state, switches, common.packet_ins);
         manager.first_contact(config.switch_patience).await;
         liveness::watch(&manager);
         taken_up.into_iter().for_each(|key| steward::employ(&manager, key));
@@ -227,12 +228,12 @@ impl Drop for RunningController {
 
 /// Takes up the jobs that an earlier controller has written down. Those that no longer fit are logged and stay on
 /// disk, for a controller with the right topology.
-fn take_up(book: &mut Book, kept: Vec<Kept>) -> Vec<JobKey> {
+fn take_up(state: &mut ControllerState, kept: Vec<Kept>) -> Vec<JobKey> {
     let now = Instant::now();
     let mut taken_up = Vec::new();
     for kept in kept {
         let (key, job) = (kept.key, kept.name.clone());
-        match book.take_up(kept, now) {
+        match state.take_up(kept, now) {
             Ok(()) => {
                 tracing::info!(job, key, "taken up from an earlier controller");
                 taken_up.push(key);

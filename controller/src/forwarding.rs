@@ -3,7 +3,7 @@
 use tributary_topology::{Forwarding, NodeKey, Topology};
 use tributary_wire::{MacAddr, probe};
 
-use crate::state::SwitchState;
+use crate::switch_state::SwitchState;
 use crate::tables::multicast::BROADCAST_GROUP;
 use crate::tables::{identity, mac_forward};
 

@@ -1,9 +1,9 @@
 //! The controller: jobs, slots, and the tables of every switch.
 //!
-//! It owns the topology, and a *book* of jobs and of who owns which slots (`book`). What a switch should hold is a
-//! pure function of both (`forwarding`, `jobs`); what it does hold is read from it, and the difference (`reconcile`)
-//! is written. So a switch that has lost its memory, or that still has an earlier controller's entries, is brought
-//! into the same state as any other.
+//! It owns the topology, and keeps under one lock its jobs and who owns which slots (`state`). What a switch should
+//! hold is a pure function of both (`forwarding`, `jobs`); what it does hold is read from it, and the difference
+//! (`reconcile`) is written. So a switch that has lost its memory, or that still has an earlier controller's entries,
+//! is brought into the same state as any other.
 //!
 //! Agents reach it through the gRPC API (`service`). Each switch has a task with a P4Runtime session
 //! (`switch`). The `manager` brings these together.
@@ -11,7 +11,6 @@
 mod access;
 mod answer;
 mod attendance;
-mod book;
 mod clock;
 mod controller;
 mod error;
@@ -41,6 +40,7 @@ mod slots;
 mod state;
 mod steward;
 mod switch;
+mod switch_state;
 mod tables;
 mod target;
 #[cfg(test)]
@@ -48,7 +48,6 @@ mod testing;
 mod token;
 
 pub use access::ControllerTls;
-pub use book::Reload;
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 pub use error::{Refusal, StartError, SwitchError};
 pub use jobs::JOB_HISTORY;
@@ -56,3 +55,4 @@ pub use journal::{JournalError, check_record};
 pub use observer::Observer;
 pub use pipeline::{BuiltInPipeline, PipelineError, PipelineSource, built_in_pipelines, built_in_slots};
 pub use quotas::Quotas;
+pub use state::Reload;

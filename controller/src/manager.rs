@@ -1,4 +1,4 @@
-//! Brings the book and the switches together: what calls do, and what happens by itself.
+//! Brings the controller's state and the switches together: what calls do, and what happens by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -16,7 +16,6 @@ use tributary_planner::JobRequest;
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
-use crate::book::{Book, CreateError, Reload};
 use crate::error::SwitchError;
 use crate::events::Events;
 use crate::fallback;
@@ -26,17 +25,18 @@ use crate::journal::{Journal, JournalError};
 use crate::loads;
 use crate::orphans::Orphans;
 use crate::quotas::Asking;
+use crate::state::{ControllerState, CreateError, Reload};
 use crate::steward;
 use crate::switch::{Counters, Desired, PacketIn, Pending, Reading, Switch, SwitchHealth};
 
-/// The controller's book and its switches.
+/// The controller's state and its switches.
 #[derive(Debug)]
 pub(crate) struct Manager {
-    /// The network: the book's topology, readable without locking the book.
+    /// The network: the topology of `state`, readable without locking that.
     topology: RwLock<Arc<Topology>>,
     /// Where jobs are written down.
     pub(crate) journal: Journal,
-    book: Mutex<Book>,
+    state: Mutex<ControllerState>,
     /// The managed switches, in the topology's order.
     switches: BTreeMap<NodeKey, Switch>,
     packet_ins: broadcast::Sender<PacketIn>,
@@ -75,16 +75,16 @@ impl Manager {
     pub(crate) fn start(
         topology: Arc<Topology>,
         journal: Journal,
-        book: Book,
+        state: ControllerState,
         switches: BTreeMap<NodeKey, Switch>,
         packet_ins: broadcast::Sender<PacketIn>,
     ) -> Arc<Self> {
-        let (book, runtime) = (Mutex::new(book), Handle::current());
+        let (state, runtime) = (Mutex::new(state), Handle::current());
         let topology = RwLock::new(topology);
         let manager = Arc::new(Self {
             topology,
             journal,
-            book,
+            state,
             switches,
             packet_ins,
             orphans: Orphans::default(),
@@ -120,8 +120,8 @@ impl Manager {
         }
     }
 
-    /// The network as it is now. Keys from the book are only valid for it if it is read while the book is locked: a
-    /// topology may be replaced by one that has more nodes.
+    /// The network as it is now. Keys from the controller's state are only valid for it if it is read while
+    /// that is locked: a topology may be replaced by one that has more nodes.
     pub(crate) fn topology(&self) -> Arc<Topology> {
         // It is only ever replaced as a whole, so a panic elsewhere can't spoil it.
         self.topology.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -130,11 +130,11 @@ impl Manager {
     /// Takes over as much as possible of another topology, and has the switches brought up to date.
     pub(crate) fn reload_topology(&self, newer: &Topology) -> Reload {
         let reload = {
-            let mut book = self.book();
-            let reload = book.evolve(newer);
-            *self.topology.write().unwrap_or_else(PoisonError::into_inner) = book.topology().clone();
-            book.health.touch(Instant::now());
-            book.look_at_all();
+            let mut state = self.state();
+            let reload = state.evolve(newer);
+            *self.topology.write().unwrap_or_else(PoisonError::into_inner) = state.topology().clone();
+            state.health.touch(Instant::now());
+            state.look_at_all();
             reload
         };
         // Nobody waits for it: each switch gets it as soon as it can.
@@ -142,19 +142,19 @@ impl Manager {
         reload
     }
 
-    /// Locks the book, which must only be for a moment.
-    pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
-        // Every change to the book is a call that leaves it consistent, so a panic elsewhere can't spoil it.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the controller's state, which must only be for a moment.
+    pub(crate) fn state(&self) -> MutexGuard<'_, ControllerState> {
+        // Every change to the state is a call that leaves it consistent, so a panic elsewhere can't spoil it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Orders that switches be brought into the state that they should be in now.
     fn order(&self, keys: impl IntoIterator<Item = NodeKey>) -> Vec<(NodeKey, Pending)> {
-        // Orders are given while the book is locked, so that a switch's last order is the latest state.
-        let book = self.book();
+        // Orders are given while the controller's state is locked, so that a switch's last order is the latest one.
+        let state = self.state();
         let order = |key: NodeKey| {
             let switch = self.switches.get(&key)?;
-            Some((key, switch.converge(book.want(key), book.to_withdraw(key))))
+            Some((key, switch.converge(state.want(key), state.to_withdraw(key))))
         };
         keys.into_iter().filter_map(order).collect()
     }
@@ -165,7 +165,7 @@ impl Manager {
         let mut result = Ok(());
         for (key, order) in self.order(keys) {
             match order.outcome().await {
-                Ok(held) => self.book().withdrawn(key, &held.withdraws),
+                Ok(held) => self.state().withdrawn(key, &held.withdraws),
                 Err(error) => result = result.and(Err(error)),
             }
         }
@@ -180,7 +180,7 @@ impl Manager {
         request: &JobRequest,
         terms: Terms,
     ) -> Result<JobKey, CreateFailure> {
-        let key = self.book().create_for(asking, name, request, terms)?;
+        let key = self.state().create_for(asking, name, request, terms)?;
         if let Err(error) = self.clear_counters(key).await {
             self.fail(key, &format!("its counters cannot be cleared: {error}"));
             return Err(error.into());
@@ -197,8 +197,8 @@ impl Manager {
 
     fn note_creation(&self, key: JobKey, name: &str, creator: &str) {
         let waits = {
-            let book = self.book();
-            let queued = book.jobs.get(key).filter(|job| *job.state() == State::Queued);
+            let state = self.state();
+            let queued = state.jobs.get(key).filter(|job| *job.state() == State::Queued);
             queued.map(|job| job.waits.clone())
         };
         match waits {
@@ -215,15 +215,15 @@ impl Manager {
 
     /// A job's name, for people.
     fn name_of(&self, key: JobKey) -> String {
-        self.book().jobs.get(key).map(|job| job.record.name.clone()).unwrap_or_default()
+        self.state().jobs.get(key).map(|job| job.record.name.clone()).unwrap_or_default()
     }
 
     /// Sets a job's counters to zero in all switches that it uses.
     async fn clear_counters(&self, key: JobKey) -> Result<(), SwitchError> {
         let orders: Vec<_> = {
-            let book = self.book();
-            let index = book.jobs.get(key).map(|job| job.record.job_index).unwrap_or_default();
-            let held = book.switches_of(key);
+            let state = self.state();
+            let index = state.jobs.get(key).map(|job| job.record.job_index).unwrap_or_default();
+            let held = state.switches_of(key);
             let switches = held.iter().filter_map(|key| self.switches.get(key));
             switches.map(|switch| switch.clear_counters(index)).collect()
         };
@@ -235,7 +235,7 @@ impl Manager {
 
     /// Gives slots that have come free to waiting jobs.
     async fn serve_queue(&self) {
-        let served = self.book().advance_queue();
+        let served = self.state().advance_queue();
         for key in served {
             match self.start_queued(key).await {
                 Ok(()) => {
@@ -245,7 +245,7 @@ impl Manager {
                 }
                 Err(reason) => {
                     tracing::warn!(key, %reason, "has got slots, and waits on");
-                    self.book().put_back(key);
+                    self.state().put_back(key);
                 }
             }
         }
@@ -254,8 +254,8 @@ impl Manager {
     /// Starts a job from the queue that has got its slots.
     async fn start_queued(&self, key: JobKey) -> Result<(), SwitchError> {
         self.clear_counters(key).await?;
-        let mut book = self.book();
-        let Some(job) = book.jobs.get_mut(key) else { return Ok(()) };
+        let mut state = self.state();
+        let Some(job) = state.jobs.get_mut(key) else { return Ok(()) };
         job.admit(Instant::now());
         // No member hears of the job before its first generation is on disk, which comes after this.
         drop(self.journal.keep(&self.topology(), key, job));
@@ -264,7 +264,7 @@ impl Manager {
 
     /// Writes a job down as it is now, and waits for that.
     async fn keep(&self, key: JobKey) -> Result<(), JournalError> {
-        let kept = self.book().jobs.get(key).map(|job| self.journal.keep(&self.topology(), key, job));
+        let kept = self.state().jobs.get(key).map(|job| self.journal.keep(&self.topology(), key, job));
         match kept {
             Some(written) => written.outcome_soon().await,
             None => Ok(()),
@@ -278,14 +278,14 @@ impl Manager {
         token: &[u8],
         joining: &Joining<'_>,
     ) -> Result<MemberEvents, JobError> {
-        let mut book = self.book();
-        let key = book.jobs.authorize(name, token).inspect_err(|error| {
+        let mut state = self.state();
+        let key = state.jobs.authorize(name, token).inspect_err(|error| {
             if joining.resume > 0 && matches!(error, JobError::NoSuchJob(_)) {
                 self.orphans.note(name, joining.host);
             }
         })?;
         let no_such_job = || JobError::NoSuchJob(name.to_owned());
-        let job = book.jobs.get_mut(key).ok_or_else(no_such_job)?;
+        let job = state.jobs.get_mut(key).ok_or_else(no_such_job)?;
         let Joined { place, session, events } = job.join(&self.topology(), joining)?;
         tracing::info!(job = name, host = joining.host, %place, resumes = joining.resume, "joined");
         let words =
@@ -303,9 +303,9 @@ impl Manager {
         place: impl Fn(&Place) -> bool,
         answer: (u32, v1::answer_request::Answer),
     ) -> Result<(), JobError> {
-        let mut book = self.book();
-        let key = book.jobs.authorize(name, token)?;
-        let job = book.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
+        let mut state = self.state();
+        let key = state.jobs.authorize(name, token)?;
+        let job = state.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
         let places = job.places_of(host)?;
         let Some(place) = places.into_iter().find(|one| place(one)) else {
             return Err(JobError::NotAsked(name.to_owned()));
@@ -322,9 +322,9 @@ impl Manager {
         is_meant: impl Fn(&Place) -> bool,
     ) -> Result<(), JobError> {
         let v1::LeaveRequest { job: name, token, host, reason, at_end, .. } = request;
-        let mut book = self.book();
-        let key = book.jobs.authorize(name, token)?;
-        let job = book.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.clone()))?;
+        let mut state = self.state();
+        let key = state.jobs.authorize(name, token)?;
+        let job = state.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.clone()))?;
         // Workers sort before servers: a host that says nothing else means its training process.
         let place = job.places_of(host)?.into_iter().find(|place| is_meant(place));
         if let Some(place) = place {
@@ -348,9 +348,9 @@ impl Manager {
         what: &str,
     ) -> Result<(), JobError> {
         let key = {
-            let book = self.book();
-            let key = book.jobs.authorize(name, token)?;
-            book.jobs.get(key).map_or(Ok(()), |job| job.places_of(host).map(drop))?;
+            let state = self.state();
+            let key = state.jobs.authorize(name, token)?;
+            state.jobs.get(key).map_or(Ok(()), |job| job.places_of(host).map(drop))?;
             key
         };
         self.fail(key, &format!("host {host:?} {what}"));
@@ -367,9 +367,9 @@ impl Manager {
         told: Told,
     ) -> Result<watch::Receiver<Option<String>>, JobError> {
         let (key, rank, members) = {
-            let book = self.book();
-            let key = book.jobs.authorize(name, token)?;
-            let job = book.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
+            let state = self.state();
+            let key = state.jobs.authorize(name, token)?;
+            let job = state.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
             if let State::Failed(reason) = job.state() {
                 // Nobody is a member any more, and anybody with the token may know.
                 return Ok(watch::Sender::new(Some(reason.clone())).subscribe());
@@ -394,8 +394,8 @@ impl Manager {
 
     /// Notes that a member's stream has broken.
     fn lose(&self, key: JobKey, place: &Place, session: SessionId) {
-        let mut book = self.book();
-        let Some(job) = book.jobs.get_mut(key) else { return };
+        let mut state = self.state();
+        let Some(job) = state.jobs.get_mut(key) else { return };
         if let Some(host) = job.lose(place, session, Instant::now()) {
             let words = format!("the connection of {place} has broken");
             self.events.of_member(EventKind::MemberLost, &job.record.name, &host, &words);
@@ -404,19 +404,19 @@ impl Manager {
 
     /// Asks a host to join a job as its server.
     pub(crate) fn invite(&self, key: JobKey, host: &str) {
-        let mut book = self.book();
-        let Some(job) = book.jobs.get_mut(key) else { return };
+        let mut state = self.state();
+        let Some(job) = state.jobs.get_mut(key) else { return };
         let now = Instant::now();
         job.invite(host, now);
         let (name, token) = (job.record.name.clone(), job.record.token.to_bytes());
-        let told = book.hosts.order_to_serve(host, &name, token, now);
+        let told = state.hosts.order_to_serve(host, &name, token, now);
         tracing::info!(job = name, host, told, "asked to serve");
     }
 
     /// Notes that the job has changed over.
     pub(crate) fn note_success(&self, key: JobKey) {
         self.note_setback(key, String::new());
-        if let Some(job) = self.book().jobs.get(key) {
+        if let Some(job) = self.state().jobs.get(key) {
             fallback::warn(&job.record);
             let record = &job.record;
             let words = match record.last_change.as_str() {
@@ -429,8 +429,8 @@ impl Manager {
 
     /// Notes why a job has not changed over; empty if nothing is in the way. Returns whether that is news.
     pub(crate) fn note_setback(&self, key: JobKey, setback: String) -> bool {
-        let mut book = self.book();
-        let Some(job) = book.jobs.get_mut(key) else { return false };
+        let mut state = self.state();
+        let Some(job) = state.jobs.get_mut(key) else { return false };
         let words = format!("cannot change over yet: {setback}");
         let (is_setback, is_news) = (!setback.is_empty(), job.note_setback(setback));
         if is_setback && is_news {
@@ -441,7 +441,7 @@ impl Manager {
 
     /// What wakes a job's steward.
     pub(crate) fn look_of(&self, key: JobKey) -> Option<watch::Receiver<()>> {
-        self.book().jobs.get(key).map(|job| job.look.subscribe())
+        self.state().jobs.get(key).map(|job| job.look.subscribe())
     }
 
     pub(crate) fn fail(self: &Arc<Self>, key: JobKey, reason: &str) {
@@ -451,7 +451,7 @@ impl Manager {
     /// Fails the job.
     fn finish(self: &Arc<Self>, key: JobKey, failure: v1::JobFailed) {
         let reason = failure.reason.clone();
-        if self.book().jobs.get_mut(key).is_some_and(|job| job.fail(failure)) {
+        if self.state().jobs.get_mut(key).is_some_and(|job| job.fail(failure)) {
             tracing::warn!(key, reason, "job failed");
             self.events.of_job(EventKind::JobFailed, &self.name_of(key), &format!("failed: {reason}"));
             self.withdraw(key);
@@ -461,17 +461,17 @@ impl Manager {
     /// Ends a job and withdraws its tables. Tables that can't be withdrawn now are withdrawn as soon as possible,
     /// which is no failure; until then nobody gets the job's slots there.
     pub(crate) async fn end(self: &Arc<Self>, key: JobKey) -> Result<(), EndFailure> {
-        if let Some(job) = self.book().jobs.get_mut(key)
+        if let Some(job) = self.state().jobs.get_mut(key)
             && job.end()
         {
             tracing::info!(job = job.record.name, "ended");
             self.events.of_job(EventKind::JobEnded, &job.record.name, "ended");
         }
-        let switches = self.book().switches_of(key);
+        let switches = self.state().switches_of(key);
         if let Err(error) = self.converge(switches).await {
             tracing::warn!(key, %error, "tables of a job that has ended stay for now, and go as soon as they can");
         }
-        self.book().settle(key);
+        self.state().settle(key);
         let kept = self.keep(key).await;
         if let Err(error) = &kept {
             tracing::error!(key, %error, "a job that has ended is still on disk");
@@ -481,7 +481,7 @@ impl Manager {
 
     /// Withdraws what earlier generations have in the switches, now that the members have changed over.
     pub(crate) fn retire_others(&self, key: JobKey) {
-        if let Some(job) = self.book().jobs.get_mut(key) {
+        if let Some(job) = self.state().jobs.get_mut(key) {
             job.retire_others();
         }
         self.withdraw(key);
@@ -489,7 +489,7 @@ impl Manager {
 
     /// Calls a change off: what was prepared for it is withdrawn, and members that had stopped go on.
     pub(crate) fn call_off(&self, key: JobKey, number: u32) {
-        if let Some(job) = self.book().jobs.get_mut(key) {
+        if let Some(job) = self.state().jobs.get_mut(key) {
             job.call_off(&self.topology(), number);
         }
         self.withdraw(key);
@@ -498,11 +498,11 @@ impl Manager {
     /// Has the switches withdraw whatever of the job is over, and forgets it on disk. Nobody waits for this: the
     /// job's slots on each switch are free once it is done there.
     fn withdraw(&self, key: JobKey) {
-        let switches = self.book().switches_of(key);
+        let switches = self.state().switches_of(key);
         drop(self.order(switches));
-        let mut book = self.book();
-        book.settle(key);
-        if let Some(job) = book.jobs.get(key) {
+        let mut state = self.state();
+        state.settle(key);
+        if let Some(job) = state.jobs.get(key) {
             // Nobody acts on the outcome.
             drop(self.journal.keep(&self.topology(), key, job));
         }
@@ -535,7 +535,7 @@ impl Manager {
     async fn measure_loads(&self) {
         for (key, counters) in self.counters(|_| true).await {
             if let Some(Reading { at, cells }) = counters.fresh() {
-                self.book().loads.update(&self.topology(), key, *at, cells);
+                self.state().loads.update(&self.topology(), key, *at, cells);
             }
         }
     }
@@ -550,20 +550,20 @@ impl Manager {
         self.fail_all();
         // Switches without anything of a job may be away.
         let holding: BTreeSet<NodeKey> = {
-            let book = self.book();
-            book.jobs.iter().flat_map(|(key, _)| book.switches_of(key)).collect()
+            let state = self.state();
+            state.jobs.iter().flat_map(|(key, _)| state.switches_of(key)).collect()
         };
         self.converge(holding).await
     }
 
     /// Fails every job that is alive, and leaves the switches alone.
     pub(crate) fn fail_all(&self) {
-        self.book().jobs.fail_all("the controller was shut down");
+        self.state().jobs.fail_all("the controller was shut down");
     }
 
     /// Leaves every job that is alive to the next controller.
     pub(crate) fn hang_up(&self) {
-        self.book().hang_up();
+        self.state().hang_up();
     }
 }
 
@@ -580,7 +580,7 @@ pub(crate) async fn watch_loads(manager: Weak<Manager>) {
 
 /// Serves the queue whenever something has come free. Ends with the controller.
 pub(crate) async fn watch_queue(manager: Weak<Manager>) {
-    let Some(mut news) = manager.upgrade().map(|manager| manager.book().queue_news.subscribe()) else {
+    let Some(mut news) = manager.upgrade().map(|manager| manager.state().queue_news.subscribe()) else {
         return;
     };
     loop {
@@ -603,7 +603,7 @@ async fn free_withdrawn(
     while held.changed().await.is_ok() {
         let newest = held.borrow_and_update().clone();
         let (Some(manager), Some(newest)) = (manager.upgrade(), newest) else { return };
-        manager.book().withdrawn(key, &newest.withdraws);
+        manager.state().withdrawn(key, &newest.withdraws);
     }
 }
 

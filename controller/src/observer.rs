@@ -20,8 +20,8 @@ impl Observer {
     /// All jobs that are alive and the last ones that are over; empty if the controller is gone.
     pub fn jobs(&self) -> Vec<v1::Job> {
         let Some(manager) = self.0.upgrade() else { return Vec::new() };
-        let book = manager.book();
-        book.jobs.iter().map(|(_, job)| answer::job(&manager.topology(), &book, job)).collect()
+        let state = manager.state();
+        state.jobs.iter().map(|(_, job)| answer::job(&manager.topology(), &state, job)).collect()
     }
 
     /// The controller itself; `None` if it is gone.
@@ -42,8 +42,8 @@ impl Observer {
     /// The tree of the latest job of that name, and what is known of its processes; `None` if there is no such job.
     pub fn job(&self, name: &str) -> Option<(v1::GetTreeResponse, v1::ExplainJobResponse)> {
         let manager = self.0.upgrade()?;
-        let (book, topology) = (manager.book(), manager.topology());
-        let job = book.jobs.get(book.jobs.latest(name).ok()?)?;
+        let (state, topology) = (manager.state(), manager.topology());
+        let job = state.jobs.get(state.jobs.latest(name).ok()?)?;
         Some((answer::tree(&topology, job), explain::job(&topology, job)))
     }
 

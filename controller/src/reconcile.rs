@@ -7,7 +7,7 @@ use tributary_p4runtime::P4Info;
 use tributary_p4runtime::entry::{ActionCall, Entity, EntryError, MulticastGroup, Replica, TableEntry};
 use tributary_p4runtime::p4::v1::Update;
 
-use crate::state::SwitchState;
+use crate::switch_state::SwitchState;
 use crate::tables::Table;
 
 /// What a change does to an entity.

@@ -28,9 +28,9 @@ pub(crate) async fn hand_in(
     let mut patience = pin!(sleep(PATIENCE));
     loop {
         let (heard, mut news) = {
-            let mut book = manager.book();
-            let key = book.jobs.authorize(name, token)?;
-            let job = book.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
+            let mut state = manager.state();
+            let key = state.jobs.authorize(name, token)?;
+            let job = state.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
             let news = job.profiles.news.subscribe();
             (job.hand_in(host, number, profile, Instant::now())?, news)
         };

@@ -12,7 +12,6 @@ use tributary_transport::Peer;
 use crate::access::Access;
 use crate::answer;
 use crate::attendance::{self, Attendance};
-use crate::book::CreateError;
 use crate::explain;
 use crate::inquiry::{Told, await_verdict};
 use crate::jobs::{JobError, Joining, Place, State};
@@ -21,6 +20,7 @@ use crate::quotas::Asking;
 use crate::request;
 use crate::schedules;
 use crate::sizes;
+use crate::state::CreateError;
 
 /// The service that agents call.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Controller for Service {
     ) -> Result<Response<v1::CreateJobResponse>, Status> {
         let topology = &self.manager.topology();
         let invalid = |error: request::RequestError| Status::invalid_argument(error.to_string());
-        let widest = self.manager.book().widest;
+        let widest = self.manager.state().widest;
         let job = request::job(topology, widest, request.get_ref()).map_err(invalid)?;
         let terms = request::terms(request.get_ref()).map_err(invalid)?;
         let creator = self.access.check_creator(&request, &topology[job.server])?;
@@ -84,8 +84,8 @@ impl Controller for Service {
         });
         let created = created.await.map_err(|error| Status::internal(error.to_string()))?;
         let key = created.map_err(|failure| create_status(failure, self.losses()))?;
-        let book = self.manager.book();
-        let job = book.jobs.get(key).ok_or_else(|| Status::internal("the job is gone"))?;
+        let state = self.manager.state();
+        let job = state.jobs.get(key).ok_or_else(|| Status::internal("the job is gone"))?;
         Ok(Response::new(v1::CreateJobResponse {
             token: job.record.token.to_bytes(),
             plan: Some(answer::plan_summary(&job.record.generation().plan)),
@@ -139,7 +139,7 @@ impl Controller for Service {
         let without_token = request.get_ref().token.is_empty() && self.access.is_operator(&request);
         let v1::EndJobRequest { job, token } = request.into_inner();
         let key = {
-            let jobs = &self.manager.book().jobs;
+            let jobs = &self.manager.state().jobs;
             if without_token { jobs.latest(&job) } else { jobs.authorize(&job, &token) }
         };
         let (key, manager) = (key.map_err(job_status)?, self.manager.clone());
@@ -155,9 +155,9 @@ impl Controller for Service {
         &self,
         _: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
-        let book = self.manager.book();
+        let state = self.manager.state();
         let jobs =
-            book.jobs.iter().map(|(_, job)| answer::job(&self.manager.topology(), &book, job)).collect();
+            state.jobs.iter().map(|(_, job)| answer::job(&self.manager.topology(), &state, job)).collect();
         Ok(Response::new(v1::ListJobsResponse { jobs }))
     }
 
@@ -166,9 +166,9 @@ impl Controller for Service {
         request: Request<v1::ExplainJobRequest>,
     ) -> Result<Response<v1::ExplainJobResponse>, Status> {
         let name = request.into_inner().job;
-        let book = self.manager.book();
-        let job = book.jobs.latest(&name).map_err(job_status)?;
-        let job = book.jobs.get(job).ok_or_else(|| job_status(JobError::NoSuchJob(name)))?;
+        let state = self.manager.state();
+        let job = state.jobs.latest(&name).map_err(job_status)?;
+        let job = state.jobs.get(job).ok_or_else(|| job_status(JobError::NoSuchJob(name)))?;
         Ok(Response::new(explain::job(&self.manager.topology(), job)))
     }
 
@@ -188,9 +188,9 @@ impl Controller for Service {
         request: Request<v1::GetScheduleRequest>,
     ) -> Result<Response<v1::GetScheduleResponse>, Status> {
         let name = request.into_inner().job;
-        let book = self.manager.book();
-        let job = book.jobs.latest(&name).map_err(job_status)?;
-        let agreed = book.jobs.get(job).and_then(|job| job.profiles.agreed());
+        let state = self.manager.state();
+        let job = state.jobs.latest(&name).map_err(job_status)?;
+        let agreed = state.jobs.get(job).and_then(|job| job.profiles.agreed());
         let agreed = agreed.ok_or_else(|| {
             let problem = "has no schedule: its processes make one with tributary.torch.TimePoints";
             Status::not_found(format!("job {name:?} {problem}"))
@@ -242,9 +242,9 @@ impl Controller for Service {
         request: Request<v1::GetTreeRequest>,
     ) -> Result<Response<v1::GetTreeResponse>, Status> {
         let name = request.into_inner().job;
-        let book = self.manager.book();
-        let job = book.jobs.latest(&name).map_err(job_status)?;
-        let job = book.jobs.get(job).ok_or_else(|| job_status(JobError::NoSuchJob(name)))?;
+        let state = self.manager.state();
+        let job = state.jobs.latest(&name).map_err(job_status)?;
+        let job = state.jobs.get(job).ok_or_else(|| job_status(JobError::NoSuchJob(name)))?;
         Ok(Response::new(answer::tree(&self.manager.topology(), job)))
     }
 
@@ -274,7 +274,7 @@ impl Service {
     }
 
     fn losses(&self) -> Option<String> {
-        self.manager.book().health.losses(&self.manager.topology())
+        self.manager.state().health.losses(&self.manager.topology())
     }
 }
 

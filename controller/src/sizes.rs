@@ -24,7 +24,7 @@ pub(crate) fn by_size(service: Service) -> BySize<ControllerServer<Service>> {
     BySize::new(small, large, move |request| match method(request, SERVICE_NAME) {
         Some(ANSWER) => {
             let Ticket { job, token } = ticket(&MetadataMap::from_headers(request.headers().clone()))?;
-            manager.book().jobs.authorize(&job, &token).map_err(job_status)?;
+            manager.state().jobs.authorize(&job, &token).map_err(job_status)?;
             Ok(Size::Large)
         }
         _ => Ok(Size::Small),

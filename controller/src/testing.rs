@@ -8,12 +8,12 @@ use tributary_planner::{Aggregation, JobRequest};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::SliceWidth;
 
-use crate::book::{Book, CreateError};
 use crate::forwarding::base_state;
 use crate::jobs::{Detachment, JobKey, OnDegraded, Target, Terms};
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::quotas::{Asking, LOCAL};
-use crate::state::SwitchState;
+use crate::state::{ControllerState, CreateError};
+use crate::switch_state::SwitchState;
 
 /// Two workers under each of two leaves; the root above them has the server.
 pub(crate) const TWO_LEAVES: &str = r#"
@@ -88,8 +88,8 @@ pub(crate) const TERMS: Terms = Terms {
 };
 
 /// The target with which a job's first generation begins as it was planned.
-pub(crate) fn first_target(book: &Book, key: JobKey) -> Target {
-    let record = &book.jobs.get(key).unwrap().record;
+pub(crate) fn first_target(state: &ControllerState, key: JobKey) -> Target {
+    let record = &state.jobs.get(key).unwrap().record;
     let server = record.generation().plan.server.key;
     let (members, reason) = (record.request.workers.clone(), "of a test".to_owned());
     Target {
@@ -104,22 +104,22 @@ pub(crate) fn first_target(book: &Book, key: JobKey) -> Target {
     }
 }
 
-/// The book of a new controller on a fabric with two spines, either of which can aggregate.
-pub(crate) fn two_spines() -> Book {
+/// The state of a new controller on a fabric with two spines, either of which can aggregate.
+pub(crate) fn two_spines() -> ControllerState {
     const TEXT: &str = include_str!("../../topologies/leaf-spine-8.toml");
     let topology = Arc::new(Topology::parse(TEXT, "leaf-spine-8").unwrap());
     let base = base(&topology);
-    Book::new(topology, base, 4096, 16)
+    ControllerState::new(topology, base, 4096, 16)
 }
 
-/// The book of a new controller, whose switches have `slots` slots.
-pub(crate) fn book(slots: u32, job_indices: u16) -> Book {
+/// The state of a new controller, whose switches have `slots` slots.
+pub(crate) fn controller_state(slots: u32, job_indices: u16) -> ControllerState {
     let topology = topology();
     let base = base(&topology);
-    Book::new(topology, base, slots, job_indices)
+    ControllerState::new(topology, base, slots, job_indices)
 }
 
-impl Book {
+impl ControllerState {
     /// Creates a job by an arbitrary creator, which does not wait for slots.
     pub(crate) fn create(
         &mut self,

@@ -16,8 +16,8 @@ pub(crate) async fn all_counters(
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<v1::SwitchCounters> {
     let read = manager.counters(wanted).await;
-    let book = manager.book();
-    let told = |(key, read): &(NodeKey, Counters)| counters(&manager.topology(), &book.jobs, *key, read);
+    let state = manager.state();
+    let told = |(key, read): &(NodeKey, Counters)| counters(&manager.topology(), &state.jobs, *key, read);
     read.iter().map(told).collect()
 }
 

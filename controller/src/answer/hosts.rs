@@ -11,9 +11,9 @@ use crate::manager::Manager;
 /// The topology's hosts, in its order.
 pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
     let faults = CableFaults::of(manager);
-    let (book, now) = (manager.book(), Instant::now());
+    let (state, now) = (manager.state(), Instant::now());
     let of_host = |(key, node, host): (_, &tributary_topology::Node, &tributary_topology::Host)| {
-        let turned_away = book.hosts.turned_away(&node.name);
+        let turned_away = state.hosts.turned_away(&node.name);
         let link = manager.topology().neighbours(key).first().map(|via| via.link);
         v1::Host {
             name: node.name.clone(),
@@ -24,7 +24,7 @@ pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
                 None => v1::MemberRole::Unspecified,
             }
             .into(),
-            daemons: book.hosts.heard_of(&node.name, now).map(daemon).collect(),
+            daemons: state.hosts.heard_of(&node.name, now).map(daemon).collect(),
             turned_away: turned_away.map(|(at, reason)| v1::TurnedAway {
                 reason: reason.clone(),
                 milliseconds_ago: milliseconds(at.elapsed()),

@@ -12,13 +12,13 @@ use tributary_planner::{Member, Plan};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
-use crate::book::Book;
 use crate::clock;
 use crate::fallback::{Cause, Fallback};
 use crate::jobs::{Job, Place, State};
 use crate::liveness;
 use crate::manager::Manager;
 use crate::progress::{Progress, Told};
+use crate::state::ControllerState;
 pub(crate) use counters::all_counters;
 pub(crate) use hosts::hosts;
 pub(crate) use network::{links, tree};
@@ -59,9 +59,9 @@ pub(crate) fn plan_summary(plan: &Plan) -> v1::PlanSummary {
 }
 
 /// A job and its state.
-pub(crate) fn job(topology: &Topology, book: &Book, job: &Job) -> v1::Job {
-    let progress = &book.progress;
-    let (state, reason) = match job.state() {
+pub(crate) fn job(topology: &Topology, state: &ControllerState, job: &Job) -> v1::Job {
+    let progress = &state.progress;
+    let (job_state, reason) = match job.state() {
         State::Queued => (v1::JobState::Queued, ""),
         State::Created => (v1::JobState::Created, ""),
         State::Installing => (v1::JobState::Installing, ""),
@@ -71,11 +71,11 @@ pub(crate) fn job(topology: &Topology, book: &Book, job: &Job) -> v1::Job {
     };
     v1::Job {
         name: job.record.name.clone(),
-        state: state.into(),
+        state: job_state.into(),
         job_id: job.record.generation().job.get().into(),
         job_index: job.record.job_index.into(),
         reason: reason.to_owned(),
-        waiting_for: waiting_for(topology, book, job),
+        waiting_for: waiting_for(topology, state, job),
         plan: Some(plan_summary(&job.record.generation().plan)),
         generation: job.record.current,
         last_change: job.record.last_change.clone(),
@@ -88,13 +88,13 @@ pub(crate) fn job(topology: &Topology, book: &Book, job: &Job) -> v1::Job {
 }
 
 /// What a job waits for: slots, members, a way through the fabric when all have joined, results.
-fn waiting_for(topology: &Topology, book: &Book, job: &Job) -> Vec<String> {
+fn waiting_for(topology: &Topology, state: &ControllerState, job: &Job) -> Vec<String> {
     let slots = (*job.state() == State::Queued).then(|| job.waits.clone());
     let members = job.waiting_for();
     let lacks_way = *job.state() == State::Created && members.is_empty();
-    let losses = book.health.losses(topology).filter(|_| lacks_way);
+    let losses = state.health.losses(topology).filter(|_| lacks_way);
     let way = losses.map(|losses| format!("a way through the fabric (dead: {losses})"));
-    slots.into_iter().chain(members).chain(way).chain(stalled(job, &book.progress)).collect()
+    slots.into_iter().chain(members).chain(way).chain(stalled(job, &state.progress)).collect()
 }
 
 fn fallback(fallback: &Fallback) -> v1::Fallback {
@@ -155,13 +155,13 @@ struct CableFaults(Vec<(NodeKey, v1::CableFault)>);
 
 impl CableFaults {
     fn of(manager: &Manager) -> Self {
-        let (book, topology) = (manager.book(), &manager.topology());
+        let (state, topology) = (manager.state(), &manager.topology());
         let fault = |kind: v1::CableFaultKind, description| v1::CableFault { kind: kind.into(), description };
-        let miswired = book.cabling.miswired().map(|one| {
+        let miswired = state.cabling.miswired().map(|one| {
             let description = liveness::miswiring(topology, &one);
             (one.at.0, fault(v1::CableFaultKind::Miswired, description))
         });
-        let dead = book.cabling.dead().flat_map(|link| {
+        let dead = state.cabling.dead().flat_map(|link| {
             let description = format!("no frames get through {}", liveness::cable(topology, link));
             topology[link].ends.map(|end| (end.node, fault(v1::CableFaultKind::Dead, description.clone())))
         });

@@ -9,16 +9,16 @@ use crate::manager::Manager;
 
 /// The topology's links, in its order.
 pub(crate) fn links(manager: &Manager) -> Vec<v1::Link> {
-    let (book, topology) = (manager.book(), manager.topology());
-    let (dead, doubtful) = (book.health.dead_links(Doubt::Alive), book.health.dead_links(Doubt::Dead));
-    let state = |key: LinkKey| match (dead.contains(&key), doubtful.contains(&key)) {
+    let (state, topology) = (manager.state(), manager.topology());
+    let (dead, doubtful) = (state.health.dead_links(Doubt::Alive), state.health.dead_links(Doubt::Dead));
+    let link_state = |key: LinkKey| match (dead.contains(&key), doubtful.contains(&key)) {
         (true, _) => v1::LinkState::Dead,
         (false, true) => v1::LinkState::Silent,
         (false, false) => v1::LinkState::Alive,
     };
     let of_link = |(key, link): (LinkKey, &Link)| {
         let [first, second] = link.ends.map(|end| Some(link_end(&topology, end)));
-        v1::Link { first, second, rate: link.rate, state: state(key).into() }
+        v1::Link { first, second, rate: link.rate, state: link_state(key).into() }
     };
     topology.links().map(of_link).collect()
 }

@@ -10,9 +10,9 @@ use crate::switch::{AwayCause, Comparison, Switch, SwitchHealth};
 
 /// The managed switches, in the topology's order.
 pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
-    let (faults, topology, book) = (CableFaults::of(manager), manager.topology(), manager.book());
+    let (faults, topology, state) = (CableFaults::of(manager), manager.topology(), manager.state());
     let of_switch = |(key, one): (&NodeKey, &Switch)| {
-        let slots = book.slots(*key);
+        let slots = state.slots(*key);
         v1::Switch {
             cable_faults: faults.at(*key),
             slots: slots.map(SlotMap::capacity).unwrap_or_default(),
@@ -23,7 +23,7 @@ pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
     manager.switches().iter().map(of_switch).collect()
 }
 
-/// A switch, and whether it is there; without what only the book knows about it.
+/// A switch, and whether it is there; without what only the controller's state tells of it.
 fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
     let health = switch.health().borrow().clone();
     let (state, reason, cause) = match &health {

@@ -323,3 +323,6 @@ fn same_members(crew: &Crew<'_>, server: NodeKey, reason: String) -> Target {
 fn names(topology: &Topology, hosts: impl Iterator<Item = NodeKey>) -> String {
     hosts.map(|host| topology[host].name.clone()).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests;

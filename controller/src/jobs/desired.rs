@@ -7,7 +7,7 @@ use tributary_wire::JobId;
 use super::generation::Generation;
 use super::member::endpoint;
 use super::record::JobRecord;
-use crate::state::SwitchState;
+use crate::switch_state::SwitchState;
 use crate::tables::admission::{self, Admit, Kinds, SlotBlock};
 use crate::tables::{egress_guard, multicast, result_group, sender_admission};
 

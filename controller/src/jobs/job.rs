@@ -612,5 +612,4 @@ impl Job {
 }
 
 #[cfg(test)]
-#[path = "job_tests.rs"]
 mod tests;

@@ -128,13 +128,13 @@ mod tests {
     use tributary_planner::Aggregation;
 
     use super::*;
-    use crate::testing::{TERMS, book, request};
+    use crate::testing::{TERMS, controller_state, request};
     use crate::token::Token;
 
     fn record(name: &str) -> JobRecord {
-        let mut book = book(64, 1);
-        let key = book.create(name, &request(64, Aggregation::Tree), TERMS).unwrap();
-        book.jobs.get(key).unwrap().record.clone()
+        let mut state = controller_state(64, 1);
+        let key = state.create(name, &request(64, Aggregation::Tree), TERMS).unwrap();
+        state.jobs.get(key).unwrap().record.clone()
     }
 
     #[test]

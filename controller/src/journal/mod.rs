@@ -1,8 +1,8 @@
 //! Jobs on disk, for a controller that is restarted: whatever is worth keeping of a job is written before anybody
 //! acts on it.
 //!
-//! Jobs are handed in while the book is locked, so that they reach the disk in the book's order; callers wait for the
-//! disk after unlocking the book.
+//! Jobs are handed in while the controller's state is locked, so that they reach the disk in the order in which they
+//! changed; callers wait for the disk after unlocking it.
 
 mod health;
 #[cfg(feature = "journal")]

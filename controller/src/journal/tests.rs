@@ -16,11 +16,11 @@ use tributary_planner::Aggregation;
 
 use super::*;
 use crate::access::Access;
-use crate::book::Book;
 use crate::jobs::{Joining, State as JobState};
 use crate::manager::Manager;
 use crate::quotas::{Asking, LOCAL};
 use crate::service::Service;
+use crate::state::ControllerState;
 use crate::testing;
 
 /// A disk that takes as long as its test wants, or that is full.
@@ -84,8 +84,8 @@ fn journal_with(disk: &Disk, patience: Duration) -> Journal {
     Journal::of(store, patience).unwrap()
 }
 
-fn created(book: &mut Book, name: &str) -> JobKey {
-    book.create(name, &testing::request(4, Aggregation::Tree), testing::TERMS).unwrap()
+fn created(state: &mut ControllerState, name: &str) -> JobKey {
+    state.create(name, &testing::request(4, Aggregation::Tree), testing::TERMS).unwrap()
 }
 
 fn names(journal: &Journal) -> Vec<String> {
@@ -95,22 +95,24 @@ fn names(journal: &Journal) -> Vec<String> {
 
 #[tokio::test]
 async fn a_disk_that_hangs_holds_up_only_those_who_wait_for_it() {
-    let (disk, topology, mut book) = (Disk::default(), testing::topology(), testing::book(64, 4));
+    let (disk, topology, mut state) =
+        (Disk::default(), testing::topology(), testing::controller_state(64, 4));
     let journal = journal(&disk);
     disk.set(State::Hangs);
-    let (first, second) = (created(&mut book, "first"), created(&mut book, "second"));
-    let keep =
-        |book: &Book, key| Box::pin(journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome());
-    let mut written = keep(&book, first);
-    drop(keep(&book, second));
+    let (first, second) = (created(&mut state, "first"), created(&mut state, "second"));
+    let keep = |state: &ControllerState, key| {
+        Box::pin(journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome())
+    };
+    let mut written = keep(&state, first);
+    drop(keep(&state, second));
     tokio::select! {
         biased;
         written = &mut written => panic!("{written:?}, and the disk hangs"),
         () = std::future::ready(()) => {}
     }
     // Records are written in the order in which they come; the job is over in the end.
-    book.jobs.get_mut(second).unwrap().end();
-    let forgotten = keep(&book, second);
+    state.jobs.get_mut(second).unwrap().end();
+    let forgotten = keep(&state, second);
     disk.set(State::Works);
     written.await.unwrap();
     forgotten.await.unwrap();
@@ -119,10 +121,11 @@ async fn a_disk_that_hangs_holds_up_only_those_who_wait_for_it() {
 
 #[tokio::test]
 async fn a_full_disk_is_told_to_whoever_waits_until_there_is_room_and_what_was_written_stays() {
-    let (disk, topology, mut book) = (Disk::default(), testing::topology(), testing::book(64, 4));
+    let (disk, topology, mut state) =
+        (Disk::default(), testing::topology(), testing::controller_state(64, 4));
     let journal = journal(&disk);
-    let (first, second) = (created(&mut book, "first"), created(&mut book, "second"));
-    let keep = |key| journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    let (first, second) = (created(&mut state, "first"), created(&mut state, "second"));
+    let keep = |key| journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome();
     keep(first).await.unwrap();
     disk.set(State::Full);
     let error = keep(second).await.unwrap_err();
@@ -136,11 +139,12 @@ async fn a_full_disk_is_told_to_whoever_waits_until_there_is_room_and_what_was_w
 
 #[test]
 fn what_was_handed_in_is_on_disk_when_the_journal_is_closed() {
-    let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
+    let (folder, topology, mut state) =
+        (TempDir::new().unwrap(), testing::topology(), testing::controller_state(64, 4));
     let journal = Journal::open(folder.path()).unwrap();
     for name in ["first", "second"] {
-        let key = created(&mut book, name);
-        drop(journal.keep(&topology, key, book.jobs.get(key).unwrap()));
+        let key = created(&mut state, name);
+        drop(journal.keep(&topology, key, state.jobs.get(key).unwrap()));
     }
     drop(journal);
     assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
@@ -148,35 +152,37 @@ fn what_was_handed_in_is_on_disk_when_the_journal_is_closed() {
 
 #[tokio::test]
 async fn a_journal_that_is_removed_is_written_anew_with_all_jobs() {
-    let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
-    let state = folder.path().join("state");
-    let journal = Journal::open(&state).unwrap();
+    let (folder, topology, mut state) =
+        (TempDir::new().unwrap(), testing::topology(), testing::controller_state(64, 4));
+    let inner = folder.path().join("state");
+    let journal = Journal::open(&inner).unwrap();
     assert!(journal.is_new());
-    let keys = ["first", "second", "third"].map(|name| created(&mut book, name));
-    let keep = |key| journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    let keys = ["first", "second", "third"].map(|name| created(&mut state, name));
+    let keep = |key| journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome();
     keep(keys[0]).await.unwrap();
-    fs::remove_file(state.join("jobs.redb")).unwrap();
+    fs::remove_file(inner.join("jobs.redb")).unwrap();
     keep(keys[1]).await.unwrap();
-    fs::remove_dir_all(&state).unwrap();
+    fs::remove_dir_all(&inner).unwrap();
     keep(keys[2]).await.unwrap();
     // The same when no job changes.
-    fs::remove_file(state.join("jobs.redb")).unwrap();
-    while !state.join("jobs.redb").exists() {
+    fs::remove_file(inner.join("jobs.redb")).unwrap();
+    while !inner.join("jobs.redb").exists() {
         tokio::task::yield_now().await;
     }
     assert!(journal.problem().is_none());
     drop(journal);
-    let again = Journal::open(&state).unwrap();
+    let again = Journal::open(&inner).unwrap();
     assert!(!again.is_new());
     assert_eq!(names(&again), ["first", "second", "third"]);
 }
 
 #[tokio::test]
 async fn a_file_in_the_journals_place_is_left_alone_and_named_until_it_is_gone() {
-    let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
+    let (folder, topology, mut state) =
+        (TempDir::new().unwrap(), testing::topology(), testing::controller_state(64, 4));
     let journal = Journal::open(folder.path()).unwrap();
-    let (first, second) = (created(&mut book, "first"), created(&mut book, "second"));
-    let keep = |key| journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    let (first, second) = (created(&mut state, "first"), created(&mut state, "second"));
+    let keep = |key| journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome();
     keep(first).await.unwrap();
     let (file, other) = (folder.path().join("jobs.redb"), folder.path().join("other"));
     fs::write(&other, "a backup").unwrap();
@@ -208,32 +214,34 @@ fn only_its_owner_may_read_the_tokens_in_a_journal() {
 
 #[tokio::test]
 async fn a_file_in_place_of_the_journals_folder_is_named_until_it_is_gone() {
-    let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
-    let state = folder.path().join("state");
-    let journal = Journal::open(&state).unwrap();
-    let (first, second) = (created(&mut book, "first"), created(&mut book, "second"));
-    let keep = |key| journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    let (folder, topology, mut state) =
+        (TempDir::new().unwrap(), testing::topology(), testing::controller_state(64, 4));
+    let inner = folder.path().join("state");
+    let journal = Journal::open(&inner).unwrap();
+    let (first, second) = (created(&mut state, "first"), created(&mut state, "second"));
+    let keep = |key| journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome();
     keep(first).await.unwrap();
-    fs::remove_dir_all(&state).unwrap();
-    fs::write(&state, "in its place").unwrap();
+    fs::remove_dir_all(&inner).unwrap();
+    fs::write(&inner, "in its place").unwrap();
     let error = keep(second).await.unwrap_err();
     assert!(matches!(error, JournalError::NoWay { .. }), "{error}");
     assert!(error.to_string().contains("state/jobs.redb: the journal cannot be found any more"), "{error}");
     assert_eq!(journal.problem().unwrap().to_string(), error.to_string());
-    assert_eq!(fs::read_to_string(&state).unwrap(), "in its place");
-    fs::remove_file(&state).unwrap();
+    assert_eq!(fs::read_to_string(&inner).unwrap(), "in its place");
+    fs::remove_file(&inner).unwrap();
     keep(first).await.unwrap();
     assert!(journal.problem().is_none());
     drop(journal);
-    assert_eq!(names(&Journal::open(&state).unwrap()), ["first", "second"]);
+    assert_eq!(names(&Journal::open(&inner).unwrap()), ["first", "second"]);
 }
 
 /// Overwrites the file of a journal of two jobs in place, and checks that it is left alone and named.
 async fn is_left_alone_and_named(overwrite: impl Fn(&Path)) {
-    let (folder, topology, mut book) = (TempDir::new().unwrap(), testing::topology(), testing::book(64, 4));
+    let (folder, topology, mut state) =
+        (TempDir::new().unwrap(), testing::topology(), testing::controller_state(64, 4));
     let journal = Journal::open(folder.path()).unwrap();
-    let (first, second) = (created(&mut book, "first"), created(&mut book, "second"));
-    let keep = |key| journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    let (first, second) = (created(&mut state, "first"), created(&mut state, "second"));
+    let keep = |key| journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome();
     let (file, aside) = (folder.path().join("jobs.redb"), folder.path().join("aside"));
     keep(first).await.unwrap();
     fs::copy(&file, folder.path().join("older")).unwrap();
@@ -265,11 +273,12 @@ async fn what_is_written_over_a_journal_is_left_alone_and_named_until_it_is_move
 
 #[tokio::test]
 async fn a_disk_that_hangs_is_a_problem_until_it_answers() {
-    let (disk, topology, mut book) = (Disk::default(), testing::topology(), testing::book(64, 4));
+    let (disk, topology, mut state) =
+        (Disk::default(), testing::topology(), testing::controller_state(64, 4));
     let journal = journal_with(&disk, Duration::ZERO);
-    let key = created(&mut book, "job");
+    let key = created(&mut state, "job");
     disk.set(State::Hangs);
-    let written = journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome();
+    let written = journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome();
     let problem = loop {
         if let Some(problem) = journal.problem() {
             break problem;
@@ -284,8 +293,8 @@ async fn a_disk_that_hangs_is_a_problem_until_it_answers() {
 
 #[tokio::test]
 async fn who_creates_or_ends_a_job_is_answered_though_the_disk_hangs_and_the_job_is_not_left() {
-    let (disk, topology, book) = (Disk::default(), testing::topology(), testing::book(64, 4));
-    let manager = Manager::start(topology, journal(&disk), book, BTreeMap::new(), broadcast::Sender::new(1));
+    let (disk, topology, state) = (Disk::default(), testing::topology(), testing::controller_state(64, 4));
+    let manager = Manager::start(topology, journal(&disk), state, BTreeMap::new(), broadcast::Sender::new(1));
     let asking = Asking { creator: LOCAL.to_owned(), waits: false };
     let request = testing::request(4, Aggregation::Tree);
     let create = |name| manager.create(&asking, name, &request, testing::TERMS);
@@ -301,20 +310,20 @@ async fn who_creates_or_ends_a_job_is_answered_though_the_disk_hangs_and_the_job
     disk.set(State::Works);
     let last = create("last").await.unwrap();
     assert_eq!(names(&manager.journal), ["last"]);
-    let book = manager.book();
-    let alive: Vec<_> = book.jobs.iter().filter(|(_, job)| job.is_alive()).map(|(key, _)| key).collect();
+    let state = manager.state();
+    let alive: Vec<_> = state.jobs.iter().filter(|(_, job)| job.is_alive()).map(|(key, _)| key).collect();
     assert_eq!(alive, [last]);
 }
 
 #[tokio::test]
 async fn a_job_whose_creator_has_hung_up_is_ended_since_nobody_has_its_token() {
-    let (disk, topology, book) = (Disk::default(), testing::topology(), testing::book(64, 4));
-    let manager = Manager::start(topology, journal(&disk), book, BTreeMap::new(), broadcast::Sender::new(1));
+    let (disk, topology, state) = (Disk::default(), testing::topology(), testing::controller_state(64, 4));
+    let manager = Manager::start(topology, journal(&disk), state, BTreeMap::new(), broadcast::Sender::new(1));
     let service = Service { manager: manager.clone(), access: Access::Open };
     disk.set(State::Hangs);
     let request = v1::CreateJobRequest { name: "job".to_owned(), window: 4, ..Default::default() };
     let mut creating = service.create_job(Request::new(request));
-    let states = || manager.book().jobs.iter().map(|(_, job)| job.is_alive()).collect::<Vec<_>>();
+    let states = || manager.state().jobs.iter().map(|(_, job)| job.is_alive()).collect::<Vec<_>>();
     while states() != [true] {
         tokio::select! {
             biased;
@@ -331,8 +340,8 @@ async fn a_job_whose_creator_has_hung_up_is_ended_since_nobody_has_its_token() {
 
 #[tokio::test]
 async fn no_generation_is_used_up_while_none_can_be_written_down() {
-    let (disk, topology, book) = (Disk::default(), testing::topology(), testing::book(256, 4));
-    let manager = Manager::start(topology, journal(&disk), book, BTreeMap::new(), broadcast::Sender::new(1));
+    let (disk, topology, state) = (Disk::default(), testing::topology(), testing::controller_state(256, 4));
+    let manager = Manager::start(topology, journal(&disk), state, BTreeMap::new(), broadcast::Sender::new(1));
     let asking = Asking { creator: LOCAL.to_owned(), waits: false };
     let request = testing::request(4, Aggregation::Tree);
     let key = manager.create(&asking, "job", &request, testing::TERMS).await.unwrap();
@@ -377,32 +386,32 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
 
 /// Reads something from a job.
 fn of<T>(manager: &Manager, key: JobKey, look: impl FnOnce(&Job) -> T) -> T {
-    look(manager.book().jobs.get(key).unwrap())
+    look(manager.state().jobs.get(key).unwrap())
 }
 
 /// The number of the generation that another controller would take up.
-async fn kept_generation(journal: &Journal, book: &Book, key: JobKey) -> u32 {
+async fn kept_generation(journal: &Journal, state: &ControllerState, key: JobKey) -> u32 {
     let topology = testing::topology();
-    journal.keep(&topology, key, book.jobs.get(key).unwrap()).outcome().await.unwrap();
+    journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome().await.unwrap();
     let mut kept = journal.load(&topology).unwrap();
     kept.pop().unwrap().record.unwrap().current
 }
 
 #[tokio::test]
 async fn a_generation_is_the_present_one_on_disk_before_it_is_in_the_book() {
-    let (journal, mut book) = (journal(&Disk::default()), testing::book(64, 4));
-    let (key, topology) = (created(&mut book, "job"), testing::topology());
-    let target = testing::first_target(&book, key);
-    assert_eq!(book.install(key, &target).unwrap(), 1);
-    assert!(book.jobs.get_mut(key).unwrap().advance(1, ""));
-    assert_eq!(book.install(key, &target).unwrap(), 2);
-    assert_eq!(kept_generation(&journal, &book, key).await, 1);
+    let (journal, mut state) = (journal(&Disk::default()), testing::controller_state(64, 4));
+    let (key, topology) = (created(&mut state, "job"), testing::topology());
+    let target = testing::first_target(&state, key);
+    assert_eq!(state.install(key, &target).unwrap(), 1);
+    assert!(state.jobs.get_mut(key).unwrap().advance(1, ""));
+    assert_eq!(state.install(key, &target).unwrap(), 2);
+    assert_eq!(kept_generation(&journal, &state, key).await, 1);
 
-    let job = book.jobs.get_mut(key).unwrap();
+    let job = state.jobs.get_mut(key).unwrap();
     assert!(job.announce(2, "a test", crate::jobs::Beginning::OF_JOB));
     assert_eq!(job.record.current, 1);
-    assert_eq!(kept_generation(&journal, &book, key).await, 2);
+    assert_eq!(kept_generation(&journal, &state, key).await, 2);
     // The change is called off.
-    book.jobs.get_mut(key).unwrap().call_off(&topology, 2);
-    assert_eq!(kept_generation(&journal, &book, key).await, 1);
+    state.jobs.get_mut(key).unwrap().call_off(&topology, 2);
+    assert_eq!(kept_generation(&journal, &state, key).await, 1);
 }

@@ -21,8 +21,8 @@ use tributary_api::v1::EventKind;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 use tributary_wire::{MacAddr, NodeId, Probe};
 
-use crate::book::Book;
 use crate::manager::Manager;
+use crate::state::ControllerState;
 use crate::switch::SwitchHealth;
 pub(crate) use cabling::{Cabling, End, Life, Miswiring, News};
 pub(crate) use health::{Doubt, Health};
@@ -100,9 +100,9 @@ async fn beat(manager: Weak<Manager>) {
 impl Manager {
     /// Notes that a switch has died or come back.
     fn note_node(&self, key: NodeKey, life: Life) {
-        let mut book = self.book();
-        if book.health.set_node(key, life, Instant::now()) {
-            book.look_at_all();
+        let mut state = self.state();
+        if state.health.set_node(key, life, Instant::now()) {
+            state.look_at_all();
         }
     }
 
@@ -128,7 +128,7 @@ impl Manager {
     }
 
     fn hear_probe(&self, at: End, probe: Probe) {
-        let news = self.book().cabling.hear(at, probe, Instant::now());
+        let news = self.state().cabling.hear(at, probe, Instant::now());
         if let Some(news) = news {
             self.announce(&news);
         }
@@ -143,11 +143,11 @@ impl Manager {
                 self.hear_probe((host, via.port), Probe { node, port });
             }
         }
-        let mut book = self.book();
-        book.cabling.hear_of(host, Instant::now());
-        book.progress.note(&self.topology()[host].name, heartbeat, Instant::now());
+        let mut state = self.state();
+        state.cabling.hear_of(host, Instant::now());
+        state.progress.note(&self.topology()[host].name, heartbeat, Instant::now());
         for progress in &heartbeat.jobs {
-            book.jobs.note_progress(host, progress);
+            state.jobs.note_progress(host, progress);
         }
     }
 
@@ -160,9 +160,9 @@ impl Manager {
             }
         }
         let news = {
-            let mut book = self.book();
-            let book: &mut Book = &mut book;
-            let hosts = &book.hosts;
+            let mut state = self.state();
+            let state: &mut ControllerState = &mut state;
+            let hosts = &state.hosts;
             let able = |key: NodeKey| match self.switches().get(&key) {
                 Some(switch) => switch.health().borrow().is_up(),
                 None => hosts.attends(&self.topology()[key].name),
@@ -172,15 +172,15 @@ impl Manager {
             let now = Instant::now();
             // If they hang up, it is their doing; if all fall silent at once, it is this controller's own network.
             let alone =
-                !book.cabling.is_heard() && (book.cabling.expects(&able) || !book.pulse.is_steady(now));
-            if !alone && let Some(Standstill { from, to }) = book.pulse.beat(now) {
+                !state.cabling.is_heard() && (state.cabling.expects(&able) || !state.pulse.is_steady(now));
+            if !alone && let Some(Standstill { from, to }) = state.pulse.beat(now) {
                 let seconds = (to - from).as_secs_f64();
                 tracing::warn!(
                     seconds,
                     "this controller has stood still, or could hear nobody: whoever is away has time"
                 );
             }
-            book.cabling.beat(|key| able.contains(&key))
+            state.cabling.beat(|key| able.contains(&key))
         };
         for news in &news {
             self.announce(news);
@@ -189,12 +189,12 @@ impl Manager {
 
     /// Logs the news, and acts on it.
     fn announce(&self, news: &News) {
-        let mut book = self.book();
+        let mut state = self.state();
         let topology = &self.topology();
         let now = Instant::now();
         let news = match news {
             News::Link(link, life) => {
-                let (cable, was_dead) = (cable(topology, *link), book.health.is_dead(*link));
+                let (cable, was_dead) = (cable(topology, *link), state.health.is_dead(*link));
                 match life {
                     Life::Dead => {
                         tracing::warn!(cable, "no frames get through any more");
@@ -209,7 +209,7 @@ impl Manager {
                     }
                     Life::Alive => {}
                 }
-                book.health.set_link(*link, *life, now)
+                state.health.set_link(*link, *life, now)
             }
             News::Miswired(one) => {
                 let words = miswiring(topology, one);
@@ -225,7 +225,7 @@ impl Manager {
             }
         };
         if news {
-            book.look_at_all();
+            state.look_at_all();
         }
     }
 }

@@ -64,9 +64,9 @@ impl<'a> Change<'a> {
         }
         let begun = Instant::now();
         let (number, answers, kept) = {
-            let mut book = manager.book();
-            let number = book.install(key, target)?;
-            let job = book.jobs.get_mut(key).ok_or(Setback::Over)?;
+            let mut state = manager.state();
+            let number = state.install(key, target)?;
+            let job = state.jobs.get_mut(key).ok_or(Setback::Over)?;
             // The next controller must not issue its number again, either.
             let kept = manager.journal.keep(&manager.topology(), key, job);
             (number, job.take_answers(), kept)
@@ -127,8 +127,8 @@ impl<'a> Change<'a> {
         let place = Place::Server(host.clone());
         let deadline = Instant::now() + SERVER_PATIENCE;
         let is_here = || {
-            let book = self.plan.manager.book();
-            let job = book.jobs.get(self.plan.key);
+            let state = self.plan.manager.state();
+            let job = state.jobs.get(self.plan.key);
             job.is_some_and(|job| job.is_here(&place))
         };
         if !self.plan.target.takes_over || is_here() {
@@ -173,8 +173,8 @@ impl<'a> Change<'a> {
     /// Goes on without members that did not answer a question that takes no time: they are not there.
     fn give_up_silent(&self, setback: Setback) -> Setback {
         if let Setback::Silent(ranks) = &setback {
-            let mut book = self.plan.manager.book();
-            if let Some(job) = book.jobs.get_mut(self.plan.key) {
+            let mut state = self.plan.manager.state();
+            if let Some(job) = state.jobs.get_mut(self.plan.key) {
                 for rank in ranks {
                     let reason = "it did not answer when the job was to change over".to_owned();
                     job.depart(&Place::Worker(*rank), Some(Event::Removed(v1::JobRemoved { reason })));
@@ -185,8 +185,8 @@ impl<'a> Change<'a> {
     }
 
     fn tell_all(&self, ranks: &BTreeSet<Rank>, event: &Event) {
-        let mut book = self.plan.manager.book();
-        let Some(job) = book.jobs.get_mut(self.plan.key) else { return };
+        let mut state = self.plan.manager.state();
+        let Some(job) = state.jobs.get_mut(self.plan.key) else { return };
         for rank in ranks {
             if let Some(attendee) = job.attendee_mut(&Place::Worker(*rank)) {
                 attendee.tell(event.clone());
@@ -266,24 +266,24 @@ impl<'a> Change<'a> {
     }
 
     fn window(&self) -> u32 {
-        let book = self.plan.manager.book();
-        book.jobs.get(self.plan.key).map_or(1, |job| job.record.request.window)
+        let state = self.plan.manager.state();
+        state.jobs.get(self.plan.key).map_or(1, |job| job.record.request.window)
     }
 
     /// Makes the next generation the present one: on disk first, then for everyone.
     async fn commit(&self, beginning: Beginning) -> Result<(), Setback> {
         let Undertaking { manager, key, target, number } = self.plan;
         let written = {
-            let mut book = manager.book();
-            let job = book.jobs.get_mut(key).ok_or(Setback::Over)?;
+            let mut state = manager.state();
+            let job = state.jobs.get_mut(key).ok_or(Setback::Over)?;
             if !job.announce(number, &target.reason, beginning) {
                 return Err(Setback::Over);
             }
             manager.journal.keep(&manager.topology(), key, job)
         };
         written.outcome().await.map_err(Setback::Journal)?;
-        let mut book = manager.book();
-        let job = book.jobs.get_mut(key).ok_or(Setback::Over)?;
+        let mut state = manager.state();
+        let job = state.jobs.get_mut(key).ok_or(Setback::Over)?;
         if !job.advance(number, &target.reason) {
             return Err(Setback::Over);
         }
@@ -297,8 +297,8 @@ impl<'a> Change<'a> {
     /// Tells the server, then the workers, then those who are left out. Returns the places whose answers are awaited.
     fn tell(&self, take_over: Option<&TakeOver>) -> Result<BTreeSet<Place>, Setback> {
         let topology = &self.plan.manager.topology();
-        let mut book = self.plan.manager.book();
-        let job = book.jobs.get_mut(self.plan.key).ok_or(Setback::Over)?;
+        let mut state = self.plan.manager.state();
+        let job = state.jobs.get_mut(self.plan.key).ok_or(Setback::Over)?;
         let generation = job.record.generation().clone();
         let server = Place::Server(generation.plan.server.name.clone());
         let workers = generation.ranks().map(Place::Worker);
@@ -377,8 +377,8 @@ impl Undertaking<'_> {
     /// Brings the tables of the next generation into the switches, beside those of the present one.
     async fn install(self, mut look: watch::Receiver<()>) -> Result<(), Setback> {
         let (switches, is_first) = {
-            let mut book = self.manager.book();
-            let job = book.jobs.get_mut(self.key).ok_or(Setback::Over)?;
+            let mut state = self.manager.state();
+            let job = state.jobs.get_mut(self.key).ok_or(Setback::Over)?;
             let is_first = *job.state() == State::Installing;
             let generation = job.record.numbered(self.number).ok_or(Setback::Over)?;
             (generation.switches.keys().copied().collect::<Vec<_>>(), is_first)
@@ -406,17 +406,17 @@ impl Undertaking<'_> {
 
     /// Whether something else is to be done first.
     fn is_overtaken(&self) -> bool {
-        let book = self.manager.book();
+        let state = self.manager.state();
         let is_back = |job: &Job, rank: &Rank| {
             job.attendee(&Place::Worker(*rank)).is_some_and(|one| one.is_here() && one.started)
         };
         let is_in_vain = |job: &Job| {
             job.record.current != self.number && self.target.absent.iter().any(|rank| is_back(job, rank))
         };
-        if book.jobs.get(self.key).is_some_and(is_in_vain) {
+        if state.jobs.get(self.key).is_some_and(is_in_vain) {
             return true;
         }
-        match book.next_step(self.key, Instant::now()) {
+        match state.next_step(self.key, Instant::now()) {
             Step::Rest(_) | Step::Invite(_) => false,
             Step::Change(target) => target != *self.target && !target.can_wait(),
             Step::End | Step::Fail(_) | Step::Over => true,

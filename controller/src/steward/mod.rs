@@ -26,7 +26,7 @@ pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
     loop {
         let Some(manager) = manager.upgrade() else { return };
         look.mark_unchanged();
-        let step = manager.book().next_step(key, Instant::now());
+        let step = manager.state().next_step(key, Instant::now());
         match step {
             Step::Over => return,
             Step::Rest(until) => {

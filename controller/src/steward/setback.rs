@@ -2,9 +2,9 @@ use thiserror::Error;
 use tributary_protocol::TakeOverError;
 use tributary_wire::{Rank, Seq};
 
-use crate::book::CreateError;
 use crate::error::SwitchError;
 use crate::journal::JournalError;
+use crate::state::CreateError;
 
 /// Why a job has not changed over to its next generation. It stays in the present one, and is looked at again.
 #[derive(Debug, Error)]

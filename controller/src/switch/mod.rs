@@ -35,10 +35,10 @@ pub(crate) use health::{AwayCause, SwitchHealth};
 pub(crate) use order::{Desired, Pending};
 pub(crate) use packets::PacketIn;
 
-use crate::book::GenerationKey;
 use crate::error::SwitchError;
 use crate::pipeline::Pipeline;
-use crate::state::SwitchState;
+use crate::state::GenerationKey;
+use crate::switch_state::SwitchState;
 use compare::Compare;
 use connect::Connector;
 use counters::Readings;

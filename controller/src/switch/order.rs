@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::health::SwitchHealth;
-use crate::book::GenerationKey;
 use crate::error::SwitchError;
-use crate::state::SwitchState;
+use crate::state::GenerationKey;
+use crate::switch_state::SwitchState;
 
 /// How long orders wait for a switch that has just been lost, since it may be back in a moment. Nobody waits for one
 /// that has been away for longer.

@@ -11,7 +11,7 @@ use tributary_wire::JobId;
 use crate::error::{Refusal, SwitchError};
 use crate::pipeline::{CounterArray, Pipeline};
 use crate::reconcile::{self, Change, Operation};
-use crate::state::SwitchState;
+use crate::switch_state::SwitchState;
 use crate::tables::admission;
 
 /// Reads what the switch holds, and returns the changes after which it holds `want`, in batches.

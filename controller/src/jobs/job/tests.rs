@@ -2,14 +2,14 @@ use tributary_api::{JobConfig, Role};
 use tributary_planner::Aggregation;
 
 use super::*;
-use crate::testing::{TERMS, book, request, topology};
+use crate::testing::{TERMS, controller_state, request, topology};
 
 const HOSTS: [&str; 5] = ["w0", "w1", "w2", "w3", "ps"];
 
 fn created() -> Job {
-    let mut book = book(64, 1);
-    let key = book.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
-    Job::new(book.jobs.get(key).unwrap().record.clone(), Instant::now())
+    let mut state = controller_state(64, 1);
+    let key = state.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    Job::new(state.jobs.get(key).unwrap().record.clone(), Instant::now())
 }
 
 fn joining(host: &str, elastic: bool, resume: u32) -> Joining<'_> {

@@ -11,7 +11,7 @@ use tributary_planner::{self as planner, Aggregation, FabricState, JobRequest, P
 use tributary_topology::NodeKey;
 use tributary_wire::JobSecret;
 
-use super::{Book, CreateError};
+use super::{ControllerState, CreateError};
 use crate::fallback::{self, Fallback};
 use crate::jobs::{Beginning, Detachment, Generation, JobKey, JobRecord, Stage, State, Terms};
 use crate::liveness::Doubt;
@@ -31,7 +31,7 @@ struct Means {
     job_index: u16,
 }
 
-impl Book {
+impl ControllerState {
     /// Plans a job and reserves what it needs; or queues it, if it was asked to wait.
     pub(crate) fn create_for(
         &mut self,
@@ -182,9 +182,9 @@ impl Book {
         request: &JobRequest,
         reserved: &BTreeSet<NodeKey>,
     ) -> Result<Means, CreateError> {
-        let state = self.fabric_for(Some(creator), reserved);
-        let plan = self.plan_new(name, creator, request, &state)?;
-        let fallbacks = fallback::fallbacks(&plan, request.aggregation, &state);
+        let fabric = self.fabric_for(Some(creator), reserved);
+        let plan = self.plan_new(name, creator, request, &fabric)?;
+        let fallbacks = fallback::fallbacks(&plan, request.aggregation, &fabric);
         let switches = self.allocate(name, &plan)?;
         let Some(job_index) = self.indices.take() else {
             self.release(&switches);
@@ -232,9 +232,9 @@ impl Book {
         name: &str,
         creator: &str,
         request: &JobRequest,
-        state: &FabricState,
+        fabric: &FabricState,
     ) -> Result<Plan, CreateError> {
-        let plan = planner::plan(&self.topology, state, request)?;
+        let plan = planner::plan(&self.topology, fabric, request)?;
         if request.aggregation == Aggregation::None || aggregates(&plan) {
             return Ok(plan);
         }
@@ -279,13 +279,13 @@ impl Book {
     /// The state of the fabric as a creator may use it, without the `reserved` switches; `None`: a creator without a
     /// quota.
     fn fabric_for(&self, creator: Option<&str>, reserved: &BTreeSet<NodeKey>) -> FabricState {
-        let mut state = self.fabric(Doubt::Dead, SlotMap::largest_block);
-        for (switch, free) in &mut state.free_slots {
+        let mut fabric = self.fabric(Doubt::Dead, SlotMap::largest_block);
+        for (switch, free) in &mut fabric.free_slots {
             let quota = creator.zip(self.quotas.slots);
             let left = quota.map(|(creator, most)| most.saturating_sub(self.held(creator, *switch)));
             *free = if reserved.contains(switch) { 0 } else { left.map_or(*free, |left| left.min(*free)) };
         }
-        state
+        fabric
     }
 
     /// Slots that a creator's jobs hold on a switch.
@@ -304,7 +304,7 @@ fn aggregates(plan: &Plan) -> bool {
 mod tests {
     use super::*;
     use crate::quotas::Quotas;
-    use crate::testing::{TERMS, book, request};
+    use crate::testing::{TERMS, controller_state, request};
 
     const NOBODY: [JobKey; 0] = [];
 
@@ -312,128 +312,133 @@ mod tests {
         Asking { creator: creator.into(), waits }
     }
 
-    fn limited(slots: u32, quotas: Quotas) -> Book {
-        let mut book = book(slots, 8);
-        book.quotas = quotas;
-        book
+    fn limited(slots: u32, quotas: Quotas) -> ControllerState {
+        let mut state = controller_state(slots, 8);
+        state.quotas = quotas;
+        state
     }
 
-    fn create(book: &mut Book, asking: &Asking, name: &str, window: u32) -> Result<JobKey, CreateError> {
-        book.create_for(asking, name, &request(window, Aggregation::Tree), TERMS)
+    fn create(
+        state: &mut ControllerState,
+        asking: &Asking,
+        name: &str,
+        window: u32,
+    ) -> Result<JobKey, CreateError> {
+        state.create_for(asking, name, &request(window, Aggregation::Tree), TERMS)
     }
 
-    fn state(book: &Book, key: JobKey) -> State {
-        book.jobs.get(key).unwrap().state().clone()
+    fn state_of(state: &ControllerState, key: JobKey) -> State {
+        state.jobs.get(key).unwrap().state().clone()
     }
 
-    fn waits(book: &Book, key: JobKey) -> String {
-        book.jobs.get(key).unwrap().waits.clone()
+    fn waits(state: &ControllerState, key: JobKey) -> String {
+        state.jobs.get(key).unwrap().waits.clone()
     }
 
     /// Ends a job, and withdraws its tables from all switches.
-    fn end(book: &mut Book, key: JobKey) {
-        book.jobs.get_mut(key).unwrap().end();
-        let switches: Vec<_> = book.topology.switches().map(|(key, ..)| key).collect();
+    fn end(state: &mut ControllerState, key: JobKey) {
+        state.jobs.get_mut(key).unwrap().end();
+        let switches: Vec<_> = state.topology.switches().map(|(key, ..)| key).collect();
         for switch in switches {
-            let over = book.to_withdraw(switch);
-            book.withdrawn(switch, &over);
+            let over = state.to_withdraw(switch);
+            state.withdrawn(switch, &over);
         }
-        book.settle(key);
+        state.settle(key);
     }
 
     /// Serves the queue, and starts the jobs that got slots.
-    fn advance(book: &mut Book) -> Vec<JobKey> {
-        let served = book.advance_queue();
+    fn advance(state: &mut ControllerState) -> Vec<JobKey> {
+        let served = state.advance_queue();
         for key in &served {
-            book.jobs.get_mut(*key).unwrap().admit(Instant::now());
+            state.jobs.get_mut(*key).unwrap().admit(Instant::now());
         }
         served
     }
 
     #[test]
     fn who_waits_gets_slots_when_another_ends_and_in_the_order_of_coming() {
-        let mut book = limited(64, Quotas::default());
-        let first = create(&mut book, &asking("a", true), "first", 64).unwrap();
-        assert_eq!(state(&book, first), State::Created);
-        let large = create(&mut book, &asking("a", true), "large", 64).unwrap();
-        let small = create(&mut book, &asking("b", true), "small", 16).unwrap();
-        assert_eq!([large, small].map(|key| state(&book, key)), [State::Queued, State::Queued]);
-        assert_eq!(advance(&mut book), NOBODY);
+        let mut state = limited(64, Quotas::default());
+        let first = create(&mut state, &asking("a", true), "first", 64).unwrap();
+        assert_eq!(state_of(&state, first), State::Created);
+        let large = create(&mut state, &asking("a", true), "large", 64).unwrap();
+        let small = create(&mut state, &asking("b", true), "small", 16).unwrap();
+        assert_eq!([large, small].map(|key| state_of(&state, key)), [State::Queued, State::Queued]);
+        assert_eq!(advance(&mut state), NOBODY);
         assert!(
-            waits(&book, large).starts_with("slots (root: 64 slots needed in one block; 0 of 64 are free")
+            waits(&state, large).starts_with("slots (root: 64 slots needed in one block; 0 of 64 are free")
         );
-        end(&mut book, first);
-        assert_eq!(advance(&mut book), [large], "the small one would fit beside nobody");
-        assert_eq!(state(&book, large), State::Created);
-        end(&mut book, large);
-        assert_eq!(advance(&mut book), [small]);
-        assert_eq!(book.jobs.get(small).unwrap().record.generation().switches.len(), 3);
+        end(&mut state, first);
+        assert_eq!(advance(&mut state), [large], "the small one would fit beside nobody");
+        assert_eq!(state_of(&state, large), State::Created);
+        end(&mut state, large);
+        assert_eq!(advance(&mut state), [small]);
+        assert_eq!(state.jobs.get(small).unwrap().record.generation().switches.len(), 3);
     }
 
     #[test]
     fn nobody_overtakes_one_that_waits() {
-        let mut book = limited(64, Quotas::default());
-        create(&mut book, &asking("a", true), "half", 32).unwrap();
-        let large = create(&mut book, &asking("a", true), "large", 64).unwrap();
-        assert_eq!(advance(&mut book), NOBODY);
-        let late = create(&mut book, &asking("b", true), "late", 32).unwrap();
-        assert_eq!(advance(&mut book), NOBODY);
+        let mut state = limited(64, Quotas::default());
+        create(&mut state, &asking("a", true), "half", 32).unwrap();
+        let large = create(&mut state, &asking("a", true), "large", 64).unwrap();
+        assert_eq!(advance(&mut state), NOBODY);
+        let late = create(&mut state, &asking("b", true), "late", 32).unwrap();
+        assert_eq!(advance(&mut state), NOBODY);
         assert!(
-            waits(&book, late).contains("jobs that came before wait for its slots"),
+            waits(&state, late).contains("jobs that came before wait for its slots"),
             "{}",
-            waits(&book, late)
+            waits(&state, late)
         );
-        let refused = create(&mut book, &asking("b", false), "now", 32).unwrap_err();
+        let refused = create(&mut state, &asking("b", false), "now", 32).unwrap_err();
         assert!(refused.to_string().contains("jobs that came before wait"), "{refused}");
         // A job that takes no slots does not wait for any.
-        book.create_for(&asking("b", false), "plain", &request(32, Aggregation::None), TERMS).unwrap();
+        state.create_for(&asking("b", false), "plain", &request(32, Aggregation::None), TERMS).unwrap();
         // The large one gives up; those behind it go on.
-        end(&mut book, large);
-        assert_eq!(advance(&mut book), [late]);
+        end(&mut state, large);
+        assert_eq!(advance(&mut state), [late]);
     }
 
     #[test]
     fn a_creators_quota_holds_up_its_own_jobs_and_nobody_elses() {
-        let mut book = limited(64, Quotas { slots: Some(32), ..Quotas::default() });
-        let first = create(&mut book, &asking("a", true), "first", 32).unwrap();
-        let second = create(&mut book, &asking("a", true), "second", 16).unwrap();
-        assert_eq!(advance(&mut book), NOBODY);
+        let mut state = limited(64, Quotas { slots: Some(32), ..Quotas::default() });
+        let first = create(&mut state, &asking("a", true), "first", 32).unwrap();
+        let second = create(&mut state, &asking("a", true), "second", 16).unwrap();
+        assert_eq!(advance(&mut state), NOBODY);
         let why = "root: 16 slots needed; \"a\" has 32 of the 32 that it may have";
-        assert!(waits(&book, second).contains(why), "{}", waits(&book, second));
-        let other = create(&mut book, &asking("b", false), "other", 32).unwrap();
-        assert_eq!(state(&book, other), State::Created);
-        end(&mut book, first);
-        assert_eq!(advance(&mut book), [second]);
-        let too_large = create(&mut book, &asking("a", true), "third", 64).unwrap_err();
+        assert!(waits(&state, second).contains(why), "{}", waits(&state, second));
+        let other = create(&mut state, &asking("b", false), "other", 32).unwrap();
+        assert_eq!(state_of(&state, other), State::Created);
+        end(&mut state, first);
+        assert_eq!(advance(&mut state), [second]);
+        let too_large = create(&mut state, &asking("a", true), "third", 64).unwrap_err();
         let most = CreateError::SlotQuota { creator: "a".into(), most: 32, window: 64 };
         assert_eq!(too_large, most, "it would wait for ever");
     }
 
     #[test]
     fn jobs_and_those_that_wait_are_counted() {
-        let mut book = limited(64, Quotas { jobs: Some(2), queue: 1, ..Quotas::default() });
-        let first = create(&mut book, &asking("a", true), "first", 64).unwrap();
-        create(&mut book, &asking("a", true), "second", 64).unwrap();
-        let error = create(&mut book, &asking("a", true), "third", 64).unwrap_err();
+        let mut state = limited(64, Quotas { jobs: Some(2), queue: 1, ..Quotas::default() });
+        let first = create(&mut state, &asking("a", true), "first", 64).unwrap();
+        create(&mut state, &asking("a", true), "second", 64).unwrap();
+        let error = create(&mut state, &asking("a", true), "third", 64).unwrap_err();
         assert_eq!(error, CreateError::JobQuota { creator: "a".into(), most: 2 });
-        let full = create(&mut book, &asking("b", true), "fourth", 64).unwrap_err();
+        let full = create(&mut state, &asking("b", true), "fourth", 64).unwrap_err();
         assert_eq!(full, CreateError::QueueFull(1));
-        end(&mut book, first);
-        assert_eq!(advance(&mut book).len(), 1);
-        create(&mut book, &asking("a", true), "third", 64).unwrap();
+        end(&mut state, first);
+        assert_eq!(advance(&mut state).len(), 1);
+        create(&mut state, &asking("a", true), "third", 64).unwrap();
     }
 
     #[test]
     fn what_could_not_be_started_is_given_back() {
-        let mut book = limited(64, Quotas::default());
-        let first = create(&mut book, &asking("a", true), "first", 64).unwrap();
-        let second = create(&mut book, &asking("a", true), "second", 64).unwrap();
-        end(&mut book, first);
+        let mut state = limited(64, Quotas::default());
+        let first = create(&mut state, &asking("a", true), "first", 64).unwrap();
+        let second = create(&mut state, &asking("a", true), "second", 64).unwrap();
+        end(&mut state, first);
         for _ in 0..20 {
-            assert_eq!(book.advance_queue(), [second]);
-            assert_eq!(book.advance_queue(), NOBODY, "it has them already");
-            book.put_back(second);
+            assert_eq!(state.advance_queue(), [second]);
+            assert_eq!(state.advance_queue(), NOBODY, "it has them already");
+            state.put_back(second);
         }
-        assert_eq!(advance(&mut book), [second]);
+        assert_eq!(advance(&mut state), [second]);
     }
 }

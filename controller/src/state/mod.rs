@@ -1,8 +1,8 @@
 //! What the controller knows and decides: jobs, and who owns which slots, ids and indices. No I/O.
 
-mod evolve;
-mod fabric;
-mod queue;
+mod admission_queue;
+mod planner_view;
+mod reload;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use crate::loads::Loads;
 use crate::progress::Progress;
 use crate::quotas::Quotas;
 use crate::slots::{NoSlots, SlotMap};
-use crate::state::SwitchState;
+use crate::switch_state::SwitchState;
 use crate::tables::admission::SlotBlock;
-pub use evolve::Reload;
+pub use reload::Reload;
 
 /// Why a job cannot be created.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -84,7 +84,7 @@ pub(crate) enum CreateError {
 
 /// Everything that changes while the controller runs.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct ControllerState {
     topology: Arc<Topology>,
     /// What each managed switch holds while no job uses it.
     base: BTreeMap<NodeKey, SwitchState>,
@@ -124,8 +124,8 @@ pub(crate) struct Book {
 /// One generation of one job.
 pub(crate) type GenerationKey = (JobKey, u32);
 
-impl Book {
-    /// The book of a controller without jobs. `base`: every switch that it manages; `slots`: slots of a switch,
+impl ControllerState {
+    /// The state of a controller without jobs. `base`: every switch that it manages; `slots`: slots of a switch,
     /// unless the topology gives it fewer; `job_indices`: how many jobs a switch can count for.
     pub(crate) fn new(
         topology: Arc<Topology>,
@@ -243,11 +243,11 @@ impl Book {
         // A job that finds no slots goes on without aggregation: slower, but alive. Silent switches are avoided where
         // there is another way: they could not be given tables.
         let plan_with = |doubt| {
-            let state = self.fabric(doubt, SlotMap::largest_block);
-            self.plan_again(&record.generation().plan, &request, &state).map(|plan| (plan, state))
+            let fabric = self.fabric(doubt, SlotMap::largest_block);
+            self.plan_again(&record.generation().plan, &request, &fabric).map(|plan| (plan, fabric))
         };
-        let (plan, state) = plan_with(Doubt::Dead).or_else(|_| plan_with(Doubt::Alive))?;
-        let fallbacks = fallback::fallbacks(&plan, request.aggregation, &state);
+        let (plan, fabric) = plan_with(Doubt::Dead).or_else(|_| plan_with(Doubt::Alive))?;
+        let fallbacks = fallback::fallbacks(&plan, request.aggregation, &fabric);
         let switches = self.allocate(&name, &plan)?;
         let Some(job) = self.next_id() else {
             self.release(&switches);
@@ -282,16 +282,16 @@ impl Book {
         &self,
         present: &Plan,
         request: &JobRequest,
-        state: &FabricState,
+        fabric: &FabricState,
     ) -> Result<Plan, PlanError> {
         let members: HashSet<_> = request.workers.iter().map(|member| member.host).collect();
         let stays = |worker: &WorkerRoute| members.contains(&worker.key);
         let is_well = present.server.key == request.server
             && present.workers.iter().all(stays)
-            && present.works(&self.topology, state);
+            && present.works(&self.topology, fabric);
         match is_well {
-            true => planner::plan(&self.topology, state, request),
-            false => planner::replan(&self.topology, state, request, present),
+            true => planner::plan(&self.topology, fabric, request),
+            false => planner::replan(&self.topology, fabric, request, present),
         }
     }
 
@@ -466,7 +466,5 @@ impl Book {
     }
 }
 
-#[cfg(test)]
-mod decision_tests;
 #[cfg(test)]
 mod tests;

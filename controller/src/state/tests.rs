@@ -6,53 +6,53 @@ use tributary_planner::Aggregation;
 
 use super::*;
 use crate::testing::{
-    TERMS, base, book, first_target, pipeline, plain_topology, request, topology, two_spines,
+    TERMS, base, controller_state, first_target, pipeline, plain_topology, request, topology, two_spines,
 };
 
 /// Puts the tables of the job's first generation into the switches.
-fn run(book: &mut Book, key: JobKey) {
-    let target = first_target(book, key);
-    assert_eq!(book.install(key, &target), Ok(1));
+fn run(state: &mut ControllerState, key: JobKey) {
+    let target = first_target(state, key);
+    assert_eq!(state.install(key, &target), Ok(1));
 }
 
 /// Carries a change to another generation through.
-fn change(book: &mut Book, key: JobKey) -> Result<u32, CreateError> {
-    let number = book.install(key, &first_target(book, key))?;
-    let job = book.jobs.get_mut(key).unwrap();
+fn change(state: &mut ControllerState, key: JobKey) -> Result<u32, CreateError> {
+    let number = state.install(key, &first_target(state, key))?;
+    let job = state.jobs.get_mut(key).unwrap();
     assert!(job.advance(number, "of a test"));
     job.retire_others();
     Ok(number)
 }
 
 /// Does what the manager does when a job is over and all switches are well.
-fn withdraw_everywhere(book: &mut Book) {
+fn withdraw_everywhere(state: &mut ControllerState) {
     let switches: Vec<_> = topology().switches().map(|(key, ..)| key).collect();
     for switch in switches {
-        let over = book.to_withdraw(switch);
-        book.withdrawn(switch, &over);
+        let over = state.to_withdraw(switch);
+        state.withdrawn(switch, &over);
     }
 }
 
-fn free(book: &Book) -> Vec<u32> {
-    book.slots.values().map(SlotMap::free).collect()
+fn free(state: &ControllerState) -> Vec<u32> {
+    state.slots.values().map(SlotMap::free).collect()
 }
 
 #[test]
 fn a_job_takes_a_window_on_every_switch_that_aggregates() {
-    let mut book = book(256, 4);
-    book.create("all", &request(64, Aggregation::Tree), TERMS).unwrap();
-    assert_eq!(free(&book), [192, 192, 192]);
-    book.create("leaves", &request(64, Aggregation::Leaf), TERMS).unwrap();
-    book.create("none", &request(1 << 20, Aggregation::None), TERMS).unwrap();
-    assert_eq!(free(&book), [192, 128, 128]);
+    let mut state = controller_state(256, 4);
+    state.create("all", &request(64, Aggregation::Tree), TERMS).unwrap();
+    assert_eq!(free(&state), [192, 192, 192]);
+    state.create("leaves", &request(64, Aggregation::Leaf), TERMS).unwrap();
+    state.create("none", &request(1 << 20, Aggregation::None), TERMS).unwrap();
+    assert_eq!(free(&state), [192, 128, 128]);
 }
 
 #[test]
 fn a_full_switch_is_left_out_with_a_note() {
-    let mut book = book(64, 4);
-    book.create("leaves", &request(64, Aggregation::Leaf), TERMS).unwrap();
-    let key = book.create("second", &request(64, Aggregation::Tree), TERMS).unwrap();
-    let plan = &book.jobs.get(key).unwrap().record.generation().plan;
+    let mut state = controller_state(64, 4);
+    state.create("leaves", &request(64, Aggregation::Leaf), TERMS).unwrap();
+    let key = state.create("second", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let plan = &state.jobs.get(key).unwrap().record.generation().plan;
     let aggregates: Vec<_> =
         plan.switches.iter().filter(|role| role.aggregate).map(|role| &role.name).collect();
     assert_eq!(aggregates, ["root"]);
@@ -61,9 +61,9 @@ fn a_full_switch_is_left_out_with_a_note() {
 
 #[test]
 fn without_any_slots_aggregation_is_refused_and_its_absence_is_not() {
-    let mut book = book(64, 4);
-    book.create("first", &request(64, Aggregation::Tree), TERMS).unwrap();
-    let error = book.create("second", &request(64, Aggregation::Tree), TERMS).unwrap_err();
+    let mut state = controller_state(64, 4);
+    state.create("first", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let error = state.create("second", &request(64, Aggregation::Tree), TERMS).unwrap_err();
     assert_eq!(
         error.to_string(),
         "no switch has slots for job \"second\": root: 64 slots needed in one block; 0 of 64 are free, 0 in \
@@ -71,25 +71,28 @@ fn without_any_slots_aggregation_is_refused_and_its_absence_is_not() {
          leaf1: 64 slots needed in one block; 0 of 64 are free, 0 in the largest block; end another job, ask \
          for a smaller window, or for no aggregation"
     );
-    assert!(book.create("second", &request(64, Aggregation::None), TERMS).is_ok());
+    assert!(state.create("second", &request(64, Aggregation::None), TERMS).is_ok());
 }
 
 #[test]
 fn what_is_refused_takes_nothing() {
-    let mut book = book(1024, 1);
-    book.create("first", &request(64, Aggregation::Tree), TERMS).unwrap();
-    let before = free(&book);
+    let mut state = controller_state(1024, 1);
+    state.create("first", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let before = free(&state);
     assert_eq!(
-        book.create("second", &request(64, Aggregation::Tree), TERMS),
+        state.create("second", &request(64, Aggregation::Tree), TERMS),
         Err(CreateError::TooManyJobs(1))
     );
-    assert!(matches!(book.create("first", &request(64, Aggregation::Tree), TERMS), Err(CreateError::Job(_))));
-    assert_eq!(free(&book), before);
+    assert!(matches!(
+        state.create("first", &request(64, Aggregation::Tree), TERMS),
+        Err(CreateError::Job(_))
+    ));
+    assert_eq!(free(&state), before);
 }
 
 #[test]
 fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
-    let mut before = book(64, 4);
+    let mut before = controller_state(64, 4);
     let key = before.create("wide", &request(64, Aggregation::Tree), TERMS).unwrap();
     let record = before.jobs.get(key).unwrap().record.clone();
     assert_eq!(record.generation().plan.width, SliceWidth::ETHERNET);
@@ -102,8 +105,8 @@ fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
         record: Ok(record.clone()),
     };
     let now = Instant::now();
-    assert_eq!(book(64, 4).take_up(kept(false), now), Ok(()));
-    let mut narrow = book(64, 4);
+    assert_eq!(controller_state(64, 4).take_up(kept(false), now), Ok(()));
+    let mut narrow = controller_state(64, 4);
     narrow.widest = SliceWidth::NARROWEST;
     let reason = narrow.take_up(kept(false), now).unwrap_err();
     assert!(
@@ -114,7 +117,7 @@ fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
     // A job that has not started is still to be planned.
     assert_eq!(narrow.take_up(kept(true), now), Ok(()));
     assert_eq!(narrow.jobs.get(key).unwrap().record.request.width, SliceWidth::NARROWEST);
-    let mut few = book(64, 4);
+    let mut few = controller_state(64, 4);
     few.children = 1;
     let reason = few.take_up(kept(false), now).unwrap_err();
     assert!(reason.starts_with("2 streams meet at "), "{reason}");
@@ -123,59 +126,59 @@ fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
 
 #[test]
 fn slots_stay_taken_until_the_tables_are_gone() {
-    let mut book = book(64, 1);
-    let key = book.create("first", &request(64, Aggregation::Tree), TERMS).unwrap();
-    run(&mut book, key);
-    assert!(book.jobs.get_mut(key).unwrap().end());
-    assert_eq!(free(&book), [0, 0, 0]);
-    assert!(book.create("second", &request(64, Aggregation::Tree), TERMS).is_err());
+    let mut state = controller_state(64, 1);
+    let key = state.create("first", &request(64, Aggregation::Tree), TERMS).unwrap();
+    run(&mut state, key);
+    assert!(state.jobs.get_mut(key).unwrap().end());
+    assert_eq!(free(&state), [0, 0, 0]);
+    assert!(state.create("second", &request(64, Aggregation::Tree), TERMS).is_err());
     let (root, ..) = topology().switches().next().unwrap();
-    let over = book.to_withdraw(root);
+    let over = state.to_withdraw(root);
     assert_eq!(over, [(key, 1)]);
-    book.withdrawn(root, &over);
-    assert_eq!(free(&book), [64, 0, 0]);
+    state.withdrawn(root, &over);
+    assert_eq!(free(&state), [64, 0, 0]);
     assert!(matches!(
-        book.create("second", &request(64, Aggregation::Tree), TERMS),
+        state.create("second", &request(64, Aggregation::Tree), TERMS),
         Err(CreateError::TooManyJobs(1))
     ));
-    withdraw_everywhere(&mut book);
-    assert_eq!(free(&book), [64, 64, 64]);
-    book.create("second", &request(64, Aggregation::Tree), TERMS).unwrap();
+    withdraw_everywhere(&mut state);
+    assert_eq!(free(&state), [64, 64, 64]);
+    state.create("second", &request(64, Aggregation::Tree), TERMS).unwrap();
 }
 
 #[test]
 fn a_job_without_switches_gives_its_index_back() {
     let topology = plain_topology();
     let request = JobRequest::of(&topology, 64, 4).unwrap();
-    let mut book = Book::new(topology, BTreeMap::new(), 64, 1);
-    let key = book.create("first", &request, TERMS).unwrap();
-    book.jobs.get_mut(key).unwrap().end();
-    assert!(book.create("second", &request, TERMS).is_err());
-    book.settle(key);
-    book.create("second", &request, TERMS).unwrap();
+    let mut state = ControllerState::new(topology, BTreeMap::new(), 64, 1);
+    let key = state.create("first", &request, TERMS).unwrap();
+    state.jobs.get_mut(key).unwrap().end();
+    assert!(state.create("second", &request, TERMS).is_err());
+    state.settle(key);
+    state.create("second", &request, TERMS).unwrap();
 }
 
 #[test]
 fn only_a_job_whose_members_have_joined_has_tables() {
-    let mut book = book(1024, 4);
+    let mut state = controller_state(1024, 4);
     let pipeline = pipeline();
     let bare = base(&topology());
-    let key = book.create("job", &request(256, Aggregation::Tree), TERMS).unwrap();
-    for (switch, state) in &bare {
-        assert_eq!(&book.want(*switch), state);
+    let key = state.create("job", &request(256, Aggregation::Tree), TERMS).unwrap();
+    for (switch, held) in &bare {
+        assert_eq!(&state.want(*switch), held);
     }
-    run(&mut book, key);
-    for (switch, state) in &bare {
-        let want = book.want(*switch);
-        assert!(want.entries.len() > state.entries.len());
+    run(&mut state, key);
+    for (switch, held) in &bare {
+        let want = state.want(*switch);
+        assert!(want.entries.len() > held.entries.len());
         // All of it fits the program.
         for change in crate::reconcile::diff(&SwitchState::default(), &want).iter().flatten() {
             change.to_update(&pipeline.info).unwrap();
         }
     }
-    book.jobs.get_mut(key).unwrap().fail(v1::JobFailed { reason: "of a test".into(), wrong_sum: false });
-    for (switch, state) in &bare {
-        assert_eq!(&book.want(*switch), state);
+    state.jobs.get_mut(key).unwrap().fail(v1::JobFailed { reason: "of a test".into(), wrong_sum: false });
+    for (switch, held) in &bare {
+        assert_eq!(&state.want(*switch), held);
     }
 }
 
@@ -208,52 +211,52 @@ proptest! {
     /// However jobs come and go, no two share slots, an id or an index, and nothing is lost.
     #[test]
     fn jobs_never_share(steps in vec(step(), 0..40)) {
-        let mut book = book(128, 5);
+        let mut state = controller_state(128, 5);
         let switches: Vec<_> = topology().switches().map(|(key, ..)| key).collect();
         let mut created = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Create(window, aggregation) => {
                     let name = format!("job{number}");
-                    created.extend(book.create(&name, &request(window, aggregation), TERMS));
+                    created.extend(state.create(&name, &request(window, aggregation), TERMS));
                 }
                 Step::Change(which) if !created.is_empty() => {
                     let key = created[which % created.len()];
-                    if book.jobs.get(key).unwrap().is_alive() {
+                    if state.jobs.get(key).unwrap().is_alive() {
                         // A full fabric refuses the change, and the job keeps what it has.
-                        let _ = change(&mut book, key);
+                        let _ = change(&mut state, key);
                     }
                 }
                 Step::End(which) if !created.is_empty() => {
-                    book.jobs.get_mut(created[which % created.len()]).unwrap().end();
+                    state.jobs.get_mut(created[which % created.len()]).unwrap().end();
                 }
                 Step::Withdraw(which) => {
-                    let over = book.to_withdraw(switches[which]);
-                    book.withdrawn(switches[which], &over);
+                    let over = state.to_withdraw(switches[which]);
+                    state.withdrawn(switches[which], &over);
                 }
                 Step::Change(_) | Step::End(_) => {}
             }
-            check_shares(&book)?;
+            check_shares(&state)?;
         }
         for key in created {
-            book.jobs.get_mut(key).unwrap().end();
+            state.jobs.get_mut(key).unwrap().end();
         }
-        withdraw_everywhere(&mut book);
-        prop_assert_eq!(free(&book), [128, 128, 128]);
-        let indices: Vec<_> = std::iter::from_fn(|| book.indices.take()).collect();
+        withdraw_everywhere(&mut state);
+        prop_assert_eq!(free(&state), [128, 128, 128]);
+        let indices: Vec<_> = std::iter::from_fn(|| state.indices.take()).collect();
         prop_assert_eq!(indices.len(), 5);
     }
 }
 
-fn check_shares(book: &Book) -> Result<(), TestCaseError> {
+fn check_shares(state: &ControllerState) -> Result<(), TestCaseError> {
     let mut owned: BTreeMap<NodeKey, Vec<(u32, u32)>> = BTreeMap::new();
-    let holding = || book.jobs.iter().map(|(_, job)| job).filter(|job| job.holds_resources());
+    let holding = || state.jobs.iter().map(|(_, job)| job).filter(|job| job.holds_resources());
     for job in holding() {
         for (switch, block) in job.record.generations.iter().flat_map(|one| &one.switches) {
             owned.entry(*switch).or_default().extend(block.map(|block| (block.base, block.size)));
         }
     }
-    for (switch, map) in &book.slots {
+    for (switch, map) in &state.slots {
         let mut blocks = owned.remove(switch).unwrap_or_default();
         blocks.sort_unstable();
         prop_assert!(blocks.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
@@ -276,16 +279,16 @@ fn check_shares(book: &Book) -> Result<(), TestCaseError> {
 
 #[test]
 fn measured_loads_move_the_next_tree_to_other_links() {
-    let mut book = two_spines();
-    let topology = Arc::clone(&book.topology);
+    let mut state = two_spines();
+    let topology = Arc::clone(&state.topology);
     let request = JobRequest::of(&topology, 64, 4_000_000).unwrap();
-    let spine_of = |book: &mut Book, name: &str| {
-        let key = book.create(name, &request, TERMS).unwrap();
-        let plan = &book.jobs.get(key).unwrap().record.generation().plan;
+    let spine_of = |state: &mut ControllerState, name: &str| {
+        let key = state.create(name, &request, TERMS).unwrap();
+        let plan = &state.jobs.get(key).unwrap().record.generation().plan;
         let spine = plan.switches.iter().find(|role| role.name.starts_with("spine")).unwrap();
         (spine.name.clone(), spine.key)
     };
-    let (idle, busy) = spine_of(&mut book, "first");
+    let (idle, busy) = spine_of(&mut state, "first");
     let start = Instant::now();
     for second in 0..2_u64 {
         // 40 of 50 Mbit/s come in from every leaf.
@@ -296,54 +299,54 @@ fn measured_loads_move_the_next_tree_to_other_links() {
             bytes: 5_000_000 * second,
         });
         let at = start + std::time::Duration::from_secs(second);
-        book.loads.update(&topology, busy, at, &ports.collect::<Vec<_>>());
+        state.loads.update(&topology, busy, at, &ports.collect::<Vec<_>>());
     }
-    assert_ne!(spine_of(&mut book, "second").0, idle);
+    assert_ne!(spine_of(&mut state, "second").0, idle);
 }
 
 #[test]
 fn a_change_has_its_own_slots_and_tables_until_the_old_ones_are_gone() {
-    let mut book = book(128, 1);
-    let key = book.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
-    run(&mut book, key);
-    assert!(book.jobs.get_mut(key).unwrap().advance(1, ""));
+    let mut state = controller_state(128, 1);
+    let key = state.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    run(&mut state, key);
+    assert!(state.jobs.get_mut(key).unwrap().advance(1, ""));
     let leaf = topology().find("leaf0").unwrap();
-    let admissions = |book: &Book| {
-        let want = book.want(leaf);
+    let admissions = |state: &ControllerState| {
+        let want = state.want(leaf);
         want.entries.keys().filter(|entry| entry.table.contains("admission")).count()
     };
-    let alone = admissions(&book);
-    let number = book.install(key, &first_target(&book, key)).unwrap();
-    assert_eq!((number, admissions(&book)), (2, 2 * alone), "both generations are in the switch");
-    assert_eq!(free(&book), [0, 0, 0]);
+    let alone = admissions(&state);
+    let number = state.install(key, &first_target(&state, key)).unwrap();
+    assert_eq!((number, admissions(&state)), (2, 2 * alone), "both generations are in the switch");
+    assert_eq!(free(&state), [0, 0, 0]);
     let ids: Vec<_> =
-        book.jobs.get(key).unwrap().record.generations.iter().map(|generation| generation.job).collect();
+        state.jobs.get(key).unwrap().record.generations.iter().map(|generation| generation.job).collect();
     assert_ne!(ids[0], ids[1]);
-    let job = book.jobs.get_mut(key).unwrap();
+    let job = state.jobs.get_mut(key).unwrap();
     assert!(job.advance(2, "a test"));
     job.retire_others();
-    assert_eq!(admissions(&book), alone);
-    assert_eq!(free(&book), [0, 0, 0], "the old slots are nobody's until its tables are gone");
-    withdraw_everywhere(&mut book);
-    assert_eq!(free(&book), [64, 64, 64]);
-    assert_eq!(book.jobs.get(key).unwrap().record.generations.len(), 1);
+    assert_eq!(admissions(&state), alone);
+    assert_eq!(free(&state), [0, 0, 0], "the old slots are nobody's until its tables are gone");
+    withdraw_everywhere(&mut state);
+    assert_eq!(free(&state), [64, 64, 64]);
+    assert_eq!(state.jobs.get(key).unwrap().record.generations.len(), 1);
 }
 
 #[test]
 fn a_change_without_slots_goes_on_without_aggregation() {
-    let mut book = book(64, 1);
-    let key = book.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
-    run(&mut book, key);
-    assert!(book.jobs.get_mut(key).unwrap().advance(1, ""));
-    assert_eq!(change(&mut book, key), Ok(2));
-    let plan = &book.jobs.get(key).unwrap().record.generation().plan;
+    let mut state = controller_state(64, 1);
+    let key = state.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    run(&mut state, key);
+    assert!(state.jobs.get_mut(key).unwrap().advance(1, ""));
+    assert_eq!(change(&mut state, key), Ok(2));
+    let plan = &state.jobs.get(key).unwrap().record.generation().plan;
     assert!(plan.switches.iter().all(|role| !role.aggregate));
     assert!(!plan.notes.is_empty(), "a job without aggregation says why");
 }
 
-/// The book of a new controller on another network.
-pub(super) fn fresh(topology: &Topology) -> Book {
+/// The state of a new controller on another network.
+pub(super) fn fresh(topology: &Topology) -> ControllerState {
     let topology = Arc::new(topology.clone());
     let base = base(&topology);
-    Book::new(topology, base, 256, 4)
+    ControllerState::new(topology, base, 256, 4)
 }

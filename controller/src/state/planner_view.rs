@@ -2,15 +2,15 @@
 
 use tributary_planner::FabricState;
 
-use super::Book;
+use super::ControllerState;
 use crate::liveness::Doubt;
 use crate::slots::SlotMap;
 
-impl Book {
+impl ControllerState {
     /// The state of the fabric; `free` returns the slots that one more job can get on a switch.
     pub(super) fn fabric(&self, doubt: Doubt, free: impl Fn(&SlotMap) -> u32) -> FabricState {
         let free_slots = self.slots.iter().map(|(key, map)| (*key, free(map))).collect();
-        let mut state = FabricState {
+        let mut fabric = FabricState {
             free_slots,
             children: Some(self.children),
             dead_nodes: self.health.dead_nodes(doubt),
@@ -18,9 +18,9 @@ impl Book {
             ..FabricState::of(&self.topology, 0)
         };
         // A load in the topology file is to be reckoned with even while it is absent.
-        for (direction, load) in &mut state.load {
+        for (direction, load) in &mut fabric.load {
             *load = self.loads.of(*direction).max(*load);
         }
-        state
+        fabric
     }
 }

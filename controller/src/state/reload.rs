@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tributary_topology::{NodeKey, Topology};
 
-use super::Book;
+use super::ControllerState;
 use crate::forwarding;
 
 /// What came of reloading a topology.
@@ -16,7 +16,7 @@ pub struct Reload {
     pub refused: Vec<String>,
 }
 
-impl Book {
+impl ControllerState {
     /// Takes over as much as possible of another topology. Jobs stay as they are; their next change is planned with
     /// it.
     pub(crate) fn evolve(&mut self, newer: &Topology) -> Reload {
@@ -59,7 +59,7 @@ mod tests {
     use tributary_planner::Aggregation;
 
     use super::*;
-    use crate::testing::{TERMS, TWO_LEAVES, book, request};
+    use crate::testing::{TERMS, TWO_LEAVES, controller_state, request};
 
     fn changed(from: &str, to: &str) -> Topology {
         assert!(TWO_LEAVES.contains(from));
@@ -68,30 +68,31 @@ mod tests {
 
     #[test]
     fn a_job_keeps_its_slots_and_others_get_the_new_ones() {
-        let mut book = book(256, 4);
-        let key = book.create("job", &request(128, Aggregation::Tree), TERMS).unwrap();
-        let before = book.want(book.topology.find("leaf0").unwrap());
+        let mut state = controller_state(256, 4);
+        let key = state.create("job", &request(128, Aggregation::Tree), TERMS).unwrap();
+        let before = state.want(state.topology.find("leaf0").unwrap());
         let few = |slots: u32| changed("name = \"leaf0\"", &format!("name = \"leaf0\"\nslots = {slots}"));
-        let refused = book.evolve(&few(64)).refused;
+        let refused = state.evolve(&few(64)).refused;
         assert_eq!(refused, ["64 slots for leaf0: jobs have more of them now, and keep them"]);
-        assert_eq!(book.evolve(&few(128)).refused, Vec::<String>::new());
-        let leaf0 = book.topology.find("leaf0").unwrap();
-        assert_eq!((book.slots[&leaf0].free(), book.want(leaf0) == before), (0, true));
-        assert!(book.jobs.get(key).unwrap().is_alive());
+        assert_eq!(state.evolve(&few(128)).refused, Vec::<String>::new());
+        let leaf0 = state.topology.find("leaf0").unwrap();
+        assert_eq!((state.slots[&leaf0].free(), state.want(leaf0) == before), (0, true));
+        assert!(state.jobs.get(key).unwrap().is_alive());
     }
 
     #[test]
     fn ordinary_frames_find_a_new_host() {
-        let mut book = book(256, 4);
+        let mut state = controller_state(256, 4);
         let more = "[[link]]\n    ends = [\"leaf1\", \"w9\"]\n    [[host]]\n    name = \"w9\"\n    role = \"worker\"\n";
         let newer = Topology::parse(&format!("{TWO_LEAVES}\n{more}"), "more").unwrap();
-        let reload = book.evolve(&newer);
+        let reload = state.evolve(&newer);
         assert_eq!(reload.taken, ["host w9", "the link between leaf1 and w9"]);
-        let entries =
-            |book: &Book, switch: &str| book.want(book.topology.find(switch).unwrap()).entries.len();
+        let entries = |state: &ControllerState, switch: &str| {
+            state.want(state.topology.find(switch).unwrap()).entries.len()
+        };
         let fresh = super::super::tests::fresh(&newer);
         for switch in ["root", "leaf0", "leaf1"] {
-            assert_eq!(entries(&book, switch), entries(&fresh, switch), "{switch}");
+            assert_eq!(entries(&state, switch), entries(&fresh, switch), "{switch}");
         }
     }
 }

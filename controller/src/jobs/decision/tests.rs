@@ -1,0 +1,460 @@
+//! The next step of a job, given what the controller knows of its members and its fabric.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_api::v1;
+use tributary_api::v1::answer_request::Answer;
+use tributary_planner::Aggregation;
+use tributary_wire::Probe;
+
+use super::*;
+use crate::jobs::JobKey;
+use crate::jobs::{Answered, Joined, Joining};
+use crate::liveness::Life;
+use crate::state::ControllerState;
+use crate::testing::{TERMS, controller_state, first_target, request, topology};
+
+/// A member joins a job, and is told to start.
+fn join(job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
+    let joined = job.join(&topology(), &Joining { host, role, elastic: true, resume: 0 }).unwrap();
+    job.attendee_mut(&joined.place).unwrap().started = true;
+    joined
+}
+
+/// A running job of all four workers, with its members: workers by rank, then the server.
+fn running(state: &mut ControllerState) -> (JobKey, Vec<Joined>) {
+    let key = state.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let job = state.jobs.get_mut(key).unwrap();
+    let workers = ["w0", "w1", "w2", "w3"].map(|host| (host, v1::MemberRole::Worker));
+    let all = workers.into_iter().chain([("ps", v1::MemberRole::Server)]);
+    let members = all.map(|(host, role)| join(job, host, role)).collect();
+    carry_out(state, key, &first_target(state, key));
+    (key, members)
+}
+
+/// Carries a change to the next generation through.
+fn carry_out(state: &mut ControllerState, key: JobKey, target: &Target) {
+    let number = state.install(key, target).unwrap();
+    let job = state.jobs.get_mut(key).unwrap();
+    assert!(job.advance(number, &target.reason));
+    job.retire_others();
+}
+
+/// The change that is due, while the controller is at work and hears somebody.
+fn due(state: &mut ControllerState, key: JobKey, now: Instant) -> Target {
+    state.pulse.beat(now);
+    match state.next_step(key, now) {
+        Step::Change(target) => target,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_worker_that_a_job_has_gone_on_without_is_told_of_as_one_that_is_not_there() {
+    let mut state = controller_state(256, 4);
+    let (key, members) = running(&mut state);
+    let told = |state: &ControllerState| {
+        let job = crate::answer::job(&topology(), state, state.jobs.get(key).unwrap());
+        let workers = job.plan.unwrap().workers;
+        let there =
+            |member: v1::JobMember| (member.host.clone(), member.joined, workers.contains(&member.host));
+        job.members.into_iter().map(there).collect::<Vec<_>>()
+    };
+    let all = ["w0", "w1", "w2", "w3", "ps"].map(|host| (host.to_owned(), true, host != "ps"));
+    assert_eq!(told(&state), all);
+    state.jobs.get_mut(key).unwrap().depart(&members[2].place, None);
+    let target = due(&mut state, key, Instant::now());
+    carry_out(&mut state, key, &target);
+    let mut without = all;
+    without[2] = ("w2".to_owned(), false, false);
+    assert_eq!(told(&state), without);
+}
+
+/// Connects a daemon that could serve.
+fn attend(state: &mut ControllerState, host: &str, now: Instant) {
+    let hello = v1::Hello { host: host.into(), serves: true, ..v1::Hello::default() };
+    // Nobody reads its orders.
+    drop(state.hosts.enter(&hello, now));
+}
+
+/// Reports that a switch has heard a host's probe.
+fn probe(state: &mut ControllerState, host: &str, now: Instant) {
+    let topology = Arc::clone(state.topology());
+    let host = topology.find(host).unwrap();
+    let via = topology.neighbours(host)[0];
+    let probe = Probe { node: topology[host].id, port: via.port };
+    state.cabling.hear((via.node, via.remote_port), probe, now);
+}
+
+/// Reports that the process on w0 has waited this long for a result.
+fn tell_of_wait(state: &mut ControllerState, stalled_milliseconds: u64, now: Instant) {
+    tell_of_wait_on("w0", state, stalled_milliseconds, now);
+}
+
+fn tell_of_wait_on(
+    host: &str,
+    state: &mut ControllerState,
+    stalled_in_generation_milliseconds: u64,
+    now: Instant,
+) {
+    let jobs = vec![v1::JobProgress {
+        job: "job".into(),
+        stalled_in_generation_milliseconds,
+        ..v1::JobProgress::default()
+    }];
+    state.progress.note(host, &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
+}
+
+/// Reports that the server hears these ranks, which wait for a result.
+fn tell_of_asking(state: &mut ControllerState, ranks: &[u32], now: Instant) {
+    let served = vec![v1::ServedJob { job: "job".into(), asking_ranks: ranks.to_vec() }];
+    state.progress.note("ps", &v1::Heartbeat { served, ..v1::Heartbeat::default() }, now);
+}
+
+#[test]
+fn members_that_only_the_controller_cannot_hear_are_not_lost() {
+    let (mut state, topology) = (controller_state(256, 4), topology());
+    let (key, members) = running(&mut state);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    for member in &members {
+        state.jobs.get_mut(key).unwrap().lose(&member.place, member.session, start);
+    }
+    for now in (0..60).map(|beat| at(beat * 100)) {
+        ["w0", "w1", "w2", "w3", "ps"].iter().for_each(|host| probe(&mut state, host, now));
+        state.pulse.beat(now);
+        let step = state.next_step(key, now);
+        assert!(matches!(step, Step::Rest(Some(_))), "{step:?}");
+    }
+    let reason_without_w3 = |state: &mut ControllerState, now| {
+        ["w0", "w1", "w2", "ps"].iter().for_each(|host| probe(state, host, now));
+        due(state, key, now).reason
+    };
+    assert_eq!(reason_without_w3(&mut state, at(6500)), "w3 is gone");
+
+    // Once w2's daemon has its controller again, w2 has time to come back to the job, whatever its switch hears.
+    let hello = v1::Hello { host: "w2".into(), works: true, ..v1::Hello::default() };
+    let _orders = state.hosts.enter(&hello, at(6550));
+    for beat in 0..16 {
+        let now = at(7_000 + beat * 500);
+        state.cabling.hear_of(topology.find("w2").unwrap(), now);
+        let expected = if now < at(6550 + 8_000) { "w3 is gone" } else { "w2, w3 are gone" };
+        assert_eq!(reason_without_w3(&mut state, now), expected, "beat {beat}");
+    }
+}
+
+#[test]
+fn a_daemons_last_words_do_not_say_that_it_has_its_controller() {
+    let (mut state, topology) = (controller_state(256, 4), topology());
+    let (key, members) = running(&mut state);
+    let now = Instant::now();
+    state.jobs.get_mut(key).unwrap().lose(&members[1].place, members[1].session, now);
+    let soon = now + Duration::from_millis(500);
+    state.cabling.hear_of(topology.find("w1").unwrap(), now + Duration::from_millis(5));
+    probe(&mut state, "w1", soon);
+    state.pulse.beat(soon);
+    assert!(
+        matches!(state.next_step(key, soon), Step::Rest(Some(_))),
+        "its connections are over, and it lives"
+    );
+}
+
+#[test]
+fn a_long_step_puts_nobody_out_whom_only_the_controller_cannot_hear() {
+    let mut state = controller_state(256, 4);
+    let (key, members) = running(&mut state);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let lose = |state: &mut ControllerState, rank: usize| {
+        state.jobs.get_mut(key).unwrap().lose(&members[rank].place, members[rank].session, start);
+    };
+    let waits = |state: &mut ControllerState, stalled_milliseconds, now| {
+        tell_of_wait(state, stalled_milliseconds, now);
+        probe(state, "w1", now);
+        state.pulse.beat(now);
+    };
+    lose(&mut state, 1);
+    waits(&mut state, 4_000, at(500));
+    assert!(matches!(state.next_step(key, at(500)), Step::Rest(Some(_))));
+    waits(&mut state, 6_000, at(600));
+    assert_eq!(due(&mut state, key, at(600)).reason, "w1 is gone");
+    // w2 dies: w1 cannot be told that the others go on without it.
+    lose(&mut state, 2);
+    waits(&mut state, 900, at(700));
+    assert_eq!(due(&mut state, key, at(700)).reason, "w1, w2 are gone");
+}
+
+#[test]
+fn a_long_step_takes_a_job_off_a_silent_switch_only_when_it_is_very_long() {
+    let mut state = controller_state(256, 4);
+    let (key, _members) = running(&mut state);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let leaf = state.topology().find("leaf1").unwrap();
+    state.health.set_node(leaf, Life::Silent, start);
+    let waits = |state: &mut ControllerState, stalled_milliseconds, now| {
+        tell_of_wait(state, stalled_milliseconds, now);
+        state.pulse.beat(now);
+    };
+    waits(&mut state, 1_900, at(900));
+    assert!(matches!(state.next_step(key, at(900)), Step::Rest(Some(_))));
+    waits(&mut state, 2_000, at(950));
+    let target = due(&mut state, key, at(950));
+    assert_eq!(target.reason, "nothing is heard of switch leaf1");
+    assert_eq!(target.members.len(), 2);
+}
+
+#[test]
+fn a_job_where_nothing_comes_though_all_are_there_gets_other_slots() {
+    let mut state = controller_state(256, 4);
+    let (key, _members) = running(&mut state);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let wait = |state: &mut ControllerState, waits: [u64; 4], now| {
+        let hosts = ["w0", "w1", "w2", "w3"].into_iter().zip(waits);
+        hosts.for_each(|(host, wait)| tell_of_wait_on(host, state, wait, now));
+        state.pulse.beat(now);
+    };
+    wait(&mut state, [60_000, 60_000, 60_000, 0], at(60_000));
+    let step = state.next_step(key, at(60_000));
+    assert!(matches!(step, Step::Rest(_)), "w3 computes, which may take as long as it likes: {step:?}");
+    wait(&mut state, [60_000, 60_000, 60_000, 4_900], at(64_900));
+    assert!(matches!(state.next_step(key, at(64_900)), Step::Rest(_)));
+    wait(&mut state, [60_000, 60_000, 60_000, 5_000], at(65_000));
+    let target = due(&mut state, key, at(65_000));
+    assert_eq!(target.reason, "its members have all waited for 5 s without any result");
+    let before = state.jobs.get(key).unwrap().record.generation().clone();
+    assert_eq!((target.members.len(), target.server, target.takes_over), (4, before.plan.server.key, false));
+    carry_out(&mut state, key, &target);
+    let after = state.jobs.get(key).unwrap().record.generation();
+    assert_ne!(after.job, before.job);
+    for (switch, slots) in &after.switches {
+        assert_ne!(slots, &before.switches[switch], "the same slots hold the same");
+    }
+    let step = state.next_step(key, Instant::now() + Duration::from_millis(100));
+    assert!(matches!(step, Step::Rest(_)), "what is new has its time, too: {step:?}");
+}
+
+#[test]
+fn a_silent_switch_that_frames_come_through_is_alive_however_long_a_step_takes() {
+    let mut state = controller_state(256, 4);
+    let (key, _members) = running(&mut state);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let leaf = state.topology().find("leaf1").unwrap();
+    state.health.set_node(leaf, Life::Silent, start);
+    tell_of_wait(&mut state, 60_000, at(900));
+    tell_of_asking(&mut state, &[0, 1, 2], at(900));
+    state.pulse.beat(at(900));
+    let step = state.next_step(key, at(900));
+    assert!(matches!(step, Step::Rest(Some(_))), "rank 2 is behind it, and the server hears it: {step:?}");
+    // From now on nothing comes through it.
+    tell_of_asking(&mut state, &[0, 1], at(950));
+    assert_eq!(due(&mut state, key, at(950)).reason, "nothing is heard of switch leaf1");
+}
+
+#[test]
+fn one_whom_the_controller_cannot_hear_and_the_server_can_stays_however_long_a_step_takes() {
+    let mut state = controller_state(256, 4);
+    let (key, members) = running(&mut state);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    state.jobs.get_mut(key).unwrap().lose(&members[1].place, members[1].session, start);
+    probe(&mut state, "w1", at(900));
+    tell_of_wait(&mut state, 60_000, at(900));
+    tell_of_asking(&mut state, &[0, 1], at(900));
+    state.pulse.beat(at(900));
+    assert!(matches!(state.next_step(key, at(900)), Step::Rest(Some(_))));
+    tell_of_asking(&mut state, &[0], at(950));
+    assert_eq!(due(&mut state, key, at(950)).reason, "w1 is gone");
+}
+
+#[test]
+fn a_member_that_its_daemon_tells_of_is_not_lost_with_its_own_connection() {
+    let (mut state, topology) = (controller_state(256, 4), topology());
+    let (key, members) = running(&mut state);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let _daemon =
+        state.hosts.enter(&v1::Hello { host: "w0".into(), works: true, ..v1::Hello::default() }, start);
+    state.jobs.get_mut(key).unwrap().lose(&members[0].place, members[0].session, at(100));
+    for now in (2..70).map(|beat| at(beat * 100)) {
+        state.cabling.hear_of(topology.find("w0").unwrap(), now);
+        tell_of_wait(&mut state, 0, now);
+        state.pulse.beat(now);
+        let step = state.next_step(key, now);
+        assert!(matches!(step, Step::Rest(Some(_))), "{step:?}");
+    }
+    // Its process is gone, and the daemon goes on.
+    state.cabling.hear_of(topology.find("w0").unwrap(), at(8_500));
+    assert_eq!(due(&mut state, key, at(8_500)).reason, "w0 is gone");
+}
+
+#[test]
+fn a_host_of_which_nothing_is_heard_is_not_asked_to_serve() {
+    let (mut state, topology) = (controller_state(256, 4), topology());
+    let (key, members) = running(&mut state);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let hello =
+        |host: &str| v1::Hello { host: host.into(), serves: true, works: true, ..v1::Hello::default() };
+    let daemons = ["w0", "w1"].map(|host| state.hosts.enter(&hello(host), start));
+    state.jobs.get_mut(key).unwrap().lose(&members[4].place, members[4].session, start);
+    for beat in 0..20 {
+        state.pulse.beat(at(beat * 100));
+    }
+    let server = |state: &mut ControllerState, now| topology[due(state, key, now).server].name.clone();
+    assert_eq!(server(&mut state, at(1_400)), "w0");
+    state.hosts.hear(daemons[1].0, None, 0, at(1_900));
+    assert_eq!(server(&mut state, at(2_000)), "w1");
+}
+
+#[test]
+fn who_is_there_and_does_not_change_over_is_given_up_where_others_wait() {
+    let mut state = controller_state(256, 4);
+    let (key, members) = running(&mut state);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    let attendee = state.jobs.get_mut(key).unwrap().attendee_mut(&members[1].place).unwrap();
+    attendee.behind = Some(start);
+    state.pulse.beat(at(900));
+    assert!(matches!(state.next_step(key, at(900)), Step::Rest(_)), "nobody waits");
+    tell_of_wait(&mut state, 900, at(950));
+    assert!(matches!(state.next_step(key, at(950)), Step::Rest(_)), "it has some time");
+    assert_eq!(due(&mut state, key, at(1000)).reason, "w1 is gone");
+    let answer =
+        Answered { place: members[1].place.clone(), generation: 1, answer: Answer::Changed(v1::Changed {}) };
+    state.jobs.get_mut(key).unwrap().answer(answer);
+    assert!(matches!(state.next_step(key, at(1000)), Step::Rest(_)));
+}
+
+#[test]
+fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
+    let (mut state, topology) = (controller_state(256, 4), topology());
+    let (key, members) = running(&mut state);
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    for member in &members[1..4] {
+        state.jobs.get_mut(key).unwrap().lose(&member.place, member.session, start);
+    }
+    let target = due(&mut state, key, at(500));
+    assert_eq!(target.reason, "w1, w2, w3 are gone");
+    carry_out(&mut state, key, &target);
+    let job = state.jobs.get_mut(key).unwrap();
+    members[1..4].iter().for_each(|member| job.depart(&member.place, None));
+
+    // The leaf of w2 and w3 is there, but nobody can tell it anything.
+    let leaf = topology.find("leaf1").unwrap();
+    state.health.set_node(leaf, Life::Silent, at(600));
+    let come = |state: &mut ControllerState, host: &str| {
+        let joining = Joining { host, role: v1::MemberRole::Worker, elastic: true, resume: 0 };
+        state.jobs.get_mut(key).unwrap().join(&topology, &joining).unwrap()
+    };
+    let _back = ["w1", "w2", "w3"].map(|host| come(&mut state, host));
+    let target = due(&mut state, key, at(700));
+    assert_eq!(target.reason, "w1 came in");
+    carry_out(&mut state, key, &target);
+    state.jobs.get_mut(key).unwrap().attendee_mut(&members[1].place).unwrap().started = true;
+
+    state.health.set_node(leaf, Life::Alive, at(800));
+    assert_eq!(due(&mut state, key, at(900)).reason, "w2, w3 came in");
+}
+
+#[test]
+fn who_is_cut_off_is_given_up_soon_where_he_may_come_back_and_late_where_he_would_be_lost() {
+    let topology = topology();
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    for (elastic, late) in [(true, 700), (false, 10_000)] {
+        let mut state = controller_state(256, 4);
+        let (key, members) = running(&mut state);
+        state.jobs.get_mut(key).unwrap().attendee_mut(&members[0].place).unwrap().elastic = elastic;
+        state.health.set_node(topology.find("leaf1").unwrap(), Life::Dead, at(0));
+        state.pulse.beat(at(late - 1));
+        assert_eq!(state.next_step(key, at(late - 1)), Step::Rest(Some(at(late))));
+        assert_eq!(due(&mut state, key, at(late)).members.len(), 2);
+
+        // leaf1 is back in time.
+        state.health.set_node(topology.find("leaf1").unwrap(), Life::Alive, at(late - 1));
+        assert!(matches!(state.next_step(key, at(late)), Step::Rest(_)));
+    }
+}
+
+#[test]
+fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later() {
+    let (mut state, topology) = (controller_state(256, 4), topology());
+    let (key, members) = running(&mut state);
+    let (server, last_worker) = (&members[4], &members[3]);
+    // The server dies and w0 serves instead; then the server is back.
+    let taken_over = Target { server: topology.find("w0").unwrap(), ..first_target(&state, key) };
+    let job = state.jobs.get_mut(key).unwrap();
+    job.invite("w0", Instant::now());
+    let _second = join(job, "w0", v1::MemberRole::Server);
+    carry_out(&mut state, key, &taken_over);
+    let now = Instant::now();
+    let job = state.jobs.get_mut(key).unwrap();
+    job.lose(&server.place, server.session, now);
+    attend(&mut state, "ps", now);
+    state.health.touch(now);
+    let Step::Rest(Some(better)) = state.next_step(key, now) else {
+        panic!("{:?}", state.next_step(key, now))
+    };
+
+    state.jobs.get_mut(key).unwrap().lose(&last_worker.place, last_worker.session, now);
+    let Step::Rest(Some(gone)) = state.next_step(key, now) else { panic!("{:?}", state.next_step(key, now)) };
+    assert!(gone < better, "{:?} and {:?} from now", gone - now, better - now);
+    let Step::Change(target) = state.next_step(key, gone) else { panic!("{:?}", state.next_step(key, gone)) };
+    assert_eq!(target.reason, "w3 is gone");
+}
+
+#[test]
+fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
+    let mut state = controller_state(256, 4);
+    let key = state.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let now = Instant::now();
+    let at = |seconds| now + Duration::from_secs(seconds);
+    attend(&mut state, "ps", now);
+    assert_eq!(state.next_step(key, now), Step::Invite("ps".into()));
+    let job = state.jobs.get_mut(key).unwrap();
+    job.invite("ps", now);
+    let server = join(job, "ps", v1::MemberRole::Server);
+    assert!(matches!(state.next_step(key, now), Step::Rest(Some(_))));
+
+    // The server's stream breaks. The same daemon is asked again after a while, another one at once.
+    state.jobs.get_mut(key).unwrap().lose(&server.place, server.session, at(1));
+    let Step::Rest(Some(later)) = state.next_step(key, at(1)) else {
+        panic!("{:?}", state.next_step(key, at(1)))
+    };
+    assert!(later < at(10), "{:?}", later - now);
+    attend(&mut state, "ps", at(2));
+    assert_eq!(state.next_step(key, at(2)), Step::Invite("ps".into()));
+}
+
+#[test]
+fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
+    let (mut state, topology) = (controller_state(256, 4), topology());
+    let (key, members) = running(&mut state);
+    let now = Instant::now();
+    let later = now + Duration::from_secs(1);
+    attend(&mut state, "ps", now);
+    state.jobs.get_mut(key).unwrap().leave(&members[4].place, "it has no thread", later);
+    state.pulse.beat(later);
+    // Nobody else could serve: the job leaves ps alone for a while.
+    let Step::Rest(Some(until)) = state.next_step(key, later) else {
+        panic!("{:?}", state.next_step(key, later))
+    };
+    assert!(until > later + Duration::from_secs(1), "{:?}", until - later);
+
+    attend(&mut state, "w0", later);
+    let target = due(&mut state, key, later);
+    assert_eq!(
+        (target.server, &*target.reason),
+        (topology.find("w0").unwrap(), "server ps is gone: it has no thread")
+    );
+
+    // A daemon that is started again may do better.
+    attend(&mut state, "ps", until - Duration::from_secs(1));
+    let target = due(&mut state, key, until - Duration::from_secs(1));
+    assert_eq!(target.server, topology.find("ps").unwrap());
+}
