@@ -1,7 +1,7 @@
 //! The controller's clock, and the offsets of hosts' clocks from it.
 
 use std::collections::VecDeque;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Messages of a host that are kept: one that was held up on its way must not count.
 const KEPT: usize = 8;
@@ -10,6 +10,11 @@ const KEPT: usize = 8;
 pub(crate) fn unix_milliseconds() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A duration, as messages of the API have it.
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    duration.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
 /// The offset of a host's clock from the controller's, estimated from the times that the host reports.

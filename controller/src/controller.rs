@@ -20,16 +20,16 @@ use crate::access::{Access, ControllerTls};
 use crate::error::{StartError, SwitchError};
 use crate::forwarding;
 use crate::jobs::JobKey;
-use crate::journal::{Journal, Kept};
+use crate::journal::{Journal, LoadedJob};
 use crate::liveness;
 use crate::manager::{Manager, watch_loads, watch_queue};
 use crate::observer::Observer;
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::quotas::Quotas;
+use crate::reconciler;
 use crate::service::Service;
 use crate::sizes::by_size;
 use crate::state::{ControllerState, Reload};
-use crate::steward;
 use crate::switch::{Common, Elections, Switch};
 
 /// The interval of HTTP/2 keep-alive pings; a member whose host does not answer is gone.
@@ -140,7 +140,7 @@ impl Controller {
         let manager = Manager::start(topology, journal, state, switches, common.packet_ins);
         manager.first_contact(config.switch_patience).await;
         liveness::watch(&manager);
-        taken_up.into_iter().for_each(|key| steward::employ(&manager, key));
+        taken_up.into_iter().for_each(|key| reconciler::start(&manager, key));
         tokio::spawn(watch_loads(Arc::downgrade(&manager)));
         tokio::spawn(watch_queue(Arc::downgrade(&manager)));
 
@@ -228,7 +228,7 @@ impl Drop for RunningController {
 
 /// Takes up the jobs that an earlier controller has written down. Those that no longer fit are logged and stay on
 /// disk, for a controller with the right topology.
-fn take_up(state: &mut ControllerState, kept: Vec<Kept>) -> Vec<JobKey> {
+fn take_up(state: &mut ControllerState, kept: Vec<LoadedJob>) -> Vec<JobKey> {
     let now = Instant::now();
     let mut taken_up = Vec::new();
     for kept in kept {

@@ -79,7 +79,7 @@ pub enum SwitchError {
         /// The switch.
         switch: String,
         /// Each change, with its table and key, and the switch's words.
-        refusals: Vec<Refusal>,
+        refusals: Vec<RefusedChange>,
     },
     /// There is no session with the switch; it gets its state when it is back.
     #[error("switch {switch}: away for {seconds} s: {reason}")]
@@ -115,7 +115,7 @@ pub enum SwitchError {
 
 /// A change that a switch refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusedChange {
     /// The change, with its table and key.
     pub change: String,
     /// The gRPC code and the switch's words.
@@ -123,12 +123,12 @@ pub struct Refusal {
 }
 
 /// Shows only the first few: a thousand lines help nobody.
-struct Listed<'a>(&'a [Refusal]);
+struct Listed<'a>(&'a [RefusedChange]);
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 5;
-        let one = |refusal: &Refusal| format!("{} ({})", refusal.change, refusal.reason);
+        let one = |refusal: &RefusedChange| format!("{} ({})", refusal.change, refusal.reason);
         let shown: Vec<_> = self.0.iter().take(SHOWN).map(one).collect();
         f.write_str(&shown.join("; "))?;
         match self.0.len().saturating_sub(SHOWN) {

@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use tributary_planner::{Aggregation, FabricState, Plan, SwitchRole};
 use tributary_topology::NodeKey;
 
-use crate::jobs::JobRecord;
-
 /// A place where streams of gradients meet without being aggregated. Its `Display` is for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fallback {
@@ -87,11 +85,10 @@ pub(crate) fn summary(plan: &Plan, fallbacks: &[Fallback]) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("{how}: {}", reasons.join("; ")))
 }
 
-/// Logs where a job's present generation falls back.
-pub(crate) fn warn(record: &JobRecord) {
-    let generation = record.generation();
-    if let Some(summary) = summary(&generation.plan, &generation.fallbacks) {
-        tracing::warn!(job = record.name, generation = generation.number, "runs {summary}");
+/// Logs where a generation of a job falls back.
+pub(crate) fn warn(job: &str, generation: u32, plan: &Plan, fallbacks: &[Fallback]) {
+    if let Some(summary) = summary(plan, fallbacks) {
+        tracing::warn!(job, generation, "runs {summary}");
     }
 }
 

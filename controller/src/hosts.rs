@@ -24,13 +24,13 @@ pub(crate) const WORD_PATIENCE: Duration = Duration::from_millis(1500);
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Identifies one connection of a daemon.
-pub(crate) type AttendanceId = u64;
+pub(crate) type HostSessionId = u64;
 
 /// All connected daemons. A host may have two: its agent's and an aggregation server's.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
-    daemons: BTreeMap<AttendanceId, Daemon>,
-    count: AttendanceId,
+    daemons: BTreeMap<HostSessionId, Daemon>,
+    count: HostSessionId,
     /// Hosts whose daemons were turned away since one was last welcomed: when that last happened, and why.
     turned_away: BTreeMap<String, (Instant, String)>,
 }
@@ -60,7 +60,7 @@ impl Hosts {
         &mut self,
         hello: &v1::Hello,
         now: Instant,
-    ) -> (AttendanceId, mpsc::Receiver<v1::HostOrder>) {
+    ) -> (HostSessionId, mpsc::Receiver<v1::HostOrder>) {
         let (orders, receiver) = mpsc::channel(ORDERS_PER_DAEMON);
         self.count += 1;
         let v1::Hello { host, version, serves, works, .. } = hello;
@@ -82,7 +82,7 @@ impl Hosts {
     }
 
     /// Removes a daemon whose stream has ended.
-    pub(crate) fn leave(&mut self, id: AttendanceId) -> Option<Daemon> {
+    pub(crate) fn leave(&mut self, id: HostSessionId) -> Option<Daemon> {
         self.daemons.remove(&id)
     }
 
@@ -101,7 +101,7 @@ impl Hosts {
     /// milliseconds since 1970.
     pub(crate) fn hear(
         &mut self,
-        id: AttendanceId,
+        id: HostSessionId,
         condition: Option<v1::HostCondition>,
         unix: u64,
         now: Instant,
@@ -122,7 +122,7 @@ impl Hosts {
     }
 
     /// A later agent of the same host: it was restarted, has lost its connection, or there are two.
-    fn successor(&self, id: AttendanceId) -> Option<&Daemon> {
+    fn successor(&self, id: HostSessionId) -> Option<&Daemon> {
         let daemon = self.daemons.get(&id).filter(|daemon| daemon.works)?;
         let mut later = self.daemons.range(id + 1..).map(|(_, later)| later);
         later.find(|later| later.works && later.host == daemon.host)

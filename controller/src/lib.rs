@@ -2,7 +2,7 @@
 //!
 //! It owns the topology, and keeps under one lock its jobs and who owns which slots (`state`). What a switch should
 //! hold is a pure function of both (`forwarding`, `jobs`); what it does hold is read from it, and the difference
-//! (`reconcile`) is written. So a switch that has lost its memory, or that still has an earlier controller's entries,
+//! (`switch_diff`) is written. So a switch that has lost its memory, or that still has an earlier controller's entries,
 //! is brought into the same state as any other.
 //!
 //! Agents reach it through the gRPC API (`service`). Each switch has a task with a P4Runtime session
@@ -10,7 +10,6 @@
 
 mod access;
 mod answer;
-mod attendance;
 mod clock;
 mod controller;
 mod error;
@@ -18,9 +17,9 @@ mod events;
 mod explain;
 mod fallback;
 mod forwarding;
+mod host_session;
 mod hosts;
 mod ids;
-mod inquiry;
 mod jobs;
 mod journal;
 mod liveness;
@@ -28,28 +27,29 @@ mod loads;
 mod manager;
 mod observer;
 mod orphans;
+mod p4_target;
 mod pipeline;
 mod progress;
 mod quotas;
-mod reconcile;
+mod reconciler;
 mod request;
 mod schedules;
 mod service;
 mod sizes;
 mod slots;
 mod state;
-mod steward;
 mod switch;
+mod switch_diff;
 mod switch_state;
 mod tables;
-mod target;
 #[cfg(test)]
 mod testing;
 mod token;
+mod wrong_sum;
 
 pub use access::ControllerTls;
 pub use controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
-pub use error::{Refusal, StartError, SwitchError};
+pub use error::{RefusedChange, StartError, SwitchError};
 pub use jobs::JOB_HISTORY;
 pub use journal::{JournalError, check_record};
 pub use observer::Observer;

@@ -18,16 +18,14 @@ use tributary_wire::Rank;
 
 use crate::error::SwitchError;
 use crate::events::Events;
-use crate::fallback;
-use crate::inquiry::{Inquiries, Told};
-use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, Place, SessionId, State, Terms};
+use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, ParticipantId, SessionId, State, Terms};
 use crate::journal::{Journal, JournalError};
 use crate::loads;
 use crate::orphans::Orphans;
 use crate::quotas::Asking;
 use crate::state::{ControllerState, CreateError, Reload};
-use crate::steward;
 use crate::switch::{Counters, Desired, PacketIn, Pending, Reading, Switch, SwitchHealth};
+use crate::wrong_sum::{Diagnoses, WrongSumReport};
 
 /// The controller's state and its switches.
 #[derive(Debug)]
@@ -43,7 +41,7 @@ pub(crate) struct Manager {
     /// Jobs that members came back to but nobody knows.
     orphans: Orphans,
     /// Wrong sums that members are reporting.
-    inquiries: Inquiries,
+    diagnoses: Diagnoses,
     /// When the controller was started.
     pub(crate) since: Instant,
     /// What has happened lately.
@@ -88,7 +86,7 @@ impl Manager {
             switches,
             packet_ins,
             orphans: Orphans::default(),
-            inquiries: Inquiries::default(),
+            diagnoses: Diagnoses::default(),
             since: Instant::now(),
             events: Events::default(),
             runtime,
@@ -172,7 +170,8 @@ impl Manager {
         result
     }
 
-    /// Plans a job, reserves what it needs, and clears its counters; or queues it.
+    /// Plans a job, reserves what it needs, and clears its counters; or queues it. Nothing more happens to it until its
+    /// reconciler is started.
     pub(crate) async fn create(
         self: &Arc<Self>,
         asking: &Asking,
@@ -191,7 +190,6 @@ impl Manager {
         }
         tracing::info!(job = name, creator = asking.creator, "created");
         self.note_creation(key, name, &asking.creator);
-        steward::employ(self, key);
         Ok(key)
     }
 
@@ -286,12 +284,11 @@ impl Manager {
         })?;
         let no_such_job = || JobError::NoSuchJob(name.to_owned());
         let job = state.jobs.get_mut(key).ok_or_else(no_such_job)?;
-        let Joined { place, session, events } = job.join(&self.topology(), joining)?;
-        tracing::info!(job = name, host = joining.host, %place, resumes = joining.resume, "joined");
-        let words =
-            if joining.resume > 0 { format!("came back as {place}") } else { format!("joined as {place}") };
+        let Joined { participant: id, session, events } = job.join(&self.topology(), joining)?;
+        tracing::info!(job = name, host = joining.host, place = %id, resumes = joining.resume, "joined");
+        let words = if joining.resume > 0 { format!("came back as {id}") } else { format!("joined as {id}") };
         self.events.of_member(EventKind::MemberJoined, name, joining.host, &words);
-        Ok(MemberEvents { events, manager: self.clone(), job: key, place, session })
+        Ok(MemberEvents { events, manager: self.clone(), job: key, participant: id, session })
     }
 
     /// Passes on a member's answer to a change of its job.
@@ -300,18 +297,18 @@ impl Manager {
         name: &str,
         token: &[u8],
         host: &str,
-        place: impl Fn(&Place) -> bool,
+        id: impl Fn(&ParticipantId) -> bool,
         answer: (u32, v1::answer_request::Answer),
     ) -> Result<(), JobError> {
         let mut state = self.state();
         let key = state.jobs.authorize(name, token)?;
         let job = state.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
-        let places = job.places_of(host)?;
-        let Some(place) = places.into_iter().find(|one| place(one)) else {
+        let ids = job.participants_of(host)?;
+        let Some(id) = ids.into_iter().find(|one| id(one)) else {
             return Err(JobError::NotAsked(name.to_owned()));
         };
         let (generation, answer) = answer;
-        let taken = job.answer(Answered { place, generation, answer });
+        let taken = job.answer(Answered { participant: id, generation, answer });
         if taken { Ok(()) } else { Err(JobError::NotAsked(name.to_owned())) }
     }
 
@@ -319,22 +316,22 @@ impl Manager {
     pub(crate) fn leave(
         &self,
         request: &v1::LeaveRequest,
-        is_meant: impl Fn(&Place) -> bool,
+        is_meant: impl Fn(&ParticipantId) -> bool,
     ) -> Result<(), JobError> {
         let v1::LeaveRequest { job: name, token, host, reason, at_end, .. } = request;
         let mut state = self.state();
         let key = state.jobs.authorize(name, token)?;
         let job = state.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.clone()))?;
         // Workers sort before servers: a host that says nothing else means its training process.
-        let place = job.places_of(host)?.into_iter().find(|place| is_meant(place));
-        if let Some(place) = place {
-            tracing::info!(job = name, host, %place, reason, "left");
+        let id = job.participants_of(host)?.into_iter().find(|id| is_meant(id));
+        if let Some(id) = id {
+            tracing::info!(job = name, host, place = %id, reason, "left");
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            self.events.of_member(EventKind::MemberLeft, name, host, &format!("{place} left{why}"));
+            self.events.of_member(EventKind::MemberLeft, name, host, &format!("{id} left{why}"));
             if *at_end {
-                job.come_to_end(&place);
+                job.come_to_end(&id);
             }
-            job.leave(&place, reason, Instant::now());
+            job.leave(&id, reason, Instant::now());
         }
         Ok(())
     }
@@ -350,7 +347,7 @@ impl Manager {
         let key = {
             let state = self.state();
             let key = state.jobs.authorize(name, token)?;
-            state.jobs.get(key).map_or(Ok(()), |job| job.places_of(host).map(drop))?;
+            state.jobs.get(key).map_or(Ok(()), |job| job.participants_of(host).map(drop))?;
             key
         };
         self.fail(key, &format!("host {host:?} {what}"));
@@ -359,12 +356,12 @@ impl Manager {
 
     /// Takes a worker's report of what it gave to an all-reduce whose sum is wrong. The job fails once its other
     /// workers have reported, too, or some time after the first has. The verdict comes through the channel.
-    pub(crate) fn inquire(
+    pub(crate) fn report_wrong_sum(
         self: &Arc<Self>,
         name: &str,
         token: &[u8],
         host: &str,
-        told: Told,
+        report: WrongSumReport,
     ) -> Result<watch::Receiver<Option<String>>, JobError> {
         let (key, rank, members) = {
             let state = self.state();
@@ -378,7 +375,7 @@ impl Manager {
             let workers = job.record.generation().plan.workers.iter();
             (key, rank, workers.map(|worker| (Rank::new(worker.rank), worker.name.clone())).collect())
         };
-        let (is_first, verdict) = self.inquiries.note(key, members, rank, told);
+        let (is_first, verdict) = self.diagnoses.note(key, members, rank, report);
         if is_first {
             self.runtime.spawn(Arc::clone(self).conclude(key));
         }
@@ -387,17 +384,17 @@ impl Manager {
 
     /// Waits for the members' reports, and fails the job with the verdict.
     async fn conclude(self: Arc<Self>, key: JobKey) {
-        let verdict = self.inquiries.verdict(key).await;
+        let verdict = self.diagnoses.verdict(key).await;
         self.finish(key, v1::JobFailed { reason: verdict.clone(), wrong_sum: true });
-        self.inquiries.close(key, verdict);
+        self.diagnoses.close(key, verdict);
     }
 
     /// Notes that a member's stream has broken.
-    fn lose(&self, key: JobKey, place: &Place, session: SessionId) {
+    fn lose(&self, key: JobKey, id: &ParticipantId, session: SessionId) {
         let mut state = self.state();
         let Some(job) = state.jobs.get_mut(key) else { return };
-        if let Some(host) = job.lose(place, session, Instant::now()) {
-            let words = format!("the connection of {place} has broken");
+        if let Some(host) = job.lose(id, session, Instant::now()) {
+            let words = format!("the connection of {id} has broken");
             self.events.of_member(EventKind::MemberLost, &job.record.name, &host, &words);
         }
     }
@@ -417,7 +414,7 @@ impl Manager {
     pub(crate) fn note_success(&self, key: JobKey) {
         self.note_setback(key, String::new());
         if let Some(job) = self.state().jobs.get(key) {
-            fallback::warn(&job.record);
+            job.record.warn_of_fallbacks();
             let record = &job.record;
             let words = match record.last_change.as_str() {
                 "" => format!("runs in generation {}", record.current),
@@ -439,7 +436,7 @@ impl Manager {
         is_news
     }
 
-    /// What wakes a job's steward.
+    /// What wakes a job's reconciler.
     pub(crate) fn look_of(&self, key: JobKey) -> Option<watch::Receiver<()>> {
         self.state().jobs.get(key).map(|job| job.look.subscribe())
     }
@@ -613,7 +610,7 @@ pub(crate) struct MemberEvents {
     events: mpsc::Receiver<v1::JobEvent>,
     manager: Arc<Manager>,
     job: JobKey,
-    place: Place,
+    participant: ParticipantId,
     session: SessionId,
 }
 
@@ -628,6 +625,6 @@ impl Stream for MemberEvents {
 impl Drop for MemberEvents {
     fn drop(&mut self) {
         // If the stream ended by itself the job is over, and this has no effect.
-        self.manager.lose(self.job, &self.place, self.session);
+        self.manager.lose(self.job, &self.participant, self.session);
     }
 }

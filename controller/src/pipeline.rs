@@ -10,8 +10,8 @@ use tributary_p4runtime::p4info::{Counter, P4InfoError};
 use tributary_wire::SliceWidth;
 use tributary_wire::constants::MAX_CHILDREN;
 
+use crate::p4_target::P4Target;
 use crate::tables::{Table, multicast};
-use crate::target::Target;
 
 /// The P4Info file in a compiled program's directory.
 const P4INFO_FILE: &str = "tributary.p4info.txtpb";
@@ -182,7 +182,7 @@ impl Pipeline {
             }
             PipelineSource::Directory(directory) => {
                 let file = directory.join(P4INFO_FILE);
-                let device_config = directory.join(Target::of(directory).device_config());
+                let device_config = directory.join(P4Target::of(directory).device_config());
                 (
                     read(device_config, |file| fs::read(file))?,
                     read(file.clone(), |file| fs::read_to_string(file))?,
@@ -331,7 +331,7 @@ mod tests {
         let p4info = fs::read_to_string(compiled().join(P4INFO_FILE)).unwrap();
         assert!(p4info.contains(from), "{from}");
         fs::write(directory.path().join(P4INFO_FILE), p4info.replace(from, to)).unwrap();
-        let json = Target::V1model.device_config();
+        let json = P4Target::V1model.device_config();
         fs::copy(compiled().join(json), directory.path().join(json)).unwrap();
         load(directory.path())
     }
@@ -373,7 +373,7 @@ mod tests {
         let p4info = compiled().join("../tna-32").join(P4INFO_FILE);
         fs::copy(p4info, directory.path().join(P4INFO_FILE)).unwrap();
         let packed = [0xff, 0, 0x80];
-        fs::write(directory.path().join(Target::Tofino.device_config()), packed).unwrap();
+        fs::write(directory.path().join(P4Target::Tofino.device_config()), packed).unwrap();
         assert_eq!(load(directory.path()).unwrap().device_config, packed);
     }
 

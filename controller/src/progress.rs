@@ -19,13 +19,13 @@ const HEARD: Duration = Duration::from_millis(1500);
 /// What is known of each job's members, by the job's name and the host.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    processes: BTreeMap<(String, String), Told>,
-    servers: BTreeMap<(String, String), Heard>,
+    processes: BTreeMap<(String, String), ProcessReport>,
+    servers: BTreeMap<(String, String), ServerReport>,
 }
 
 /// The last report of a job's server.
 #[derive(Debug)]
-struct Heard {
+struct ServerReport {
     /// Ranks that wait for a result and are heard by the server.
     asking: BTreeSet<Rank>,
     at: Instant,
@@ -33,7 +33,7 @@ struct Heard {
 
 /// The last report of a host on one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ProcessReport {
     /// All-reduces that have succeeded.
     pub(crate) operations: u64,
     /// The time that the process last spent between two of them.
@@ -50,27 +50,28 @@ impl Progress {
     pub(crate) fn note(&mut self, host: &str, heartbeat: &Heartbeat, now: Instant) {
         for ServedJob { job, asking_ranks } in &heartbeat.served {
             let ranks = asking_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok());
-            let heard = Heard { asking: ranks.map(Rank::new).collect(), at: now };
-            self.servers.insert((job.clone(), host.to_owned()), heard);
+            let report = ServerReport { asking: ranks.map(Rank::new).collect(), at: now };
+            self.servers.insert((job.clone(), host.to_owned()), report);
         }
         for job in &heartbeat.jobs {
-            let told = Told {
+            let report = ProcessReport {
                 operations: job.operations,
                 step: Duration::from_nanos(job.step_nanoseconds),
                 waits: Duration::from_millis(job.stalled_milliseconds),
                 stalled: Duration::from_millis(job.stalled_in_generation_milliseconds),
                 at: now,
             };
-            self.processes.insert((job.job.clone(), host.to_owned()), told);
+            self.processes.insert((job.job.clone(), host.to_owned()), report);
         }
     }
 
     /// How long a process of the job has waited, in the present structure, for somebody who is not there; `None`:
     /// none does.
     pub(crate) fn stall(&self, job: &str, now: Instant) -> Option<Duration> {
-        let stalls =
-            self.of(job).filter(|(_, told)| told.stalled >= STALL && now.duration_since(told.at) < FRESH);
-        stalls.map(|(_, told)| told.stalled).max()
+        let stalls = self
+            .of(job)
+            .filter(|(_, report)| report.stalled >= STALL && now.duration_since(report.at) < FRESH);
+        stalls.map(|(_, report)| report.stalled).max()
     }
 
     /// How long all of these hosts' processes have waited in vain for a result in the job's present structure;
@@ -82,8 +83,8 @@ impl Progress {
         now: Instant,
     ) -> Option<Duration> {
         let stalled = |host: &str| {
-            let told = self.processes.get(&(job.to_owned(), host.to_owned()))?;
-            (now.duration_since(told.at) < FRESH).then_some(told.stalled)
+            let report = self.processes.get(&(job.to_owned(), host.to_owned()))?;
+            (now.duration_since(report.at) < FRESH).then_some(report.stalled)
         };
         let shortest = hosts.into_iter().map(stalled).try_fold(Duration::MAX, |all, one| Some(all.min(one?)));
         shortest.filter(|shortest| *shortest >= STALL)
@@ -91,26 +92,26 @@ impl Progress {
 
     /// Ranks of a job that wait for a result and are heard by its server, if it has just said so.
     pub(crate) fn asking(&self, job: &str, server: &str, now: Instant) -> BTreeSet<Rank> {
-        let heard = self.servers.get(&(job.to_owned(), server.to_owned()));
-        let lately = heard.filter(|heard| now.duration_since(heard.at) < HEARD);
-        lately.map(|heard| heard.asking.clone()).unwrap_or_default()
+        let report = self.servers.get(&(job.to_owned(), server.to_owned()));
+        let lately = report.filter(|report| now.duration_since(report.at) < HEARD);
+        lately.map(|report| report.asking.clone()).unwrap_or_default()
     }
 
     /// When a host last reported that it has a training process in the job.
-    pub(crate) fn process_told(&self, job: &str, host: &str) -> Option<Instant> {
-        self.processes.get(&(job.to_owned(), host.to_owned())).map(|told| told.at)
+    pub(crate) fn process_reported(&self, job: &str, host: &str) -> Option<Instant> {
+        self.processes.get(&(job.to_owned(), host.to_owned())).map(|report| report.at)
     }
 
     /// When a host last reported that it serves the job.
-    pub(crate) fn server_told(&self, job: &str, host: &str) -> Option<Instant> {
-        self.servers.get(&(job.to_owned(), host.to_owned())).map(|heard| heard.at)
+    pub(crate) fn server_reported(&self, job: &str, host: &str) -> Option<Instant> {
+        self.servers.get(&(job.to_owned(), host.to_owned())).map(|report| report.at)
     }
 
     /// The last report of each host with a process in the job.
-    pub(crate) fn of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = (&'a str, Told)> {
+    pub(crate) fn of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = (&'a str, ProcessReport)> {
         self.processes
             .iter()
             .filter(move |((name, _), _)| name == job)
-            .map(|((_, host), told)| (host.as_str(), *told))
+            .map(|((_, host), report)| (host.as_str(), *report))
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_api::v1::controller_server::Controller;
 use tributary_api::{Ticket, v1};
@@ -11,16 +12,16 @@ use tributary_transport::Peer;
 
 use crate::access::Access;
 use crate::answer;
-use crate::attendance::{self, Attendance};
 use crate::explain;
-use crate::inquiry::{Told, await_verdict};
-use crate::jobs::{JobError, Joining, Place, State};
+use crate::host_session::{self, HostSession};
+use crate::jobs::{JobError, Joining, ParticipantId, State};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 use crate::quotas::Asking;
+use crate::reconciler;
 use crate::request;
 use crate::schedules;
-use crate::sizes;
 use crate::state::CreateError;
+use crate::wrong_sum::{WrongSumReport, await_verdict};
 
 /// The service that agents call.
 #[derive(Debug)]
@@ -33,16 +34,16 @@ pub(crate) struct Service {
 impl Controller for Service {
     type JoinStream = MemberEvents;
 
-    type AttendStream = Attendance;
+    type AttendStream = HostSession;
 
     async fn attend(
         &self,
         request: Request<Streaming<v1::HostReport>>,
-    ) -> Result<Response<Attendance>, Status> {
+    ) -> Result<Response<HostSession>, Status> {
         let peer = request.extensions().get::<Peer>().cloned();
         let check = |host: &str| self.access.check_peer(peer.as_ref(), host);
         let reports = request.into_inner();
-        attendance::enter(&self.manager, reports, check).await.map(Response::new)
+        host_session::open(&self.manager, reports, check).await.map(Response::new)
     }
 
     async fn answer(
@@ -50,7 +51,7 @@ impl Controller for Service {
         request: Request<v1::AnswerRequest>,
     ) -> Result<Response<v1::AnswerResponse>, Status> {
         self.access.check_host(&request, |request| &request.host)?;
-        let Ticket { job, token } = sizes::ticket(request.metadata())?;
+        let Ticket { job, token } = ticket(request.metadata())?;
         let v1::AnswerRequest { host, role, generation, answer } = request.into_inner();
         let answer = answer.ok_or_else(|| Status::invalid_argument("the answer is missing"))?;
         let meant = meant(role)?;
@@ -75,7 +76,7 @@ impl Controller for Service {
         // In a task of its own: a caller that hangs up must not leave a job half created, or one whose token nobody
         // has.
         tokio::spawn(async move {
-            let created = manager.create(&asking, &request.name, &job, terms).await;
+            let created = reconciler::create_job(&manager, &asking, &request.name, &job, terms).await;
             if let Err(Ok(key)) = tell.send(created) {
                 tracing::info!(job = request.name, "whoever created it has hung up: it is ended again");
                 // What is left to be done is in the log, and will be done by itself.
@@ -117,8 +118,8 @@ impl Controller for Service {
             self.manager.give_up(&job, &token, &host, &what).map_err(job_status)?;
             return Ok(Response::new(v1::ReportFaultResponse::default()));
         };
-        let told = Told::new(given, description);
-        let verdict = self.manager.inquire(&job, &token, &host, told).map_err(job_status)?;
+        let report = WrongSumReport::new(given, description);
+        let verdict = self.manager.report_wrong_sum(&job, &token, &host, report).map_err(job_status)?;
         let verdict = await_verdict(verdict).await;
         Ok(Response::new(v1::ReportFaultResponse { verdict }))
     }
@@ -283,13 +284,13 @@ fn role(number: i32) -> Result<v1::MemberRole, Status> {
     v1::MemberRole::try_from(number).map_err(unknown)
 }
 
-/// Matches the places of a host that a role stands for.
-fn meant(number: i32) -> Result<impl Fn(&Place) -> bool, Status> {
+/// Matches those participants of a host that a role stands for.
+fn meant(number: i32) -> Result<impl Fn(&ParticipantId) -> bool, Status> {
     let role = role(number)?;
-    Ok(move |place: &Place| match role {
+    Ok(move |id: &ParticipantId| match role {
         v1::MemberRole::Unspecified => true,
-        v1::MemberRole::Worker => matches!(place, Place::Worker(_)),
-        v1::MemberRole::Server => matches!(place, Place::Server(_)),
+        v1::MemberRole::Worker => matches!(id, ParticipantId::Worker(_)),
+        v1::MemberRole::Server => matches!(id, ParticipantId::Server(_)),
     })
 }
 
@@ -325,4 +326,13 @@ pub(crate) fn job_status(error: JobError) -> Status {
         JobError::Over { .. } | JobError::Closed { .. } => Status::failed_precondition(message),
         JobError::NotAsked(_) => Status::aborted(message),
     }
+}
+
+/// The job and token in a call's metadata.
+pub(crate) fn ticket(metadata: &MetadataMap) -> Result<Ticket, Status> {
+    Ticket::read(metadata).ok_or_else(|| {
+        Status::permission_denied(
+            "the call has no job and token in its metadata: an agent of another version?",
+        )
+    })
 }

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use tonic::Status;
 use tonic::metadata::MetadataMap;
 use tributary_api::v1::controller_server::{ControllerServer, SERVICE_NAME};
 use tributary_api::{MAX_MESSAGE_BYTES, Ticket};
 use tributary_transport::{BySize, Size, method};
 
-use crate::service::{Service, job_status};
+use crate::service::{Service, job_status, ticket};
 
 /// The largest request other than finished slices; ten times the profile of a model of ten thousand tensors.
 const MAX_REQUEST: usize = 1 << 20;
@@ -28,14 +27,5 @@ pub(crate) fn by_size(service: Service) -> BySize<ControllerServer<Service>> {
             Ok(Size::Large)
         }
         _ => Ok(Size::Small),
-    })
-}
-
-/// The job and token in a call's metadata.
-pub(crate) fn ticket(metadata: &MetadataMap) -> Result<Ticket, Status> {
-    Ticket::read(metadata).ok_or_else(|| {
-        Status::permission_denied(
-            "the call has no job and token in its metadata: an agent of another version?",
-        )
     })
 }

@@ -9,7 +9,7 @@ use tributary_topology::{NodeKey, Topology};
 use tributary_wire::SliceWidth;
 
 use crate::forwarding::base_state;
-use crate::jobs::{Detachment, JobKey, OnDegraded, Target, Terms};
+use crate::jobs::{DesiredGeneration, Detachment, JobKey, OnDegraded, Terms};
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::quotas::{Asking, LOCAL};
 use crate::state::{ControllerState, CreateError};
@@ -87,12 +87,12 @@ pub(crate) const TERMS: Terms = Terms {
     on_degraded: OnDegraded { auto: false, theta: 0.1 },
 };
 
-/// The target with which a job's first generation begins as it was planned.
-pub(crate) fn first_target(state: &ControllerState, key: JobKey) -> Target {
+/// The first generation of a job as it was planned.
+pub(crate) fn first_generation(state: &ControllerState, key: JobKey) -> DesiredGeneration {
     let record = &state.jobs.get(key).unwrap().record;
     let server = record.generation().plan.server.key;
     let (members, reason) = (record.request.workers.clone(), "of a test".to_owned());
-    Target {
+    DesiredGeneration {
         members,
         joined: Vec::new(),
         absent: Vec::new(),

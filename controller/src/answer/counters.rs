@@ -4,7 +4,7 @@ use tributary_api::v1;
 use tributary_p4runtime::entry::CounterCell;
 use tributary_topology::{NodeKey, Topology};
 
-use super::milliseconds;
+use crate::clock::milliseconds;
 use crate::jobs::{Job, Registry};
 use crate::manager::Manager;
 use crate::pipeline::{JOB_COUNTER_PREFIX, PORT_COUNTER_PREFIX};

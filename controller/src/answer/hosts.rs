@@ -4,7 +4,8 @@ use tokio::time::Instant;
 use tributary_api::v1;
 use tributary_topology::Role;
 
-use super::{CableFaults, milliseconds};
+use super::cable_faults::CableFaults;
+use crate::clock::milliseconds;
 use crate::hosts::Daemon;
 use crate::manager::Manager;
 

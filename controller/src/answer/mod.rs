@@ -1,5 +1,6 @@
 //! What the API says: about jobs here, about the rest in the modules below.
 
+mod cable_faults;
 mod counters;
 mod hosts;
 mod network;
@@ -9,15 +10,14 @@ use std::time::Duration;
 
 use tributary_api::v1;
 use tributary_planner::{Member, Plan};
-use tributary_topology::{NodeKey, Topology};
+use tributary_topology::Topology;
 use tributary_wire::Rank;
 
-use crate::clock;
+use crate::clock::{self, milliseconds};
 use crate::fallback::{Cause, Fallback};
-use crate::jobs::{Job, Place, State};
-use crate::liveness;
+use crate::jobs::{Job, ParticipantId, State};
 use crate::manager::Manager;
-use crate::progress::{Progress, Told};
+use crate::progress::{ProcessReport, Progress};
 use crate::state::ControllerState;
 pub(crate) use counters::all_counters;
 pub(crate) use hosts::hosts;
@@ -115,29 +115,29 @@ fn members(topology: &Topology, job: &Job, progress: &Progress) -> Vec<v1::JobMe
     let name = &job.record.name;
     let worker = |member: &Member| {
         let (host, rank) = (&topology[member.host].name, Rank::new(member.rank));
-        let told = progress.of(name).find(|(one, _)| one == host).filter(|_| generation.has(rank));
+        let report = progress.of(name).find(|(one, _)| one == host).filter(|_| generation.has(rank));
         v1::JobMember {
             host: host.clone(),
             role: v1::MemberRole::Worker.into(),
-            joined: job.is_here(&Place::Worker(rank)),
-            progress: told.map(|(_, told)| told_of(name, told)),
+            joined: job.is_here(&ParticipantId::Worker(rank)),
+            progress: report.map(|(_, report)| progress_of(name, report)),
         }
     };
     let server = v1::JobMember {
         host: plan.server.name.clone(),
         role: v1::MemberRole::Server.into(),
-        joined: job.is_here(&Place::Server(plan.server.name.clone())),
+        joined: job.is_here(&ParticipantId::Server(plan.server.name.clone())),
         progress: None,
     };
     job.record.request.workers.iter().map(worker).chain([server]).collect()
 }
 
-fn told_of(job: &str, told: Told) -> v1::JobProgress {
+fn progress_of(job: &str, report: ProcessReport) -> v1::JobProgress {
     v1::JobProgress {
         job: job.to_owned(),
-        operations: told.operations,
-        step_nanoseconds: u64::try_from(told.step.as_nanos()).unwrap_or(u64::MAX),
-        stalled_milliseconds: milliseconds(told.waits),
+        operations: report.operations,
+        step_nanoseconds: u64::try_from(report.step.as_nanos()).unwrap_or(u64::MAX),
+        stalled_milliseconds: milliseconds(report.waits),
         // ExplainJob reports its steps.
         ..v1::JobProgress::default()
     }
@@ -146,33 +146,6 @@ fn told_of(job: &str, told: Told) -> v1::JobProgress {
 /// The processes that have waited long for a result.
 fn stalled<'a>(job: &'a Job, progress: &'a Progress) -> impl Iterator<Item = String> + 'a {
     let lives = job.is_alive();
-    let long = progress.of(&job.record.name).filter(move |(_, told)| lives && told.waits >= LONG_WAIT);
-    long.map(|(host, told)| format!("a result, at {host} for {} s", told.waits.as_secs()))
-}
-
-/// What is wrong with cables, by the node where it shows.
-struct CableFaults(Vec<(NodeKey, v1::CableFault)>);
-
-impl CableFaults {
-    fn of(manager: &Manager) -> Self {
-        let (state, topology) = (manager.state(), &manager.topology());
-        let fault = |kind: v1::CableFaultKind, description| v1::CableFault { kind: kind.into(), description };
-        let miswired = state.cabling.miswired().map(|one| {
-            let description = liveness::miswiring(topology, &one);
-            (one.at.0, fault(v1::CableFaultKind::Miswired, description))
-        });
-        let dead = state.cabling.dead().flat_map(|link| {
-            let description = format!("no frames get through {}", liveness::cable(topology, link));
-            topology[link].ends.map(|end| (end.node, fault(v1::CableFaultKind::Dead, description.clone())))
-        });
-        Self(miswired.chain(dead).collect())
-    }
-
-    fn at(&self, node: NodeKey) -> Vec<v1::CableFault> {
-        self.0.iter().filter(|(at, _)| *at == node).map(|(_, fault)| fault.clone()).collect()
-    }
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    duration.as_millis().try_into().unwrap_or(u64::MAX)
+    let long = progress.of(&job.record.name).filter(move |(_, report)| lives && report.waits >= LONG_WAIT);
+    long.map(|(host, report)| format!("a result, at {host} for {} s", report.waits.as_secs()))
 }

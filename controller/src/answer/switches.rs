@@ -3,7 +3,8 @@
 use tributary_api::v1;
 use tributary_topology::{NodeKey, Topology};
 
-use super::{CableFaults, milliseconds};
+use super::cable_faults::CableFaults;
+use crate::clock::milliseconds;
 use crate::manager::Manager;
 use crate::slots::SlotMap;
 use crate::switch::{AwayCause, Comparison, Switch, SwitchHealth};

@@ -8,21 +8,19 @@ use tributary_planner::{self as planner, Member};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
-use super::attendee::Place;
-use super::crew::{Crew, can_serve};
-use super::detachment::{Detachment, Expectation, better_group};
+use super::decision_inputs::{DecisionInputs, STALL_INTERVAL, STUCK_PATIENCE};
+use super::degraded_policy::better_group;
+use super::detachment::{Detachment, Expectation};
 use super::job::{Job, State};
-use super::surroundings::{STALL_INTERVAL, Surroundings};
-use crate::liveness::{Doubt, Ways};
+use super::membership_view::{MembershipView, can_serve};
+use super::participant::ParticipantId;
+use crate::liveness::{Doubt, ProvenPaths};
 
 /// How long a job waits for members that are alive but cut off before it goes on without them, ...
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
 /// ... and how long if they could not come in again: a training that takes nobody in would lose them for good. Most
 /// switches that die are rebooted, and most cables that are pulled are put back.
 const LOST_FOR_GOOD_PATIENCE: Duration = Duration::from_secs(10);
-/// How long all members of a job may wait for a result in vain before the job moves to new slots: results come many
-/// times a second, and whatever is lost is sent again.
-pub(super) const STUCK_PATIENCE: Duration = Duration::from_secs(5);
 /// How long after the last change of the fabric a job moves to a better tree that it does not need.
 const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -34,7 +32,7 @@ pub(crate) enum Step {
     /// The host is to be asked to serve.
     Invite(String),
     /// The job starts, or changes over.
-    Change(Target),
+    Change(DesiredGeneration),
     /// The job has come to its end.
     End,
     /// The job cannot go on.
@@ -43,9 +41,9 @@ pub(crate) enum Step {
     Over,
 }
 
-/// The next generation.
+/// The generation that a job should change to.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Target {
+pub(crate) struct DesiredGeneration {
     /// Its workers.
     pub(crate) members: Vec<Member>,
     /// Ranks of the workers that come in with this generation.
@@ -64,7 +62,7 @@ pub(crate) struct Target {
     pub(crate) reason: String,
 }
 
-impl Target {
+impl DesiredGeneration {
     /// Whether the change can wait for one that is under way: it would only make the job better off.
     pub(crate) fn can_wait(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
@@ -77,39 +75,39 @@ impl Target {
 }
 
 /// Decides what is to be done about a job.
-pub(crate) fn next_step(job: &Job, around: &Surroundings<'_>) -> Step {
+pub(crate) fn next_step(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     match job.state() {
-        State::Queued => in_the_queue(job, around),
-        State::Created => before_start(job, around),
-        State::Installing | State::Running => while_running(job, around),
+        State::Queued => in_the_queue(job, inputs),
+        State::Created => before_start(job, inputs),
+        State::Installing | State::Running => while_running(job, inputs),
         State::Ended | State::Failed(_) => Step::Over,
     }
 }
 
 /// Waits for slots, until the deadline.
-fn in_the_queue(job: &Job, around: &Surroundings<'_>) -> Step {
+fn in_the_queue(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let patience = job.record.terms.join_deadline;
     match job.since + patience {
-        deadline if around.now < deadline => Step::Rest(Some(deadline)),
+        deadline if inputs.now < deadline => Step::Rest(Some(deadline)),
         _ => Step::Fail(format!("it has waited {patience:?} for {}", job.waits)),
     }
 }
 
 /// Waits for all members, then starts.
-fn before_start(job: &Job, around: &Surroundings<'_>) -> Step {
+fn before_start(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let deadline = job.since + job.record.terms.join_deadline;
     let plan = &job.record.generation().plan;
     let missing = job.waiting_for();
-    if around.now >= deadline {
+    if inputs.now >= deadline {
         let (patience, missing) = (job.record.terms.join_deadline, missing.join(", "));
         return Step::Fail(format!("{missing} did not join within {patience:?} of its creation"));
     }
     let name = &plan.server.name;
-    if !job.is_here(&Place::Server(name.clone())) {
-        let is_serving = (around.serving)(name);
-        let due = job.invitations.due(name, around.attends_since(name), around.now);
+    if !job.is_here(&ParticipantId::Server(name.clone())) {
+        let is_serving = (inputs.serving)(name);
+        let due = job.invitations.due(name, inputs.attends_since(name), inputs.now);
         return match is_serving {
-            true if due <= around.now => Step::Invite(name.clone()),
+            true if due <= inputs.now => Step::Invite(name.clone()),
             true => Step::Rest(Some(due.min(deadline))),
             false => Step::Rest(Some(deadline)),
         };
@@ -119,69 +117,71 @@ fn before_start(job: &Job, around: &Surroundings<'_>) -> Step {
     }
     let members = job.record.request.workers.clone();
     let server = plan.server.key;
-    match planner::reachable(around.topology, around.fabric, server, plan.width) {
-        hosts if members.iter().all(|member| hosts.contains(&member.host)) => Step::Change(Target {
-            members,
-            joined: Vec::new(),
-            absent: Vec::new(),
-            detachment: Detachment::default(),
-            expected: None,
-            server,
-            takes_over: false,
-            reason: "all members have joined".to_owned(),
-        }),
+    match planner::reachable(inputs.topology, inputs.fabric, server, plan.width) {
+        hosts if members.iter().all(|member| hosts.contains(&member.host)) => {
+            Step::Change(DesiredGeneration {
+                members,
+                joined: Vec::new(),
+                absent: Vec::new(),
+                detachment: Detachment::default(),
+                expected: None,
+                server,
+                takes_over: false,
+                reason: "all members have joined".to_owned(),
+            })
+        }
         _ => Step::Rest(Some(deadline)),
     }
 }
 
-fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
-    let crew = Crew::of(job, around);
-    if let Some(reason) = crew.loss().filter(|_| job.record.terms.rigid && !job.is_at_its_end()) {
+fn while_running(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
+    let view = MembershipView::of(job, inputs);
+    if let Some(reason) = view.loss().filter(|_| job.record.terms.rigid && !job.is_at_its_end()) {
         return Step::Fail(reason);
     }
-    if crew.members.is_empty() && job.is_at_its_end() {
+    if view.members.is_empty() && job.is_at_its_end() {
         return Step::End;
     }
-    if crew.members.is_empty() {
-        return Step::Fail(format!("its last worker is gone: {}", crew.loss().unwrap_or_default()));
+    if view.members.is_empty() {
+        return Step::Fail(format!("its last worker is gone: {}", view.loss().unwrap_or_default()));
     }
-    let servers = crew.servers(job, around);
-    let request = crew.request(job, crew.members.clone());
-    let Ok(choice) = planner::choose(around.topology, crew.fabric(around), &request, &servers) else {
-        let again = [crew.earliest_return(), job.invitations.end_of_pause(around.now)];
+    let servers = view.servers(job, inputs);
+    let request = view.request(job, view.members.clone());
+    let Ok(choice) = planner::choose(inputs.topology, view.fabric(inputs), &request, &servers) else {
+        let again = [view.earliest_return(), job.invitations.end_of_pause(inputs.now)];
         return Step::Rest(again.into_iter().flatten().min());
     };
     let cut_off = &choice.left_out;
-    let broken = crew.broken_part(job, around, crew.doubt);
+    let broken = view.broken_part(job, inputs, view.doubt);
     if !cut_off.is_empty() {
-        let come_back = crew.is_elastic(job) && !job.record.terms.rigid;
+        let come_back = view.is_elastic(job) && !job.record.terms.rigid;
         let patience = if come_back { CUT_OFF_PATIENCE } else { LOST_FOR_GOOD_PATIENCE };
-        let until = around.health.changed() + patience;
-        if around.now < until {
+        let until = inputs.health.changed() + patience;
+        if inputs.now < until {
             return Step::Rest(Some(until));
         }
         if job.record.terms.rigid {
-            let names = names(around.topology, cut_off.iter().map(|member| member.host));
+            let names = names(inputs.topology, cut_off.iter().map(|member| member.host));
             return Step::Fail(format!("{names} cannot be reached: {}", broken.unwrap_or_default()));
         }
     }
-    let reasons: Vec<String> = crew.loss().into_iter().chain(broken).collect();
-    if !reasons.is_empty() || !crew.server_is_there {
+    let reasons: Vec<String> = view.loss().into_iter().chain(broken).collect();
+    if !reasons.is_empty() || !view.server_is_there {
         let stay = |member: &&Member| !cut_off.contains(member);
-        return Step::Change(Target {
-            members: crew.members.iter().filter(stay).copied().collect(),
+        return Step::Change(DesiredGeneration {
+            members: view.members.iter().filter(stay).copied().collect(),
             joined: Vec::new(),
-            absent: crew.absent.clone(),
-            detachment: crew.detachment.clone(),
+            absent: view.absent.clone(),
+            detachment: view.detachment.clone(),
             expected: None,
             server: choice.server,
-            takes_over: !crew.is_present_server(choice.server),
+            takes_over: !view.is_present_server(choice.server),
             reason: reasons.join("; "),
         });
     }
-    match stuck(job, &crew, around) {
+    match stuck(job, &view, inputs) {
         Some(step) => step,
-        None => betterment(job, &crew, &servers, around),
+        None => betterment(job, &view, &servers, inputs),
     }
 }
 
@@ -189,133 +189,143 @@ fn while_running(job: &Job, around: &Surroundings<'_>) -> Step {
 /// put into a switch's or the server's slot something that no member sent: a sequence number from the future keeps
 /// the members' slices out for ever. Tags keep anything wrong from being believed, and new slots, under a new job id,
 /// are free of it.
-fn stuck(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<Step> {
-    let time = around.stuck.filter(|time| *time >= STUCK_PATIENCE && !crew.is_awaiting())?;
+fn stuck(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>) -> Option<Step> {
+    let time = inputs.stuck.filter(|time| *time >= STUCK_PATIENCE && !view.is_awaiting())?;
     let until = job.advanced + STUCK_PATIENCE;
-    if around.now < until {
+    if inputs.now < until {
         return Some(Step::Rest(Some(until)));
     }
     let reason = format!("its members have all waited for {} s without any result", time.as_secs());
-    Some(Step::Change(same_members(crew, crew.server, reason)))
+    Some(Step::Change(same_members(view, view.server, reason)))
 }
 
 /// With nothing wrong: lets somebody in, or moves to a better structure where that is worth a change.
-fn betterment(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundings<'_>) -> Step {
+fn betterment(
+    job: &Job,
+    view: &MembershipView<'_>,
+    servers: &[NodeKey],
+    inputs: &DecisionInputs<'_>,
+) -> Step {
     if job.is_at_its_end() {
-        return Step::Rest(crew.earliest_return());
+        return Step::Rest(view.earliest_return());
     }
-    let joining = match crew.joiners(job, around) {
+    let joining = match view.joiners(job, inputs) {
         joiners if joiners.is_empty() => None,
-        joiners => join(job, crew, &joiners, servers, around),
+        joiners => join(job, view, &joiners, servers, inputs),
     };
-    let steps = joining.or_else(|| rearrange(job, crew, servers, around));
+    let steps = joining.or_else(|| rearrange(job, view, servers, inputs));
     let plan = &job.record.generation().plan;
-    let in_doubt = around.health.broken_part(plan, Doubt::Dead, &Ways::default()).is_some();
-    let better_tree = || if in_doubt { None } else { better_tree(job, crew, around) };
+    let in_doubt = inputs.health.broken_part(plan, Doubt::Dead, &ProvenPaths::default()).is_some();
+    let better_tree = || if in_doubt { None } else { better_tree(job, view, inputs) };
     let ripe = match steps.or_else(better_tree) {
         Some(Step::Rest(until)) => until,
         Some(step) => return step,
         None => None,
     };
     // What is in doubt may turn out to be broken; that is settled before anything is improved.
-    let doubt = in_doubt.then(|| around.now + STALL_INTERVAL);
-    Step::Rest([crew.earliest_return(), ripe, doubt].into_iter().flatten().min())
+    let doubt = in_doubt.then(|| inputs.now + STALL_INTERVAL);
+    Step::Rest([view.earliest_return(), ripe, doubt].into_iter().flatten().min())
 }
 
 /// Lets waiting workers in, unless that would cost a present member.
 fn join(
     job: &Job,
-    crew: &Crew<'_>,
+    view: &MembershipView<'_>,
     joiners: &[Member],
     servers: &[NodeKey],
-    around: &Surroundings<'_>,
+    inputs: &DecisionInputs<'_>,
 ) -> Option<Step> {
-    let mut members = crew.members.clone();
+    let mut members = view.members.clone();
     members.extend(joiners);
     members.sort_unstable_by_key(|member| member.rank);
-    let request = crew.request(job, members.clone());
-    let choice = planner::choose(around.topology, around.fabric, &request, servers).ok()?;
+    let request = view.request(job, members.clone());
+    let choice = planner::choose(inputs.topology, inputs.fabric, &request, servers).ok()?;
     members.retain(|member| !choice.left_out.contains(member));
-    let kept = crew.members.iter().all(|one| members.contains(one));
+    let kept = view.members.iter().all(|one| members.contains(one));
     let came: Vec<_> = joiners.iter().filter(|one| members.contains(one)).collect();
     if !kept || came.is_empty() {
         return None;
     }
     let joined: Vec<Rank> = came.iter().map(|member| Rank::new(member.rank)).collect();
     let still =
-        crew.detachment.ranks.iter().filter(|rank| !joined.contains(rank)).copied().collect::<Vec<_>>();
+        view.detachment.ranks.iter().filter(|rank| !joined.contains(rank)).copied().collect::<Vec<_>>();
     let all = members.len() + still.len();
-    Some(Step::Change(Target {
+    Some(Step::Change(DesiredGeneration {
         detachment: Detachment::new(still, all, job.record.terms.on_degraded.theta),
         expected: None,
         joined,
         absent: Vec::new(),
         members,
         server: choice.server,
-        takes_over: !crew.is_present_server(choice.server),
-        reason: format!("{} came in", names(around.topology, came.iter().map(|member| member.host))),
+        takes_over: !view.is_present_server(choice.server),
+        reason: format!("{} came in", names(inputs.topology, came.iter().map(|member| member.host))),
     }))
 }
 
 /// Leaves degraded members out, or others than now, where that is worth it.
-fn rearrange(job: &Job, crew: &Crew<'_>, servers: &[NodeKey], around: &Surroundings<'_>) -> Option<Step> {
-    if !crew.is_elastic(job) || crew.is_awaiting() {
+fn rearrange(
+    job: &Job,
+    view: &MembershipView<'_>,
+    servers: &[NodeKey],
+    inputs: &DecisionInputs<'_>,
+) -> Option<Step> {
+    if !view.is_elastic(job) || view.is_awaiting() {
         return None;
     }
-    let group = better_group(job, &crew.members)?;
-    let request = crew.request(job, group.members.clone());
-    let choice = planner::choose(around.topology, around.fabric, &request, servers).ok()?;
+    let group = better_group(job, &view.members)?;
+    let request = view.request(job, group.members.clone());
+    let choice = planner::choose(inputs.topology, inputs.fabric, &request, servers).ok()?;
     if !choice.left_out.is_empty() {
         return None;
     }
     let out = job.record.request.workers.iter();
     let out = out.filter(|member| group.detachment.ranks.contains(&Rank::new(member.rank)));
-    let names = names(around.topology, out.map(|member| member.host));
+    let names = names(inputs.topology, out.map(|member| member.host));
     let what = match group.detachment.mode {
         Some(Mode::Shrink) => "shrink, the others process their data, too",
         Some(Mode::Detach) | None => "detach, nobody processes their data",
     };
-    Some(Step::Change(Target {
+    Some(Step::Change(DesiredGeneration {
         members: group.members,
         joined: group.returning,
         absent: Vec::new(),
         detachment: group.detachment,
         expected: Some(group.expected),
         server: choice.server,
-        takes_over: !crew.is_present_server(choice.server),
+        takes_over: !view.is_present_server(choice.server),
         reason: format!("degraded: {names} ({what})"),
     }))
 }
 
 /// Moves the job to the server it was created with, or to another tree, if that is clearly better.
-fn better_tree(job: &Job, crew: &Crew<'_>, around: &Surroundings<'_>) -> Option<Step> {
+fn better_tree(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>) -> Option<Step> {
     let wanted = job.record.request.server;
     let plan = &job.record.generation().plan;
-    let name = &around.topology[wanted].name;
-    let server = if can_serve(job, name, around) { wanted } else { plan.server.key };
-    let request = planner::JobRequest { server, ..crew.request(job, crew.members.clone()) };
+    let name = &inputs.topology[wanted].name;
+    let server = if can_serve(job, name, inputs) { wanted } else { plan.server.key };
+    let request = planner::JobRequest { server, ..view.request(job, view.members.clone()) };
     // Its own load must not drive it off its own links.
-    let new = planner::plan(around.topology, &around.fabric.without(plan), &request).ok()?;
-    if !planner::is_better(&new, plan, around.fabric) {
+    let new = planner::plan(inputs.topology, &inputs.fabric.without(plan), &request).ok()?;
+    if !planner::is_better(&new, plan, inputs.fabric) {
         return None;
     }
-    let ripe = around.health.changed() + BETTERMENT_PATIENCE;
-    if around.now < ripe {
+    let ripe = inputs.health.changed() + BETTERMENT_PATIENCE;
+    if inputs.now < ripe {
         return Some(Step::Rest(Some(ripe)));
     }
-    Some(Step::Change(same_members(crew, server, "a better tree has appeared".to_owned())))
+    Some(Step::Change(same_members(view, server, "a better tree has appeared".to_owned())))
 }
 
 /// A change of structure that keeps the members.
-fn same_members(crew: &Crew<'_>, server: NodeKey, reason: String) -> Target {
-    Target {
-        members: crew.members.clone(),
+fn same_members(view: &MembershipView<'_>, server: NodeKey, reason: String) -> DesiredGeneration {
+    DesiredGeneration {
+        members: view.members.clone(),
         joined: Vec::new(),
         absent: Vec::new(),
-        detachment: crew.detachment.clone(),
+        detachment: view.detachment.clone(),
         expected: None,
         server,
-        takes_over: !crew.is_present_server(server),
+        takes_over: !view.is_present_server(server),
         reason,
     }
 }

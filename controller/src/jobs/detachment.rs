@@ -1,11 +1,7 @@
-//! Members that a job goes on without because they are degraded, and when that changes.
+//! Members that a job goes on without because they are degraded.
 
-use tributary_planner::Member;
-use tributary_planner::degraded::{Decision, Mode, Verdict, mode};
+use tributary_planner::degraded::{Mode, mode};
 use tributary_wire::Rank;
-
-use super::attendee::Place;
-use super::job::Job;
 
 /// What is done about degraded processes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,97 +45,4 @@ pub(crate) struct Expectation {
     pub(crate) before: f64,
     /// Seconds that a step should take after it.
     pub(crate) predicted: f64,
-}
-
-/// A group of members to go on with.
-pub(super) struct Group {
-    /// Ascending by rank.
-    pub(super) members: Vec<Member>,
-    /// Members that come back.
-    pub(super) returning: Vec<Rank>,
-    pub(super) detachment: Detachment,
-    pub(super) expected: Expectation,
-}
-
-/// The group that a job with these members should change to because of degraded processes; `None` if it should stay
-/// as it is in this respect.
-pub(super) fn better_group(job: &Job, present: &[Member]) -> Option<Group> {
-    let OnDegraded { auto, theta } = job.record.terms.on_degraded;
-    if !auto || job.record.terms.rigid {
-        return None;
-    }
-    let decision = job.measured.team().decide(theta);
-    if decision.verdict != Verdict::Change {
-        return None;
-    }
-    let best = decision.candidates.get(decision.best?)?;
-    let all = job.record.request.workers.iter();
-    let members: Vec<Member> = all.filter(|one| best.members.contains(&one.rank)).copied().collect();
-    let returning: Vec<Rank> = ranks(members.iter().filter(|one| !present.contains(one)));
-    let leaving = ranks(present.iter().filter(|one| !members.contains(one)));
-    let still = job.record.generation().detachment.ranks.iter().filter(|rank| !returning.contains(rank));
-    let mut out: Vec<Rank> = still.copied().chain(leaving).collect();
-    out.sort_unstable();
-    let detachment = Detachment { ranks: out, mode: best.mode };
-    let can_come =
-        |rank: &Rank| job.attendee(&Place::Worker(*rank)).is_some_and(|one| one.waits_to_come_in());
-    let expected = Expectation { before: decision.today, predicted: best.seconds };
-    returning.iter().all(can_come).then_some(Group { members, returning, detachment, expected })
-}
-
-/// Ranks that are detached and well again.
-pub(super) fn well_again(job: &Job) -> Vec<Rank> {
-    match job.measured.team().decide(job.record.terms.on_degraded.theta).verdict {
-        Verdict::Return(ranks) => ranks.into_iter().map(Rank::new).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// What is done about degraded processes, and why, in words. `name` returns a rank's host.
-pub(crate) fn words(job: &Job, decision: &Decision, name: impl Fn(u16) -> String) -> String {
-    let Decision { degraded, all, .. } = decision;
-    let names = |ranks: &[u16]| ranks.iter().map(|rank| name(*rank)).collect::<Vec<_>>().join(", ");
-    let best = decision.best.and_then(|place| decision.candidates.get(place));
-    let seconds = best.map_or(decision.today, |best| best.seconds);
-    let today = decision.today;
-    let found = match &decision.verdict {
-        Verdict::Unmeasured(ranks) => format!("{} has not made enough steps to be judged", names(ranks)),
-        Verdict::AllWell => "nobody who is in is degraded".to_owned(),
-        Verdict::NoGain => format!(
-            "the best of the groups that keep all who are well takes {seconds:.3} s a step, and the present one {today:.3} s: \
-             that is not worth a change"
-        ),
-        Verdict::Return(ranks) => format!("{} is well again, and comes back", names(ranks)),
-        Verdict::Change => format!(
-            "{degraded} of {all} are degraded: {}, and go on with {}: {seconds:.3} s a step, where it is {today:.3} s now",
-            decision.mode,
-            best.map(|best| names(&best.members)).unwrap_or_default(),
-        ),
-    };
-    match held_back(job) {
-        Some(reason) if matches!(decision.verdict, Verdict::Change | Verdict::Return(_)) => {
-            format!("nothing is done, since {reason}; else: {found}")
-        }
-        Some(reason) => format!("{found}; nothing would be done, since {reason}"),
-        None => found,
-    }
-}
-
-/// Why nothing is done about degraded processes, however slow they are; `None` if something may be.
-fn held_back(job: &Job) -> Option<&'static str> {
-    if !job.is_alive() {
-        Some("the job is over")
-    } else if job.record.terms.rigid {
-        Some("the job is rigid")
-    } else if !job.record.terms.on_degraded.auto {
-        Some("the job was created with --degraded off")
-    } else if !job.is_elastic() {
-        Some("not all of its processes are elastic")
-    } else {
-        None
-    }
-}
-
-fn ranks<'a>(members: impl Iterator<Item = &'a Member>) -> Vec<Rank> {
-    members.map(|member| Rank::new(member.rank)).collect()
 }

@@ -14,14 +14,14 @@ use tributary_schedule::Profile;
 use tributary_topology::Topology;
 use tributary_wire::Rank;
 
-use super::attendee::{Attendee, Place, SessionId};
-use super::decision::STUCK_PATIENCE;
+use super::decision_inputs::STUCK_PATIENCE;
 use super::detachment::OnDegraded;
 use super::error::JobError;
 use super::generation::{Beginning, Generation, Stage};
 use super::invitations::Invitations;
 use super::measured::Measured;
 use super::member::{server_config, worker_config};
+use super::participant::{Participant, ParticipantId, SessionId};
 use super::profiles::{HandedIn, Number, Profiles};
 use super::record::JobRecord;
 
@@ -55,7 +55,7 @@ pub(crate) enum State {
 /// A member's answer to a change of generation.
 #[derive(Debug)]
 pub(crate) struct Answered {
-    pub(crate) place: Place,
+    pub(crate) participant: ParticipantId,
     pub(crate) generation: u32,
     pub(crate) answer: Answer,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Answered {
 pub(crate) struct Job {
     pub(crate) record: JobRecord,
     state: State,
-    attendees: BTreeMap<Place, Attendee>,
+    participants: BTreeMap<ParticipantId, Participant>,
     /// Hosts that were asked to be its server.
     pub(super) invitations: Invitations,
     sessions: SessionId,
@@ -73,7 +73,7 @@ pub(crate) struct Job {
     pub(crate) since: Instant,
     /// When the present generation began.
     pub(super) advanced: Instant,
-    /// Wakes its steward to look at it again.
+    /// Wakes its reconciler to look at it again.
     pub(crate) look: watch::Sender<()>,
     /// A worker has come to the end of its training: nobody comes in any more.
     at_its_end: bool,
@@ -94,7 +94,7 @@ pub(crate) struct Job {
 /// A member that has just joined.
 #[derive(Debug)]
 pub(crate) struct Joined {
-    pub(crate) place: Place,
+    pub(crate) participant: ParticipantId,
     pub(crate) session: SessionId,
     pub(crate) events: mpsc::Receiver<v1::JobEvent>,
 }
@@ -115,7 +115,7 @@ impl Job {
         Self {
             record,
             state: State::Created,
-            attendees: BTreeMap::new(),
+            participants: BTreeMap::new(),
             invitations: Invitations::default(),
             sessions: 0,
             since: now,
@@ -137,12 +137,13 @@ impl Job {
         job.state = State::Running;
         let plan = &job.record.generation().plan;
         let worker = |worker: &tributary_planner::WorkerRoute| {
-            (Place::Worker(Rank::new(worker.rank)), Attendee::awaited(&worker.name, elastic, now))
+            (ParticipantId::Worker(Rank::new(worker.rank)), Participant::awaited(&worker.name, elastic, now))
         };
-        let mut attendees: BTreeMap<_, _> = plan.workers.iter().map(worker).collect();
+        let mut participants: BTreeMap<_, _> = plan.workers.iter().map(worker).collect();
         let server = plan.server.name.clone();
-        attendees.insert(Place::Server(server.clone()), Attendee::awaited(&server, elastic, now));
-        job.attendees = attendees;
+        participants
+            .insert(ParticipantId::Server(server.clone()), Participant::awaited(&server, elastic, now));
+        job.participants = participants;
         job.measured.arrange(job.record.generation());
         job
     }
@@ -161,27 +162,27 @@ impl Job {
         self.is_alive() || !self.record.holds_nothing()
     }
 
-    /// The process that has taken a place.
-    pub(crate) fn attendee(&self, place: &Place) -> Option<&Attendee> {
-        self.attendees.get(place)
+    /// The process that takes part as `id`.
+    pub(crate) fn participant(&self, id: &ParticipantId) -> Option<&Participant> {
+        self.participants.get(id)
     }
 
-    /// Whether a place is taken by a process whose stream is open.
-    pub(crate) fn is_here(&self, place: &Place) -> bool {
-        self.attendee(place).is_some_and(Attendee::is_here)
+    /// Whether the stream of this participant is open.
+    pub(crate) fn is_here(&self, id: &ParticipantId) -> bool {
+        self.participant(id).is_some_and(Participant::is_here)
     }
 
-    pub(crate) fn attendee_mut(&mut self, place: &Place) -> Option<&mut Attendee> {
-        self.attendees.get_mut(place)
+    pub(crate) fn participant_mut(&mut self, id: &ParticipantId) -> Option<&mut Participant> {
+        self.participants.get_mut(id)
     }
 
-    pub(crate) fn attendees(&self) -> impl Iterator<Item = (&Place, &Attendee)> {
-        self.attendees.iter()
+    pub(crate) fn participants(&self) -> impl Iterator<Item = (&ParticipantId, &Participant)> {
+        self.participants.iter()
     }
 
     /// Hosts that have not joined yet, or are away.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
-        let is_here = |host: &&str| self.attendees.values().any(|one| one.host == **host && one.is_here());
+        let is_here = |host: &&str| self.participants.values().any(|one| one.host == **host && one.is_here());
         match self.is_alive() {
             true => self.record.hosts().filter(|host| !is_here(host)).map(str::to_owned).collect(),
             false => Vec::new(),
@@ -191,56 +192,56 @@ impl Job {
     /// Lets a host take part, or come back.
     pub(crate) fn join(&mut self, topology: &Topology, joining: &Joining<'_>) -> Result<Joined, JobError> {
         self.check_alive()?;
-        let place = self.place_of(topology, joining)?;
+        let id = self.participant_of(topology, joining)?;
         self.sessions += 1;
         let session = self.sessions;
-        let present = self.present(topology, &place);
+        let present = self.present(topology, &id);
         let in_it = present.is_some();
-        let was_detached = joining.resume > 0 && self.is_detached(&place);
-        let events = match self.attendees.get_mut(&place) {
-            Some(attendee) if joining.resume > 0 && attendee.started && in_it => {
-                attendee.elastic = joining.elastic;
-                attendee.come_back(session, present)
+        let was_detached = joining.resume > 0 && self.is_detached(&id);
+        let events = match self.participants.get_mut(&id) {
+            Some(participant) if joining.resume > 0 && participant.started && in_it => {
+                participant.elastic = joining.elastic;
+                participant.come_back(session, present)
             }
-            Some(attendee) if joining.resume > 0 && attendee.detached => {
+            Some(participant) if joining.resume > 0 && participant.detached => {
                 self.measured.arrange(self.record.generation());
-                attendee.come_back(session, None)
+                participant.come_back(session, None)
             }
-            None if was_detached => self.detached_before(&place, session, joining),
-            Some(attendee) if attendee.is_here() => {
+            None if was_detached => self.detached_before(&id, session, joining),
+            Some(participant) if participant.is_here() => {
                 let (job, host) = (self.record.name.clone(), joining.host.to_owned());
                 return Err(JobError::AlreadyJoined { job, host });
             }
-            _ if joining.resume > 0 => return Ok(self.left_behind(place, session, joining.host)),
+            _ if joining.resume > 0 => return Ok(self.left_behind(id, session, joining.host)),
             _ => {
-                self.check_open(&place, joining)?;
-                let (attendee, events) = Attendee::new(joining.host, session, joining.elastic);
-                self.attendees.insert(place.clone(), attendee);
-                if let Place::Worker(rank) = place {
+                self.check_open(&id, joining)?;
+                let (participant, events) = Participant::new(joining.host, session, joining.elastic);
+                self.participants.insert(id.clone(), participant);
+                if let ParticipantId::Worker(rank) = id {
                     self.measured.forget(rank.get());
                 }
                 events
             }
         };
         self.look.send_replace(());
-        Ok(Joined { place, session, events })
+        Ok(Joined { participant: id, session, events })
     }
 
-    fn is_detached(&self, place: &Place) -> bool {
+    fn is_detached(&self, id: &ParticipantId) -> bool {
         let ranks = &self.record.generation().detachment.ranks;
-        matches!(place, Place::Worker(rank) if ranks.contains(rank))
+        matches!(id, ParticipantId::Worker(rank) if ranks.contains(rank))
     }
 
     /// Takes in a worker that an earlier controller had detached.
     fn detached_before(
         &mut self,
-        place: &Place,
+        id: &ParticipantId,
         session: SessionId,
         joining: &Joining<'_>,
     ) -> mpsc::Receiver<v1::JobEvent> {
-        let (mut attendee, events) = Attendee::new(joining.host, session, joining.elastic);
-        attendee.detach(self.word_of_detachment());
-        self.attendees.insert(place.clone(), attendee);
+        let (mut participant, events) = Participant::new(joining.host, session, joining.elastic);
+        participant.detach(self.word_of_detachment());
+        self.participants.insert(id.clone(), participant);
         events
     }
 
@@ -273,10 +274,10 @@ impl Job {
         now: Instant,
     ) -> Result<HandedIn, JobError> {
         self.check_alive()?;
-        let places = self.places_of(host)?;
-        let rank = places.iter().find_map(|place| match place {
-            Place::Worker(rank) => Some(*rank),
-            Place::Server(_) => None,
+        let ids = self.participants_of(host)?;
+        let rank = ids.iter().find_map(|id| match id {
+            ParticipantId::Worker(rank) => Some(*rank),
+            ParticipantId::Server(_) => None,
         });
         let rank = rank.ok_or_else(|| self.not_a_member(host))?;
         let members: Vec<_> = self.record.generation().ranks().collect();
@@ -285,25 +286,25 @@ impl Job {
 
     /// Dismisses a process that was in an earlier generation but is not in the present one: the job has gone on
     /// without it.
-    fn left_behind(&mut self, place: Place, session: SessionId, host: &str) -> Joined {
-        let (attendee, events) = Attendee::new(host, session, false);
-        attendee.dismiss(match place {
-            Place::Worker(_) => {
+    fn left_behind(&mut self, id: ParticipantId, session: SessionId, host: &str) -> Joined {
+        let (participant, events) = Participant::new(host, session, false);
+        participant.dismiss(match id {
+            ParticipantId::Worker(_) => {
                 let reason =
                     format!("it was away for too long: the job went on ({})", self.record.last_change);
                 Event::Removed(v1::JobRemoved { reason })
             }
-            Place::Server(_) => Event::Relieved(v1::JobRelieved {}),
+            ParticipantId::Server(_) => Event::Relieved(v1::JobRelieved {}),
         });
-        Joined { place, session, events }
+        Joined { participant: id, session, events }
     }
 
     /// Whether a process may come into the job now.
-    fn check_open(&self, place: &Place, joining: &Joining<'_>) -> Result<(), JobError> {
+    fn check_open(&self, id: &ParticipantId, joining: &Joining<'_>) -> Result<(), JobError> {
         let runs = !matches!(self.state, State::Queued | State::Created);
-        let Place::Worker(rank) = place else { return Ok(()) };
+        let ParticipantId::Worker(rank) = id else { return Ok(()) };
         // The rank's own process has died: the job goes on without it first.
-        let others = |place: &Place| matches!(place, Place::Worker(one) if one != rank);
+        let others = |id: &ParticipantId| matches!(id, ParticipantId::Worker(one) if one != rank);
         let closed = runs && (self.record.terms.rigid || !joining.elastic || !self.are_elastic(others));
         match closed {
             true => Err(JobError::Closed { job: self.record.name.clone(), host: joining.host.to_owned() }),
@@ -313,25 +314,26 @@ impl Job {
 
     /// Whether all workers that are connected or awaited cope with others that come and go. Servers always do.
     pub(crate) fn is_elastic(&self) -> bool {
-        self.are_elastic(|place| matches!(place, Place::Worker(_)))
+        self.are_elastic(|id| matches!(id, ParticipantId::Worker(_)))
     }
 
-    fn are_elastic(&self, which: impl Fn(&Place) -> bool) -> bool {
-        self.attendees.iter().all(|(place, attendee)| !which(place) || attendee.elastic)
+    fn are_elastic(&self, which: impl Fn(&ParticipantId) -> bool) -> bool {
+        self.participants.iter().all(|(id, participant)| !which(id) || participant.elastic)
     }
 
-    /// The place that a host takes.
-    fn place_of(&self, topology: &Topology, joining: &Joining<'_>) -> Result<Place, JobError> {
+    /// The participant that a host becomes.
+    fn participant_of(&self, topology: &Topology, joining: &Joining<'_>) -> Result<ParticipantId, JobError> {
         let key = topology.find(joining.host);
         let rank = self.record.request.workers.iter().find(|member| Some(member.host) == key);
-        let worker = rank.map(|member| Place::Worker(Rank::new(member.rank)));
-        let server = self.may_serve(topology, joining.host).then(|| Place::Server(joining.host.to_owned()));
-        let place = match joining.role {
+        let worker = rank.map(|member| ParticipantId::Worker(Rank::new(member.rank)));
+        let server =
+            self.may_serve(topology, joining.host).then(|| ParticipantId::Server(joining.host.to_owned()));
+        let id = match joining.role {
             v1::MemberRole::Unspecified => worker.or(server),
             v1::MemberRole::Worker => worker,
             v1::MemberRole::Server => server,
         };
-        place.ok_or_else(|| self.not_a_member(joining.host))
+        id.ok_or_else(|| self.not_a_member(joining.host))
     }
 
     fn may_serve(&self, topology: &Topology, host: &str) -> bool {
@@ -344,20 +346,20 @@ impl Job {
         self.invitations.ask(host, now);
     }
 
-    /// The places of `host`, if it is one of the job's.
-    pub(crate) fn places_of(&self, host: &str) -> Result<Vec<Place>, JobError> {
-        let of_host = self.attendees.iter().filter(|(_, attendee)| attendee.host == host);
-        let places: Vec<_> = of_host.map(|(place, _)| place.clone()).collect();
-        if places.is_empty() { Err(self.not_a_member(host)) } else { Ok(places) }
+    /// The participants on `host`, if it is one of the job's.
+    pub(crate) fn participants_of(&self, host: &str) -> Result<Vec<ParticipantId>, JobError> {
+        let of_host = self.participants.iter().filter(|(_, participant)| participant.host == host);
+        let ids: Vec<_> = of_host.map(|(id, _)| id.clone()).collect();
+        if ids.is_empty() { Err(self.not_a_member(host)) } else { Ok(ids) }
     }
 
     /// The rank of `host`, if it is one of the job's workers.
     pub(crate) fn rank_of(&self, host: &str) -> Result<Rank, JobError> {
-        let worker = |place| match place {
-            Place::Worker(rank) => Some(rank),
-            Place::Server(_) => None,
+        let worker = |id| match id {
+            ParticipantId::Worker(rank) => Some(rank),
+            ParticipantId::Server(_) => None,
         };
-        self.places_of(host)?.into_iter().find_map(worker).ok_or_else(|| self.not_a_member(host))
+        self.participants_of(host)?.into_iter().find_map(worker).ok_or_else(|| self.not_a_member(host))
     }
 
     fn not_a_member(&self, host: &str) -> JobError {
@@ -377,23 +379,24 @@ impl Job {
         Err(JobError::Over { job: self.record.name.clone(), how })
     }
 
-    /// Notes that a session's stream has broken. A later session of the same place is not affected. Returns the host
-    /// that the job has lost by it, if any.
-    pub(crate) fn lose(&mut self, place: &Place, session: SessionId, now: Instant) -> Option<String> {
-        let attendee = self.attendees.get_mut(place).filter(|attendee| attendee.session == session)?;
-        attendee.lose(now);
-        let host = attendee.host.clone();
-        if let (Place::Worker(rank), true) = (place, attendee.detached) {
+    /// Notes that a session's stream has broken. A later session of the same participant is not affected. Returns the
+    /// host that the job has lost by it, if any.
+    pub(crate) fn lose(&mut self, id: &ParticipantId, session: SessionId, now: Instant) -> Option<String> {
+        let participant =
+            self.participants.get_mut(id).filter(|participant| participant.session == session)?;
+        participant.lose(now);
+        let host = participant.host.clone();
+        if let (ParticipantId::Worker(rank), true) = (id, participant.detached) {
             self.measured.forget(rank.get());
         }
         self.look.send_replace(());
         Some(host)
     }
 
-    /// Notes that the training has come to its end at this place, if it took part in it.
-    pub(crate) fn come_to_end(&mut self, place: &Place) {
-        let is_in = self.attendees.get(place).is_some_and(|attendee| attendee.started);
-        self.at_its_end |= is_in && matches!(place, Place::Worker(_));
+    /// Notes that the training has come to its end for this participant, if it took part in it.
+    pub(crate) fn come_to_end(&mut self, id: &ParticipantId) {
+        let is_in = self.participants.get(id).is_some_and(|participant| participant.started);
+        self.at_its_end |= is_in && matches!(id, ParticipantId::Worker(_));
     }
 
     /// Whether its training has come to its end: once the last worker is gone, the job has ended.
@@ -401,49 +404,49 @@ impl Job {
         self.at_its_end
     }
 
-    /// Frees a place whose process has said that it goes, and why.
-    pub(crate) fn leave(&mut self, place: &Place, reason: &str, now: Instant) {
-        if let Place::Server(host) = place {
+    /// Lets go a participant that has said that it goes, and why.
+    pub(crate) fn leave(&mut self, id: &ParticipantId, reason: &str, now: Instant) {
+        if let ParticipantId::Server(host) = id {
             self.invitations.give_up(host, reason, now);
         }
-        self.depart(place, None);
+        self.depart(id, None);
     }
 
-    /// Frees a place for good, with a last event to its process if there is one.
-    pub(crate) fn depart(&mut self, place: &Place, event: Option<Event>) {
-        if let Some(attendee) = self.attendees.remove(place) {
-            if let (Place::Worker(rank), true) = (place, attendee.detached) {
+    /// Lets a participant go for good, with a last event to its process if there is one.
+    pub(crate) fn depart(&mut self, id: &ParticipantId, event: Option<Event>) {
+        if let Some(participant) = self.participants.remove(id) {
+            if let (ParticipantId::Worker(rank), true) = (id, participant.detached) {
                 self.measured.forget(rank.get());
             }
             if let Some(event) = event {
-                attendee.dismiss(event);
+                participant.dismiss(event);
             }
             self.look.send_replace(());
         }
     }
 
     /// The event for a member that comes back: the present generation.
-    fn present(&self, topology: &Topology, place: &Place) -> Option<Event> {
+    fn present(&self, topology: &Topology, id: &ParticipantId) -> Option<Event> {
         let generation = self.record.generation();
         match self.state {
-            State::Running => self.config(topology, generation, place).map(Event::Change),
+            State::Running => self.config(topology, generation, id).map(Event::Change),
             _ => None,
         }
     }
 
-    /// The configuration of a place in a generation; `None` if it is not in it.
+    /// The configuration of a participant in a generation; `None` if it is not in it.
     pub(crate) fn config(
         &self,
         topology: &Topology,
         generation: &Generation,
-        place: &Place,
+        id: &ParticipantId,
     ) -> Option<v1::JobConfig> {
-        let config = match place {
-            Place::Worker(rank) => worker_config(topology, &self.record, generation, *rank),
-            Place::Server(host) if *host == generation.plan.server.name => {
+        let config = match id {
+            ParticipantId::Worker(rank) => worker_config(topology, &self.record, generation, *rank),
+            ParticipantId::Server(host) if *host == generation.plan.server.name => {
                 server_config(topology, &self.record, generation, None)
             }
-            Place::Server(_) => None,
+            ParticipantId::Server(_) => None,
         };
         config.as_ref().map(Into::into)
     }
@@ -451,12 +454,12 @@ impl Job {
     /// Tells all members of the present generation (again) what it is, so that those that stopped for a cancelled
     /// change go on.
     pub(crate) fn thaw(&mut self, topology: &Topology) {
-        let started = self.attendees.iter().filter(|(_, attendee)| attendee.started);
-        let places: Vec<_> = started.map(|(place, _)| place.clone()).collect();
-        for place in places {
-            let Some(event) = self.present(topology, &place) else { continue };
-            if let Some(attendee) = self.attendees.get_mut(&place) {
-                attendee.tell(event);
+        let started = self.participants.iter().filter(|(_, participant)| participant.started);
+        let ids: Vec<_> = started.map(|(id, _)| id.clone()).collect();
+        for id in ids {
+            let Some(event) = self.present(topology, &id) else { continue };
+            if let Some(participant) = self.participants.get_mut(&id) {
+                participant.tell(event);
             }
         }
     }
@@ -472,9 +475,9 @@ impl Job {
     pub(crate) fn answer(&mut self, answered: Answered) -> bool {
         if matches!(answered.answer, Answer::Changed(_))
             && answered.generation == self.record.current
-            && let Some(attendee) = self.attendees.get_mut(&answered.place)
+            && let Some(participant) = self.participants.get_mut(&answered.participant)
         {
-            attendee.behind = None;
+            participant.behind = None;
         }
         self.answers.as_ref().is_some_and(|answers| answers.send(answered).is_ok())
     }
@@ -597,8 +600,8 @@ impl Job {
             generation.stage = Stage::Retired;
         }
         // Their streams end after this event.
-        for attendee in std::mem::take(&mut self.attendees).into_values() {
-            attendee.dismiss(event.clone());
+        for participant in std::mem::take(&mut self.participants).into_values() {
+            participant.dismiss(event.clone());
         }
         self.look.send_replace(());
         true
@@ -607,7 +610,7 @@ impl Job {
     /// Leaves the job to the next controller: streams end without an event, from which members conclude that the
     /// controller is away.
     pub(crate) fn hang_up(&mut self) {
-        self.attendees.clear();
+        self.participants.clear();
     }
 }
 

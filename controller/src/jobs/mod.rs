@@ -1,8 +1,8 @@
 //! Jobs: their resources and members, and how they begin, change and end.
 
-mod attendee;
-mod crew;
 mod decision;
+mod decision_inputs;
+mod degraded_policy;
 mod desired;
 mod detachment;
 mod error;
@@ -11,21 +11,23 @@ mod invitations;
 mod job;
 mod measured;
 mod member;
+mod membership_view;
+mod participant;
 mod profiles;
 mod record;
 mod registry;
-mod surroundings;
 
-pub(crate) use attendee::{Attendee, Place, SessionId};
-pub(crate) use decision::{Step, Target, next_step};
+pub(crate) use decision::{DesiredGeneration, Step, next_step};
+pub(crate) use decision_inputs::{DecisionInputs, LifeSigns};
+pub(crate) use degraded_policy::words as detachment_words;
 pub(crate) use desired::add_job;
-pub(crate) use detachment::{Detachment, OnDegraded, words as detachment_words};
+pub(crate) use detachment::{Detachment, OnDegraded};
 pub(crate) use error::JobError;
 pub(crate) use generation::{Beginning, Generation, Stage};
 pub(crate) use job::{Answered, Job, Joined, Joining, State};
 pub(crate) use measured::LastChange;
+pub(crate) use participant::{Participant, ParticipantId, SessionId};
 pub(crate) use profiles::{Agreed, HandedIn, Number, Outcome};
 pub(crate) use record::{JobRecord, Terms};
 pub use registry::JOB_HISTORY;
 pub(crate) use registry::{JobKey, Registry};
-pub(crate) use surroundings::{Signs, Surroundings};

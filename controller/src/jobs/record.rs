@@ -7,6 +7,7 @@ use tributary_wire::JobSecret;
 
 use super::detachment::OnDegraded;
 use super::generation::{Generation, Stage};
+use crate::fallback;
 use crate::token::Token;
 
 /// Everything about a job except who is connected right now.
@@ -59,6 +60,12 @@ impl JobRecord {
         let current = self.generations.iter().find(|generation| generation.number == self.current);
         // The first generation at worst: the constructor adds one, and the present one is never removed.
         current.unwrap_or(&self.generations[0])
+    }
+
+    /// Logs where the present generation falls back.
+    pub(crate) fn warn_of_fallbacks(&self) {
+        let Generation { number, plan, fallbacks, .. } = self.generation();
+        fallback::warn(&self.name, *number, plan, fallbacks);
     }
 
     /// Makes generation `number` the present one.

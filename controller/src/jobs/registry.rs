@@ -74,7 +74,7 @@ impl Registry {
         found.ok_or_else(|| JobError::NoSuchJob(name.to_owned()))
     }
 
-    /// Notes a host's report on its process in the latest job of that name, and wakes the job's steward if it
+    /// Notes a host's report on its process in the latest job of that name, and wakes the job's reconciler if it
     /// matters.
     pub(crate) fn note_progress(&mut self, host: NodeKey, progress: &v1::JobProgress) {
         let Ok(key) = self.latest(&progress.job) else { return };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use super::JournalError;
+use super::error::JournalError;
 
 /// How long a disk may take before it is said to hang.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);

@@ -4,9 +4,10 @@
 //! Jobs are handed in while the controller's state is locked, so that they reach the disk in the order in which they
 //! changed; callers wait for the disk after unlocking it.
 
-mod health;
+mod error;
 #[cfg(feature = "journal")]
-mod place;
+mod file_identity;
+mod health;
 #[cfg(feature = "journal")]
 mod store;
 #[cfg(not(feature = "journal"))]
@@ -17,128 +18,18 @@ mod stored;
 mod tests;
 mod writer;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thiserror::Error;
 use tributary_topology::Topology;
 
 use crate::jobs::{Job, JobKey, JobRecord};
+pub use error::JournalError;
 use store::Store;
 use stored::StoredJob;
 use writer::Writer;
 pub(crate) use writer::Written;
-
-/// The format of the records. A controller reads its own, and refuses a newer one.
-const FORMAT: u64 = 1;
-
-/// The new records of jobs; `None`: the job is to be forgotten.
-type Changes = BTreeMap<JobKey, Option<Vec<u8>>>;
-
-/// Why jobs cannot be written down, or read.
-#[derive(Debug, Clone, Error)]
-pub enum JournalError {
-    /// This program was built without the feature `journal`.
-    #[error("{}: this program was built without what writes jobs down: leave the folder out", folder.display())]
-    NotBuiltIn {
-        /// The folder.
-        folder: PathBuf,
-    },
-    /// The folder cannot be made.
-    #[error("{}: cannot make the folder of the controller's state: {reason}", folder.display())]
-    Folder {
-        /// The folder.
-        folder: PathBuf,
-        /// What the operating system says.
-        reason: String,
-    },
-    /// Another controller has the file.
-    #[error("{}: another controller has it open: stop that one, or give this one another --state", file.display())]
-    InUse {
-        /// The file.
-        file: PathBuf,
-    },
-    /// The file is damaged, or not a journal. It is left where it is.
-    #[error(
-        "{}: not a journal of jobs, or a damaged one ({reason}). It is left where it is: bring it back from a \
-         backup, or move it away to start without jobs",
-        file.display()
-    )]
-    Damaged {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A newer version has written the file.
-    #[error(
-        "{}: written by a newer version (format {found}; this one reads up to {FORMAT}): start that version again, or \
-         give this one another --state",
-        file.display()
-    )]
-    Newer {
-        /// The file.
-        file: PathBuf,
-        /// The format of the file.
-        found: u64,
-    },
-    /// The disk is full, or broken. What was written before is still there.
-    #[error("{}: cannot write ({reason}): make room, or look after the disk", file.display())]
-    Write {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Somebody has put another file in the journal's place while the controller runs.
-    #[error(
-        "{}: another file has taken the journal's place while this controller runs: move it away, and all jobs are \
-         written anew; or start this controller again, to go on with that file's jobs instead of those that run",
-        file.display()
-    )]
-    Replaced {
-        /// The file.
-        file: PathBuf,
-    },
-    /// Somebody has written into the journal, or truncated it, while the controller runs.
-    #[error(
-        "{}: something else than this controller has written into the journal, or cut it off: move it away, and all jobs \
-         are written anew; or start this controller again, to go on with what is in that file instead of the jobs that run",
-        file.display()
-    )]
-    Overwritten {
-        /// The file.
-        file: PathBuf,
-    },
-    /// The way to the journal is blocked: something else has the name of one of its folders, or access is denied.
-    #[error(
-        "{}: the journal cannot be found any more ({reason}): bring its folder back, or move away what is in its place, \
-         and all jobs are written anew",
-        file.display()
-    )]
-    NoWay {
-        /// The file.
-        file: PathBuf,
-        /// What the operating system says.
-        reason: String,
-    },
-    /// The disk does not answer. What was handed in is written as soon as it does.
-    #[error("{}: the disk has not answered for {waited:?}: look after it", file.display())]
-    Hangs {
-        /// The file.
-        file: PathBuf,
-        /// For how long.
-        waited: Duration,
-    },
-    /// There is no thread to write with.
-    #[error("cannot start the thread that writes jobs down: {0}")]
-    Thread(String),
-    /// The thread that writes has ended.
-    #[error("the thread that writes jobs down has ended: this is a bug, please report it")]
-    Stopped,
-}
 
 /// Where jobs are written down.
 #[derive(Debug, Default)]
@@ -191,7 +82,7 @@ impl Journal {
     }
 
     /// All jobs that were alive, in order of creation.
-    pub(crate) fn load(&self, topology: &Topology) -> Result<Vec<Kept>, JournalError> {
+    pub(crate) fn load(&self, topology: &Topology) -> Result<Vec<LoadedJob>, JournalError> {
         let Some(Open { store, .. }) = &self.0 else { return Ok(Vec::new()) };
         let kept = |(key, bytes): (JobKey, Vec<u8>)| {
             let stored = StoredJob::from_json(&bytes).map_err(|reason| store.damaged(&reason))?;
@@ -200,7 +91,7 @@ impl Journal {
             let (elastic, is_queued) = (stored.elastic, stored.is_queued);
             let record = stored.into_record(topology);
             let record = record.map_err(|reason| reason.to_string());
-            Ok(Kept { key, name, has_started, is_queued, elastic, record })
+            Ok(LoadedJob { key, name, has_started, is_queued, elastic, record })
         };
         store.records().into_iter().map(kept).collect()
     }
@@ -218,7 +109,7 @@ pub fn check_record(record: &[u8], topology: &Topology) -> Result<String, String
 
 /// A job as it was written down.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct LoadedJob {
     pub(crate) key: JobKey,
     pub(crate) name: String,
     /// Whether its members had been told to start.

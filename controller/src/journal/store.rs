@@ -14,8 +14,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
 
-use super::place::{Name, Place};
-use super::{Changes, FORMAT, JournalError};
+use super::error::{FORMAT, JournalError};
+use super::file_identity::{FileIdentity, FileStatus};
+use super::stored::Changes;
 use crate::jobs::JobKey;
 
 /// The file in the folder of the controller's state.
@@ -33,17 +34,17 @@ const FORMAT_KEY: &str = "format";
 type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 
 pub(super) struct Store {
-    held: Mutex<Held>,
+    state: Mutex<StoreState>,
     file: JobsFile,
     /// Whether this controller made it.
     is_new: bool,
 }
 
-struct Held {
+struct StoreState {
     /// `None` after an error: a database that has met a disk error has to be opened again.
     database: Option<Database>,
     /// The file that holds it; `None` for a database without a file.
-    place: Option<Place>,
+    identity: Option<FileIdentity>,
     /// All records, from which a removed file is written anew.
     records: BTreeMap<JobKey, Vec<u8>>,
 }
@@ -78,11 +79,11 @@ impl Store {
             // Earlier versions let everyone read it.
             std::fs::set_permissions(&path, Permissions::from_mode(OWNER_ONLY)).map_err(to_folder)?;
         }
-        let place = Place::of(&path).map_err(to_folder)?;
+        let identity = FileIdentity::of(&path).map_err(to_folder)?;
         let opened = path.clone();
         // Checked even after a clean close: the library would panic at pages that are not as it wrote them.
         let open = move || Database::builder().set_check_integrity_on_open(true).open(&opened);
-        Self::opened(JobsFile { path, open: Box::new(open) }, Some(place), is_new)
+        Self::opened(JobsFile { path, open: Box::new(open) }, Some(identity), is_new)
     }
 
     /// A store whose database is not in a file.
@@ -95,10 +96,10 @@ impl Store {
     }
 
     /// Opens the database, and checks its format.
-    fn opened(file: JobsFile, place: Option<Place>, is_new: bool) -> Result<Self, JournalError> {
-        let mut held = Held { database: None, place, records: BTreeMap::new() };
+    fn opened(file: JobsFile, identity: Option<FileIdentity>, is_new: bool) -> Result<Self, JournalError> {
+        let mut state = StoreState { database: None, identity, records: BTreeMap::new() };
         let found =
-            file.with(&mut held, |database| format(database).map_err(|reason| file.damaged(&reason)))?;
+            file.with(&mut state, |database| format(database).map_err(|reason| file.damaged(&reason)))?;
         match found {
             Some(FORMAT) => {}
             Some(found) if found > FORMAT => return Err(JournalError::Newer { file: file.path, found }),
@@ -107,9 +108,9 @@ impl Store {
                 return Err(JournalError::Damaged { file: file.path, reason });
             }
         }
-        held.records =
-            file.with(&mut held, |database| records(database).map_err(|reason| file.damaged(&reason)))?;
-        Ok(Self { held: Mutex::new(held), file, is_new })
+        state.records =
+            file.with(&mut state, |database| records(database).map_err(|reason| file.damaged(&reason)))?;
+        Ok(Self { state: Mutex::new(state), file, is_new })
     }
 
     /// The path of the file.
@@ -124,17 +125,17 @@ impl Store {
 
     /// Makes these changes: all of them, or none. A file that was removed meanwhile is written anew.
     pub(super) fn make(&self, changes: &Changes) -> Result<(), JournalError> {
-        let mut held = self.held();
-        self.stay_in_place(&mut held)?;
+        let mut state = self.state();
+        self.ensure_file(&mut state)?;
         if changes.is_empty() {
             return Ok(());
         }
         let write = |database: &Database| put(database, changes).map_err(|reason| self.cannot_write(&reason));
-        self.file.with(&mut held, write)?;
+        self.file.with(&mut state, write)?;
         for (key, bytes) in changes {
             match bytes {
-                Some(bytes) => drop(held.records.insert(*key, bytes.clone())),
-                None => drop(held.records.remove(key)),
+                Some(bytes) => drop(state.records.insert(*key, bytes.clone())),
+                None => drop(state.records.remove(key)),
             }
         }
         Ok(())
@@ -142,35 +143,35 @@ impl Store {
 
     /// All records, in the order of their keys.
     pub(super) fn records(&self) -> Vec<(JobKey, Vec<u8>)> {
-        self.held().records.iter().map(|(key, bytes)| (*key, bytes.clone())).collect()
+        self.state().records.iter().map(|(key, bytes)| (*key, bytes.clone())).collect()
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn state(&self) -> MutexGuard<'_, StoreState> {
         // A panic never leaves anything in here half done.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes sure that writes go to the file that has the journal's name: others would be lost. This controller knows
     /// all of its jobs, so a journal that was removed is written anew with all records, not only those that change
     /// next. If another file has the name, or something else was written into it, it is left alone: it may be
     /// somebody's backup or another controller's.
-    fn stay_in_place(&self, held: &mut Held) -> Result<(), JournalError> {
-        let Some(place) = &mut held.place else { return Ok(()) };
+    fn ensure_file(&self, state: &mut StoreState) -> Result<(), JournalError> {
+        let Some(identity) = &mut state.identity else { return Ok(()) };
         let path = self.file();
         let file = path.to_owned();
-        match place.name(path) {
-            Ok(Name::Kept) => Ok(()),
-            Ok(Name::Taken) => Err(JournalError::Replaced { file }),
-            Ok(Name::Overwritten) => {
+        match identity.status(path) {
+            Ok(FileStatus::Kept) => Ok(()),
+            Ok(FileStatus::Taken) => Err(JournalError::Replaced { file }),
+            Ok(FileStatus::Overwritten) => {
                 // Closing it would write to it.
-                mem::forget(held.database.take());
+                mem::forget(state.database.take());
                 Err(JournalError::Overwritten { file })
             }
-            Ok(Name::Gone) => {
-                make(path, &held.records)?;
-                held.database = None;
-                *place = Place::of(path).map_err(|reason| self.cannot_write(&reason))?;
-                let (file, jobs) = (path.display(), held.records.len());
+            Ok(FileStatus::Gone) => {
+                make(path, &state.records)?;
+                state.database = None;
+                *identity = FileIdentity::of(path).map_err(|reason| self.cannot_write(&reason))?;
+                let (file, jobs) = (path.display(), state.records.len());
                 tracing::warn!(%file, jobs, "the journal of jobs was removed: it was written anew, with all jobs");
                 Ok(())
             }
@@ -191,21 +192,21 @@ impl JobsFile {
     /// Runs `work` on the database, which is opened first if necessary.
     fn with<T>(
         &self,
-        held: &mut Held,
+        state: &mut StoreState,
         work: impl FnOnce(&Database) -> Result<T, JournalError>,
     ) -> Result<T, JournalError> {
-        let database = match held.database.take() {
+        let database = match state.database.take() {
             Some(database) => database,
             None => self.guarded(|| self.open())?,
         };
         let done = self.guarded(|| work(&database));
-        match (&done, &mut held.place) {
-            (Ok(_), Some(place)) => place.leave(&self.path),
-            (Err(_), Some(place)) => place.lose_sight(),
+        match (&done, &mut state.identity) {
+            (Ok(_), Some(identity)) => identity.leave(&self.path),
+            (Err(_), Some(identity)) => identity.lose_sight(),
             (_, None) => {}
         }
         if done.is_ok() {
-            held.database = Some(database);
+            state.database = Some(database);
         }
         done
     }

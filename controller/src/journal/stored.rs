@@ -13,10 +13,15 @@ use tributary_topology::{NodeKey, Topology};
 use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use crate::fallback::Fallback;
-use crate::jobs::{Beginning, Detachment, Generation, Job, JobRecord, OnDegraded, Stage, State, Terms};
+use crate::jobs::{
+    Beginning, Detachment, Generation, Job, JobKey, JobRecord, OnDegraded, Stage, State, Terms,
+};
 use crate::quotas::LOCAL;
 use crate::tables::admission::SlotBlock;
 use crate::token::Token;
+
+/// The new records of jobs; `None`: the job is to be forgotten.
+pub(super) type Changes = BTreeMap<JobKey, Option<Vec<u8>>>;
 
 /// Why a stored job cannot be taken up.
 #[derive(Debug, Error)]

@@ -19,6 +19,7 @@ use crate::access::Access;
 use crate::jobs::{Joining, State as JobState};
 use crate::manager::Manager;
 use crate::quotas::{Asking, LOCAL};
+use crate::reconciler;
 use crate::service::Service;
 use crate::state::ControllerState;
 use crate::testing;
@@ -297,7 +298,7 @@ async fn who_creates_or_ends_a_job_is_answered_though_the_disk_hangs_and_the_job
     let manager = Manager::start(topology, journal(&disk), state, BTreeMap::new(), broadcast::Sender::new(1));
     let asking = Asking { creator: LOCAL.to_owned(), waits: false };
     let request = testing::request(4, Aggregation::Tree);
-    let create = |name| manager.create(&asking, name, &request, testing::TERMS);
+    let create = |name| reconciler::create_job(&manager, &asking, name, &request, testing::TERMS);
     let kept = create("kept").await.unwrap();
     disk.set(State::Hangs);
     // Nothing else happens now: time jumps to the end of each wait.
@@ -344,7 +345,7 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
     let manager = Manager::start(topology, journal(&disk), state, BTreeMap::new(), broadcast::Sender::new(1));
     let asking = Asking { creator: LOCAL.to_owned(), waits: false };
     let request = testing::request(4, Aggregation::Tree);
-    let key = manager.create(&asking, "job", &request, testing::TERMS).await.unwrap();
+    let key = reconciler::create_job(&manager, &asking, "job", &request, testing::TERMS).await.unwrap();
     let token = of(&manager, key, |job| job.record.token.to_bytes());
     let role = v1::MemberRole::Unspecified;
     let join = |host| {
@@ -401,10 +402,10 @@ async fn kept_generation(journal: &Journal, state: &ControllerState, key: JobKey
 async fn a_generation_is_the_present_one_on_disk_before_it_is_in_the_book() {
     let (journal, mut state) = (journal(&Disk::default()), testing::controller_state(64, 4));
     let (key, topology) = (created(&mut state, "job"), testing::topology());
-    let target = testing::first_target(&state, key);
-    assert_eq!(state.install(key, &target).unwrap(), 1);
+    let desired = testing::first_generation(&state, key);
+    assert_eq!(state.install(key, &desired).unwrap(), 1);
     assert!(state.jobs.get_mut(key).unwrap().advance(1, ""));
-    assert_eq!(state.install(key, &target).unwrap(), 2);
+    assert_eq!(state.install(key, &desired).unwrap(), 2);
     assert_eq!(kept_generation(&journal, &state, key).await, 1);
 
     let job = state.jobs.get_mut(key).unwrap();

@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::path::Path;
 
-use super::{Changes, JournalError};
+use super::error::JournalError;
+use super::stored::Changes;
 use crate::jobs::JobKey;
 
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::error::JournalError;
 use super::health::Health;
 use super::store::Store;
-use super::stored::StoredJob;
-use super::{Changes, JournalError};
+use super::stored::{Changes, StoredJob};
 use crate::jobs::JobKey;
 
 /// Between two attempts to write after a failure, and between two checks that the file is still there.

@@ -8,7 +8,7 @@ use tributary_planner::Plan;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 
 use super::cabling::Life;
-use super::ways::Ways;
+use super::proven_paths::ProvenPaths;
 
 /// The parts of the fabric that are not alive, by the detectors.
 #[derive(Debug)]
@@ -90,22 +90,22 @@ impl Health {
     }
 
     /// A part that a plan uses and that is not alive, in words for people; `None` if all of them are. Silent parts on
-    /// one of the `ways` count as alive: only the controller cannot hear them.
-    pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt, ways: &Ways) -> Option<String> {
-        let words = |life: Option<&Life>, is_on_a_way: bool, what: &str| match life? {
+    /// one of the `paths` count as alive: only the controller cannot hear them.
+    pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt, paths: &ProvenPaths) -> Option<String> {
+        let words = |life: Option<&Life>, is_on_a_path: bool, what: &str| match life? {
             Life::Dead => Some(format!("{what} is dead")),
-            Life::Silent if doubt == Doubt::Dead && !is_on_a_way => {
+            Life::Silent if doubt == Doubt::Dead && !is_on_a_path => {
                 Some(format!("nothing is heard of {what}"))
             }
             Life::Silent | Life::Alive => None,
         };
         plan.switches.iter().find_map(|role| {
             let name = format!("switch {}", role.name);
-            let of_switch = words(self.nodes.get(&role.key), ways.lead_through(role.key), &name);
+            let of_switch = words(self.nodes.get(&role.key), paths.lead_through(role.key), &name);
             of_switch.or_else(|| {
                 role.down.iter().chain([&role.up]).find_map(|port| {
                     let name = format!("the link between {} and {}", role.name, port.name);
-                    words(self.links.get(&port.link), ways.lead_over(role.key, port.key), &name)
+                    words(self.links.get(&port.link), paths.lead_over(role.key, port.key), &name)
                 })
             })
         })

@@ -7,8 +7,8 @@
 mod cabling;
 mod detector;
 mod health;
-mod pulse;
-mod ways;
+mod proven_paths;
+mod standstill;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -26,8 +26,8 @@ use crate::state::ControllerState;
 use crate::switch::SwitchHealth;
 pub(crate) use cabling::{Cabling, End, Life, Miswiring, News};
 pub(crate) use health::{Doubt, Health};
-pub(crate) use pulse::{Pulse, Standstill};
-pub(crate) use ways::Ways;
+pub(crate) use proven_paths::ProvenPaths;
+pub(crate) use standstill::{Standstill, StandstillDetector};
 
 /// Between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
@@ -171,9 +171,9 @@ impl Manager {
                 self.topology().nodes().map(|(key, _)| key).filter(|key| able(*key)).collect();
             let now = Instant::now();
             // If they hang up, it is their doing; if all fall silent at once, it is this controller's own network.
-            let alone =
-                !state.cabling.is_heard() && (state.cabling.expects(&able) || !state.pulse.is_steady(now));
-            if !alone && let Some(Standstill { from, to }) = state.pulse.beat(now) {
+            let alone = !state.cabling.is_heard()
+                && (state.cabling.expects(&able) || !state.standstills.is_steady(now));
+            if !alone && let Some(Standstill { from, to }) = state.standstills.beat(now) {
                 let seconds = (to - from).as_secs_f64();
                 tracing::warn!(
                     seconds,

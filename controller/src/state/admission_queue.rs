@@ -24,7 +24,7 @@ use crate::token::Token;
 const NOWHERE: u16 = u16::MAX;
 
 /// What a job needs before it can start.
-struct Means {
+struct Resources {
     plan: Plan,
     fallbacks: Vec<Fallback>,
     switches: BTreeMap<NodeKey, Option<SlotBlock>>,
@@ -43,18 +43,18 @@ impl ControllerState {
         self.jobs.check_name_free(name)?;
         self.check_quotas(&asking.creator, request)?;
         let reserved = self.reserved.clone();
-        let (means, waits) = match self.take_means(name, &asking.creator, request, &reserved) {
-            Ok(means) => (means, None),
+        let (resources, waits) = match self.take_resources(name, &asking.creator, request, &reserved) {
+            Ok(resources) => (resources, None),
             Err(error) => match self.waits_for(&error, request).filter(|_| asking.waits) {
-                Some(waits) => (self.no_means(request)?, Some(waits)),
+                Some(waits) => (self.no_resources(request)?, Some(waits)),
                 None => return Err(error),
             },
         };
         let Some(job) = self.next_id() else {
-            self.give_back(&means.switches, means.job_index, waits.is_none());
+            self.give_back(&resources.switches, resources.job_index, waits.is_none());
             return Err(CreateError::TooManyJobs(self.job_indices));
         };
-        let Means { plan, fallbacks, switches, job_index } = means;
+        let Resources { plan, fallbacks, switches, job_index } = resources;
         let first = Generation {
             number: 1,
             job,
@@ -119,9 +119,9 @@ impl ControllerState {
             let Some(record) = self.jobs.get(key).map(|job| &job.record) else { continue };
             let (name, creator, request) =
                 (record.name.clone(), record.creator.clone(), record.request.clone());
-            match self.take_means(&name, &creator, &request, &reserved) {
-                Ok(means) => {
-                    self.give(key, means);
+            match self.take_resources(&name, &creator, &request, &reserved) {
+                Ok(resources) => {
+                    self.give(key, resources);
                     served.push(key);
                 }
                 Err(error) => {
@@ -145,15 +145,15 @@ impl ControllerState {
         self.jobs.iter().filter_map(waits).collect()
     }
 
-    fn give(&mut self, key: JobKey, means: Means) {
+    fn give(&mut self, key: JobKey, resources: Resources) {
         let Some(job) = self.jobs.get_mut(key) else { return };
         let record = &mut job.record;
-        record.job_index = means.job_index;
+        record.job_index = resources.job_index;
         record.holds_index = true;
         if let Some(first) = record.generations.first_mut() {
-            first.plan = means.plan;
-            first.fallbacks = means.fallbacks;
-            first.switches = means.switches;
+            first.plan = resources.plan;
+            first.fallbacks = resources.fallbacks;
+            first.switches = resources.switches;
         }
     }
 
@@ -175,13 +175,13 @@ impl ControllerState {
     }
 
     /// Reserves what a job needs, if there is enough of it.
-    fn take_means(
+    fn take_resources(
         &mut self,
         name: &str,
         creator: &str,
         request: &JobRequest,
         reserved: &BTreeSet<NodeKey>,
-    ) -> Result<Means, CreateError> {
+    ) -> Result<Resources, CreateError> {
         let fabric = self.fabric_for(Some(creator), reserved);
         let plan = self.plan_new(name, creator, request, &fabric)?;
         let fallbacks = fallback::fallbacks(&plan, request.aggregation, &fabric);
@@ -190,7 +190,7 @@ impl ControllerState {
             self.release(&switches);
             return Err(CreateError::TooManyJobs(self.job_indices));
         };
-        Ok(Means { plan, fallbacks, switches, job_index })
+        Ok(Resources { plan, fallbacks, switches, job_index })
     }
 
     /// What a refused job would wait for, in words; `None` where waiting does not help.
@@ -216,14 +216,14 @@ impl ControllerState {
     }
 
     /// The means of a job that waits: a plan as if it had all the slots it wants, and nothing reserved.
-    fn no_means(&self, request: &JobRequest) -> Result<Means, CreateError> {
+    fn no_resources(&self, request: &JobRequest) -> Result<Resources, CreateError> {
         let most = self.quotas.queue;
         if self.waiting().len() >= usize::try_from(most).unwrap_or(usize::MAX) {
             return Err(CreateError::QueueFull(most));
         }
         let ideal = planner::plan(&self.topology, &self.fabric(Doubt::Dead, |_| u32::MAX), request);
         let plan = ideal.or_else(|_| planner::plan(&self.topology, &self.sound_fabric(), request))?;
-        Ok(Means { plan, fallbacks: Vec::new(), switches: BTreeMap::new(), job_index: NOWHERE })
+        Ok(Resources { plan, fallbacks: Vec::new(), switches: BTreeMap::new(), job_index: NOWHERE })
     }
 
     /// Plans a new job; refuses it where switches could aggregate for it but none has the slots.

@@ -19,11 +19,11 @@ use crate::fallback;
 use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{
-    Beginning, Generation, Job, JobError, JobKey, Place, Registry, Signs, Stage, Step, Surroundings, Target,
-    add_job, next_step,
+    Beginning, DecisionInputs, DesiredGeneration, Generation, Job, JobError, JobKey, LifeSigns,
+    ParticipantId, Registry, Stage, Step, add_job, next_step,
 };
-use crate::journal::Kept;
-use crate::liveness::{Cabling, Doubt, Health, Pulse, Ways};
+use crate::journal::LoadedJob;
+use crate::liveness::{Cabling, Doubt, Health, ProvenPaths, StandstillDetector};
 use crate::loads::Loads;
 use crate::progress::Progress;
 use crate::quotas::Quotas;
@@ -106,7 +106,7 @@ pub(crate) struct ControllerState {
     /// What is known about training processes.
     pub(crate) progress: Progress,
     /// Whether the controller has stood still.
-    pub(crate) pulse: Pulse,
+    pub(crate) standstills: StandstillDetector,
     /// What each creator may have.
     pub(crate) quotas: Quotas,
     /// The widest slice that the switches take.
@@ -148,7 +148,7 @@ impl ControllerState {
             hosts: Hosts::default(),
             cabling: Cabling::new(&topology),
             progress: Progress::default(),
-            pulse: Pulse::new(Instant::now()),
+            standstills: StandstillDetector::new(Instant::now()),
             quotas: Quotas::default(),
             widest: SliceWidth::WIDEST,
             children: MAX_CHILDREN,
@@ -164,7 +164,7 @@ impl ControllerState {
     /// # Errors
     /// Its resources no longer exist: there are fewer slots, fewer job indices, narrower slices or fewer children
     /// than there were.
-    pub(crate) fn take_up(&mut self, kept: Kept, now: Instant) -> Result<(), String> {
+    pub(crate) fn take_up(&mut self, kept: LoadedJob, now: Instant) -> Result<(), String> {
         let mut record = kept.record?;
         if kept.is_queued {
             record.request.width = record.request.width.min(self.widest);
@@ -186,7 +186,7 @@ impl ControllerState {
                 return Err(format!("its slots on {} are not there any more", self.topology[*switch].name));
             }
         }
-        fallback::warn(&record);
+        record.warn_of_fallbacks();
         self.jobs.take_up(kept.key, record, (kept.has_started, kept.elastic), now);
         Ok(())
     }
@@ -218,14 +218,14 @@ impl ControllerState {
 
     /// Reserves what a job's next generation needs, beside what the present one has, and adds its tables to the
     /// switches' desired state. The first generation has had its resources since the job was created.
-    pub(crate) fn install(&mut self, key: JobKey, target: &Target) -> Result<u32, CreateError> {
+    pub(crate) fn install(&mut self, key: JobKey, desired: &DesiredGeneration) -> Result<u32, CreateError> {
         let no_job = || JobError::NoSuchJob(key.to_string());
         let job = self.jobs.get(key).ok_or_else(no_job)?;
         let present = job.record.generation();
         let is_as_planned = present.stage == Stage::Reserved
-            && present.plan.server.key == target.server
-            && self.health.broken_part(&present.plan, Doubt::Dead, &Ways::default()).is_none();
-        let number = if is_as_planned { present.number } else { self.reserve(key, target)? };
+            && present.plan.server.key == desired.server
+            && self.health.broken_part(&present.plan, Doubt::Dead, &ProvenPaths::default()).is_none();
+        let number = if is_as_planned { present.number } else { self.reserve(key, desired)? };
         let job = self.jobs.get_mut(key).ok_or_else(no_job)?;
         job.installing();
         if let Some(generation) = job.record.numbered(number) {
@@ -234,12 +234,12 @@ impl ControllerState {
         Ok(number)
     }
 
-    fn reserve(&mut self, key: JobKey, target: &Target) -> Result<u32, CreateError> {
+    fn reserve(&mut self, key: JobKey, desired: &DesiredGeneration) -> Result<u32, CreateError> {
         let job = self.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(key.to_string()))?;
         let record = &job.record;
         let (name, number) = (record.name.clone(), record.issued + 1);
         let request =
-            JobRequest { workers: target.members.clone(), server: target.server, ..record.request.clone() };
+            JobRequest { workers: desired.members.clone(), server: desired.server, ..record.request.clone() };
         // A job that finds no slots goes on without aggregation: slower, but alive. Silent switches are avoided where
         // there is another way: they could not be given tables.
         let plan_with = |doubt| {
@@ -253,10 +253,10 @@ impl ControllerState {
             self.release(&switches);
             return Err(CreateError::TooManyJobs(self.job_indices));
         };
-        let joined = target.joined.clone();
+        let joined = desired.joined.clone();
         let beginning = Beginning::OF_JOB;
         let stage = Stage::Reserved;
-        let (regroup, detachment) = (target.regroups(), target.detachment.clone());
+        let (regroup, detachment) = (desired.regroups(), desired.detachment.clone());
         let generation = Generation {
             number,
             job,
@@ -421,31 +421,31 @@ impl ControllerState {
             (self.progress.stall(name, now), plan.workers.iter().map(|worker| &*worker.name));
         next_step(
             job,
-            &Surroundings {
+            &DecisionInputs {
                 topology: &self.topology,
                 fabric: &fabric,
                 trusting_fabric: &trusting_fabric,
                 health: &self.health,
-                signs: &|place, host| self.signs_of(name, place, host),
+                life_signs: &|place, host| self.life_signs_of(name, place, host),
                 asking: &self.progress.asking(name, server, now),
                 serving: &|host| self.hosts.serves(host, now),
                 stalled,
                 stuck: stalled.and_then(|_| self.progress.stuck(name, workers, now)),
-                standstill: self.pulse.standstill(now),
+                standstill: self.standstills.standstill(now),
                 now,
             },
         )
     }
 
-    fn signs_of(&self, job: &str, place: &Place, host: &str) -> Signs {
+    fn life_signs_of(&self, job: &str, place: &ParticipantId, host: &str) -> LifeSigns {
         let node = self.topology.find(host);
-        Signs {
+        LifeSigns {
             attends_since: self.hosts.attends_since(host),
             last_probe: node.and_then(|node| self.cabling.last_probe_of(node)),
             last_word: node.and_then(|node| self.cabling.last_word_of(node)),
-            last_told: match place {
-                Place::Worker(_) => self.progress.process_told(job, host),
-                Place::Server(_) => self.progress.server_told(job, host),
+            last_report: match place {
+                ParticipantId::Worker(_) => self.progress.process_reported(job, host),
+                ParticipantId::Server(_) => self.progress.server_reported(job, host),
             },
         }
     }

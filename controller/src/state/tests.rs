@@ -6,18 +6,18 @@ use tributary_planner::Aggregation;
 
 use super::*;
 use crate::testing::{
-    TERMS, base, controller_state, first_target, pipeline, plain_topology, request, topology, two_spines,
+    TERMS, base, controller_state, first_generation, pipeline, plain_topology, request, topology, two_spines,
 };
 
 /// Puts the tables of the job's first generation into the switches.
 fn run(state: &mut ControllerState, key: JobKey) {
-    let target = first_target(state, key);
-    assert_eq!(state.install(key, &target), Ok(1));
+    let desired = first_generation(state, key);
+    assert_eq!(state.install(key, &desired), Ok(1));
 }
 
 /// Carries a change to another generation through.
 fn change(state: &mut ControllerState, key: JobKey) -> Result<u32, CreateError> {
-    let number = state.install(key, &first_target(state, key))?;
+    let number = state.install(key, &first_generation(state, key))?;
     let job = state.jobs.get_mut(key).unwrap();
     assert!(job.advance(number, "of a test"));
     job.retire_others();
@@ -96,7 +96,7 @@ fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
     let key = before.create("wide", &request(64, Aggregation::Tree), TERMS).unwrap();
     let record = before.jobs.get(key).unwrap().record.clone();
     assert_eq!(record.generation().plan.width, SliceWidth::ETHERNET);
-    let kept = |is_queued| Kept {
+    let kept = |is_queued| LoadedJob {
         key,
         name: "wide".to_owned(),
         has_started: true,
@@ -172,7 +172,7 @@ fn only_a_job_whose_members_have_joined_has_tables() {
         let want = state.want(*switch);
         assert!(want.entries.len() > held.entries.len());
         // All of it fits the program.
-        for change in crate::reconcile::diff(&SwitchState::default(), &want).iter().flatten() {
+        for change in crate::switch_diff::diff(&SwitchState::default(), &want).iter().flatten() {
             change.to_update(&pipeline.info).unwrap();
         }
     }
@@ -316,7 +316,7 @@ fn a_change_has_its_own_slots_and_tables_until_the_old_ones_are_gone() {
         want.entries.keys().filter(|entry| entry.table.contains("admission")).count()
     };
     let alone = admissions(&state);
-    let number = state.install(key, &first_target(&state, key)).unwrap();
+    let number = state.install(key, &first_generation(&state, key)).unwrap();
     assert_eq!((number, admissions(&state)), (2, 2 * alone), "both generations are in the switch");
     assert_eq!(free(&state), [0, 0, 0]);
     let ids: Vec<_> =

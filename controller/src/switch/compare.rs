@@ -5,8 +5,7 @@ use tokio::time::Instant;
 use tributary_p4runtime::Session;
 
 use super::connect::Connector;
-use super::task::in_time;
-use super::work;
+use super::operations;
 use crate::error::SwitchError;
 
 /// Only this many differences are listed one by one.
@@ -44,12 +43,12 @@ pub(super) async fn compare(
     deadline: Instant,
 ) -> Result<Option<Comparison>, SwitchError> {
     let patience = deadline.saturating_duration_since(Instant::now());
-    if !in_time(session, patience, connector.check_program(session)).await? {
+    if !operations::in_time(session, patience, connector.check_program(session)).await? {
         return Ok(Some(Comparison { other_program: true, ..Comparison::default() }));
     }
     let want = connector.desired.borrow().clone();
-    let differences = work::differences(session, &connector.pipeline, &want.state);
-    let batches = in_time(session, patience, differences).await?;
+    let differences = operations::differences(session, &connector.pipeline, &want.state);
+    let batches = operations::in_time(session, patience, differences).await?;
     // An error means that the controller is stopping.
     if connector.desired.has_changed().unwrap_or(false) {
         return Ok(None);

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use tributary_p4runtime::session::{Mastership, Running};
 use tributary_p4runtime::{Session, SessionError, Target};
 
+use super::desired_state::{Desired, Tried};
 use super::election::Elections;
 use super::health::Reporter;
-use super::order::{Desired, Tried};
-use super::work;
+use super::operations;
 use crate::error::SwitchError;
 use crate::pipeline::Pipeline;
 
@@ -123,7 +123,7 @@ impl Connector {
     /// with it.
     async fn warn_of_lost_jobs(&self, session: &Session) -> Result<(), SwitchError> {
         let desired = self.desired.borrow().clone();
-        let lost = work::jobs_to_withdraw(session, &self.pipeline, &desired.state).await?;
+        let lost = operations::jobs_to_withdraw(session, &self.pipeline, &desired.state).await?;
         if lost > 0 {
             tracing::warn!(
                 switch = self.target.name,
@@ -158,7 +158,7 @@ impl Connector {
     /// switch refused, or that the session broke, so that nobody knows what came of it.
     pub(super) async fn converge(&mut self, session: &Session) -> Result<(), SwitchError> {
         let desired = self.desired.borrow_and_update().clone();
-        let outcome = work::converge(session, &self.pipeline, &desired.state).await;
+        let outcome = operations::converge(session, &self.pipeline, &desired.state).await;
         if outcome.is_ok() {
             self.held.send_replace(Some(desired.clone()));
         }

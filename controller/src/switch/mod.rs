@@ -2,21 +2,21 @@
 //!
 //! The task tries to connect for as long as it takes, and brings the switch into its right state before anything else
 //! is done (`connect`): our program, and the newest desired state. Desired states and requests for readings are kept
-//! in slots, not in queues: a newer desired state replaces an older one (`order`), and one reading of the counters
+//! in slots, not in queues: a newer desired state replaces an older one (`desired_state`), and one reading of the counters
 //! answers everyone who waits for one (`counters`). So an order to a switch that is away costs nothing but its
 //! caller's short wait. Anyone may watch whether the switch is there (`health`).
 
 mod compare;
 mod connect;
 mod counters;
+mod desired_state;
 mod election;
 mod health;
-mod order;
+mod operations;
 mod packets;
 mod task;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +30,9 @@ use tributary_topology::NodeKey;
 pub(crate) use compare::Comparison;
 pub(crate) use connect::Program;
 pub(crate) use counters::{Asked, Counters, Reading};
+pub(crate) use desired_state::{Desired, Pending};
 pub(crate) use election::Elections;
 pub(crate) use health::{AwayCause, SwitchHealth};
-pub(crate) use order::{Desired, Pending};
 pub(crate) use packets::PacketIn;
 
 use crate::error::SwitchError;
@@ -42,8 +42,8 @@ use crate::switch_state::SwitchState;
 use compare::Compare;
 use connect::Connector;
 use counters::Readings;
+use desired_state::{Patience, Tried};
 use health::Reporter;
-use order::{Patience, Tried};
 use packets::{PacketOut, Packets};
 use task::{Clear, Driver, Worker};
 

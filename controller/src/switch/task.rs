@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
-use tributary_p4runtime::{Session, SessionError};
+use tributary_p4runtime::Session;
 
 use super::compare::{self, Compare};
 use super::connect::{Connector, Ready, breaks_session, ended};
 use super::counters::{Reading, Readings};
+use super::operations;
 use super::packets::Packets;
-use super::work;
 use crate::error::SwitchError;
 
 /// The first pause between two attempts to connect: short, for a switch that is back at once.
@@ -104,7 +104,7 @@ impl Worker {
     }
 
     async fn converge(&mut self, session: &Session, connector: &mut Connector) -> Result<(), SwitchError> {
-        let outcome = in_time(session, self.patience, connector.converge(session)).await;
+        let outcome = operations::in_time(session, self.patience, connector.converge(session)).await;
         self.retry = outcome.is_err().then(|| Instant::now() + RETRY_LAST);
         if let Err(error) = &outcome {
             tracing::warn!(switch = session.target().name, %error, "cannot be brought into its state; is tried again");
@@ -117,8 +117,8 @@ impl Worker {
         if reply.is_closed() || deadline <= Instant::now() {
             return Ok(());
         }
-        let clear = work::clear_counters(session, &connector.pipeline, job_index);
-        let outcome = in_time(session, self.patience, clear).await;
+        let clear = operations::clear_counters(session, &connector.pipeline, job_index);
+        let outcome = operations::in_time(session, self.patience, clear).await;
         if outcome.is_ok() {
             self.readings.send_modify(|readings| {
                 readings.last = readings.last.take().map(|reading| reading.without_job(job_index));
@@ -156,7 +156,12 @@ impl Worker {
     async fn read(&mut self, session: &Session, connector: &Connector) -> Result<(), SwitchError> {
         let answered = *self.asked.borrow_and_update();
         let at = Instant::now();
-        let read = in_time(session, self.patience, work::read_counters(session, &connector.pipeline)).await;
+        let read = operations::in_time(
+            session,
+            self.patience,
+            operations::read_counters(session, &connector.pipeline),
+        )
+        .await;
         self.readings.send_modify(|readings| {
             readings.answered = answered;
             readings.refusal = read.as_ref().err().map(ToString::to_string);
@@ -166,17 +171,6 @@ impl Worker {
         });
         read.map(drop)
     }
-}
-
-/// The outcome of `work`, if it comes in time.
-pub(super) async fn in_time<T>(
-    session: &Session,
-    patience: Duration,
-    work: impl Future<Output = Result<T, SwitchError>>,
-) -> Result<T, SwitchError> {
-    let switch = session.target().name.clone();
-    let silent = |_| SessionError::NoAnswer { switch, what: "an order", seconds: patience.as_secs() };
-    tokio::time::timeout(patience, work).await.map_err(silent)?
 }
 
 /// Returns at that time; never if it is `None`.

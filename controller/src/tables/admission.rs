@@ -5,7 +5,7 @@ use tributary_p4runtime::entry::{ActionCall, Match, TableEntry};
 use tributary_wire::JobId;
 use tributary_wire::constants::{KIND_GRADIENT, KIND_RESULT, RANK_ALL};
 
-use super::{ActionSchema, TableSchema};
+use super::schema::{ActionSchema, TableSchema};
 
 const ADMIT: &str = "admit";
 const ADMIT_BY_SENDER: &str = "admit_by_sender";

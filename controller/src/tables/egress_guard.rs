@@ -3,7 +3,7 @@
 use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::JobId;
 
-use super::{ActionSchema, TableSchema};
+use super::schema::{ActionSchema, TableSchema};
 
 const ALLOW: &str = "allow";
 

@@ -4,7 +4,7 @@ use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::NodeId;
 use tributary_wire::constants::NO_NODE;
 
-use super::{ActionSchema, TableSchema};
+use super::schema::{ActionSchema, TableSchema};
 
 const SET_IDENTITY: &str = "set_identity";
 

@@ -3,7 +3,7 @@
 use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::MacAddr;
 
-use super::{ActionSchema, TableSchema, mac_number};
+use super::schema::{ActionSchema, TableSchema, mac_number};
 
 const FORWARD: &str = "forward";
 const BROADCAST: &str = "broadcast";

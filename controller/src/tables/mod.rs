@@ -8,9 +8,10 @@ pub(crate) mod identity;
 pub(crate) mod mac_forward;
 pub(crate) mod multicast;
 pub(crate) mod result_group;
+mod schema;
 pub(crate) mod sender_admission;
 
-use tributary_wire::MacAddr;
+pub(crate) use schema::TableSchema;
 
 /// A table that the controller writes.
 ///
@@ -30,22 +31,6 @@ pub(crate) enum Table {
     SenderAdmission,
     /// Which packets of a job are admitted, and which slots they reach.
     Admission,
-}
-
-/// The names of a table in P4Info.
-#[derive(Debug)]
-pub(crate) struct TableSchema {
-    pub(crate) name: &'static str,
-    /// Its match fields, all of them exact; empty if only the default action is set.
-    pub(crate) key: &'static [&'static str],
-    pub(crate) actions: &'static [ActionSchema],
-}
-
-/// The names of an action in P4Info.
-#[derive(Debug)]
-pub(crate) struct ActionSchema {
-    pub(crate) name: &'static str,
-    pub(crate) parameters: &'static [&'static str],
 }
 
 impl Table {
@@ -75,9 +60,4 @@ impl Table {
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|table| table.schema().name == name)
     }
-}
-
-/// The address as a P4 number.
-fn mac_number(address: MacAddr) -> u64 {
-    address.octets().iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

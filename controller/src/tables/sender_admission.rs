@@ -4,7 +4,7 @@ use tributary_api::Endpoint;
 use tributary_p4runtime::entry::TableEntry;
 
 use super::admission::{ADMIT_SCHEMA, Admit, Key};
-use super::{TableSchema, mac_number};
+use super::schema::{TableSchema, mac_number};
 
 pub(crate) const SCHEMA: TableSchema = TableSchema {
     name: "sender_admission",

@@ -13,12 +13,12 @@ use crate::jobs::JobKey;
 use crate::jobs::{Answered, Joined, Joining};
 use crate::liveness::Life;
 use crate::state::ControllerState;
-use crate::testing::{TERMS, controller_state, first_target, request, topology};
+use crate::testing::{TERMS, controller_state, first_generation, request, topology};
 
 /// A member joins a job, and is told to start.
 fn join(job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
     let joined = job.join(&topology(), &Joining { host, role, elastic: true, resume: 0 }).unwrap();
-    job.attendee_mut(&joined.place).unwrap().started = true;
+    job.participant_mut(&joined.participant).unwrap().started = true;
     joined
 }
 
@@ -29,23 +29,23 @@ fn running(state: &mut ControllerState) -> (JobKey, Vec<Joined>) {
     let workers = ["w0", "w1", "w2", "w3"].map(|host| (host, v1::MemberRole::Worker));
     let all = workers.into_iter().chain([("ps", v1::MemberRole::Server)]);
     let members = all.map(|(host, role)| join(job, host, role)).collect();
-    carry_out(state, key, &first_target(state, key));
+    carry_out(state, key, &first_generation(state, key));
     (key, members)
 }
 
 /// Carries a change to the next generation through.
-fn carry_out(state: &mut ControllerState, key: JobKey, target: &Target) {
-    let number = state.install(key, target).unwrap();
+fn carry_out(state: &mut ControllerState, key: JobKey, desired: &DesiredGeneration) {
+    let number = state.install(key, desired).unwrap();
     let job = state.jobs.get_mut(key).unwrap();
-    assert!(job.advance(number, &target.reason));
+    assert!(job.advance(number, &desired.reason));
     job.retire_others();
 }
 
 /// The change that is due, while the controller is at work and hears somebody.
-fn due(state: &mut ControllerState, key: JobKey, now: Instant) -> Target {
-    state.pulse.beat(now);
+fn due(state: &mut ControllerState, key: JobKey, now: Instant) -> DesiredGeneration {
+    state.standstills.beat(now);
     match state.next_step(key, now) {
-        Step::Change(target) => target,
+        Step::Change(desired) => desired,
         other => panic!("{other:?}"),
     }
 }
@@ -63,9 +63,9 @@ fn a_worker_that_a_job_has_gone_on_without_is_told_of_as_one_that_is_not_there()
     };
     let all = ["w0", "w1", "w2", "w3", "ps"].map(|host| (host.to_owned(), true, host != "ps"));
     assert_eq!(told(&state), all);
-    state.jobs.get_mut(key).unwrap().depart(&members[2].place, None);
-    let target = due(&mut state, key, Instant::now());
-    carry_out(&mut state, key, &target);
+    state.jobs.get_mut(key).unwrap().depart(&members[2].participant, None);
+    let desired = due(&mut state, key, Instant::now());
+    carry_out(&mut state, key, &desired);
     let mut without = all;
     without[2] = ("w2".to_owned(), false, false);
     assert_eq!(told(&state), without);
@@ -119,11 +119,11 @@ fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     let start = Instant::now();
     let at = |milliseconds| start + Duration::from_millis(milliseconds);
     for member in &members {
-        state.jobs.get_mut(key).unwrap().lose(&member.place, member.session, start);
+        state.jobs.get_mut(key).unwrap().lose(&member.participant, member.session, start);
     }
     for now in (0..60).map(|beat| at(beat * 100)) {
         ["w0", "w1", "w2", "w3", "ps"].iter().for_each(|host| probe(&mut state, host, now));
-        state.pulse.beat(now);
+        state.standstills.beat(now);
         let step = state.next_step(key, now);
         assert!(matches!(step, Step::Rest(Some(_))), "{step:?}");
     }
@@ -149,11 +149,11 @@ fn a_daemons_last_words_do_not_say_that_it_has_its_controller() {
     let (mut state, topology) = (controller_state(256, 4), topology());
     let (key, members) = running(&mut state);
     let now = Instant::now();
-    state.jobs.get_mut(key).unwrap().lose(&members[1].place, members[1].session, now);
+    state.jobs.get_mut(key).unwrap().lose(&members[1].participant, members[1].session, now);
     let soon = now + Duration::from_millis(500);
     state.cabling.hear_of(topology.find("w1").unwrap(), now + Duration::from_millis(5));
     probe(&mut state, "w1", soon);
-    state.pulse.beat(soon);
+    state.standstills.beat(soon);
     assert!(
         matches!(state.next_step(key, soon), Step::Rest(Some(_))),
         "its connections are over, and it lives"
@@ -167,12 +167,12 @@ fn a_long_step_puts_nobody_out_whom_only_the_controller_cannot_hear() {
     let start = Instant::now();
     let at = |milliseconds| start + Duration::from_millis(milliseconds);
     let lose = |state: &mut ControllerState, rank: usize| {
-        state.jobs.get_mut(key).unwrap().lose(&members[rank].place, members[rank].session, start);
+        state.jobs.get_mut(key).unwrap().lose(&members[rank].participant, members[rank].session, start);
     };
     let waits = |state: &mut ControllerState, stalled_milliseconds, now| {
         tell_of_wait(state, stalled_milliseconds, now);
         probe(state, "w1", now);
-        state.pulse.beat(now);
+        state.standstills.beat(now);
     };
     lose(&mut state, 1);
     waits(&mut state, 4_000, at(500));
@@ -195,14 +195,14 @@ fn a_long_step_takes_a_job_off_a_silent_switch_only_when_it_is_very_long() {
     state.health.set_node(leaf, Life::Silent, start);
     let waits = |state: &mut ControllerState, stalled_milliseconds, now| {
         tell_of_wait(state, stalled_milliseconds, now);
-        state.pulse.beat(now);
+        state.standstills.beat(now);
     };
     waits(&mut state, 1_900, at(900));
     assert!(matches!(state.next_step(key, at(900)), Step::Rest(Some(_))));
     waits(&mut state, 2_000, at(950));
-    let target = due(&mut state, key, at(950));
-    assert_eq!(target.reason, "nothing is heard of switch leaf1");
-    assert_eq!(target.members.len(), 2);
+    let desired = due(&mut state, key, at(950));
+    assert_eq!(desired.reason, "nothing is heard of switch leaf1");
+    assert_eq!(desired.members.len(), 2);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_job_where_nothing_comes_though_all_are_there_gets_other_slots() {
     let wait = |state: &mut ControllerState, waits: [u64; 4], now| {
         let hosts = ["w0", "w1", "w2", "w3"].into_iter().zip(waits);
         hosts.for_each(|(host, wait)| tell_of_wait_on(host, state, wait, now));
-        state.pulse.beat(now);
+        state.standstills.beat(now);
     };
     wait(&mut state, [60_000, 60_000, 60_000, 0], at(60_000));
     let step = state.next_step(key, at(60_000));
@@ -222,11 +222,14 @@ fn a_job_where_nothing_comes_though_all_are_there_gets_other_slots() {
     wait(&mut state, [60_000, 60_000, 60_000, 4_900], at(64_900));
     assert!(matches!(state.next_step(key, at(64_900)), Step::Rest(_)));
     wait(&mut state, [60_000, 60_000, 60_000, 5_000], at(65_000));
-    let target = due(&mut state, key, at(65_000));
-    assert_eq!(target.reason, "its members have all waited for 5 s without any result");
+    let desired = due(&mut state, key, at(65_000));
+    assert_eq!(desired.reason, "its members have all waited for 5 s without any result");
     let before = state.jobs.get(key).unwrap().record.generation().clone();
-    assert_eq!((target.members.len(), target.server, target.takes_over), (4, before.plan.server.key, false));
-    carry_out(&mut state, key, &target);
+    assert_eq!(
+        (desired.members.len(), desired.server, desired.takes_over),
+        (4, before.plan.server.key, false)
+    );
+    carry_out(&mut state, key, &desired);
     let after = state.jobs.get(key).unwrap().record.generation();
     assert_ne!(after.job, before.job);
     for (switch, slots) in &after.switches {
@@ -246,7 +249,7 @@ fn a_silent_switch_that_frames_come_through_is_alive_however_long_a_step_takes()
     state.health.set_node(leaf, Life::Silent, start);
     tell_of_wait(&mut state, 60_000, at(900));
     tell_of_asking(&mut state, &[0, 1, 2], at(900));
-    state.pulse.beat(at(900));
+    state.standstills.beat(at(900));
     let step = state.next_step(key, at(900));
     assert!(matches!(step, Step::Rest(Some(_))), "rank 2 is behind it, and the server hears it: {step:?}");
     // From now on nothing comes through it.
@@ -260,11 +263,11 @@ fn one_whom_the_controller_cannot_hear_and_the_server_can_stays_however_long_a_s
     let (key, members) = running(&mut state);
     let start = Instant::now();
     let at = |milliseconds| start + Duration::from_millis(milliseconds);
-    state.jobs.get_mut(key).unwrap().lose(&members[1].place, members[1].session, start);
+    state.jobs.get_mut(key).unwrap().lose(&members[1].participant, members[1].session, start);
     probe(&mut state, "w1", at(900));
     tell_of_wait(&mut state, 60_000, at(900));
     tell_of_asking(&mut state, &[0, 1], at(900));
-    state.pulse.beat(at(900));
+    state.standstills.beat(at(900));
     assert!(matches!(state.next_step(key, at(900)), Step::Rest(Some(_))));
     tell_of_asking(&mut state, &[0], at(950));
     assert_eq!(due(&mut state, key, at(950)).reason, "w1 is gone");
@@ -278,11 +281,11 @@ fn a_member_that_its_daemon_tells_of_is_not_lost_with_its_own_connection() {
     let at = |milliseconds| start + Duration::from_millis(milliseconds);
     let _daemon =
         state.hosts.enter(&v1::Hello { host: "w0".into(), works: true, ..v1::Hello::default() }, start);
-    state.jobs.get_mut(key).unwrap().lose(&members[0].place, members[0].session, at(100));
+    state.jobs.get_mut(key).unwrap().lose(&members[0].participant, members[0].session, at(100));
     for now in (2..70).map(|beat| at(beat * 100)) {
         state.cabling.hear_of(topology.find("w0").unwrap(), now);
         tell_of_wait(&mut state, 0, now);
-        state.pulse.beat(now);
+        state.standstills.beat(now);
         let step = state.next_step(key, now);
         assert!(matches!(step, Step::Rest(Some(_))), "{step:?}");
     }
@@ -300,9 +303,9 @@ fn a_host_of_which_nothing_is_heard_is_not_asked_to_serve() {
     let hello =
         |host: &str| v1::Hello { host: host.into(), serves: true, works: true, ..v1::Hello::default() };
     let daemons = ["w0", "w1"].map(|host| state.hosts.enter(&hello(host), start));
-    state.jobs.get_mut(key).unwrap().lose(&members[4].place, members[4].session, start);
+    state.jobs.get_mut(key).unwrap().lose(&members[4].participant, members[4].session, start);
     for beat in 0..20 {
-        state.pulse.beat(at(beat * 100));
+        state.standstills.beat(at(beat * 100));
     }
     let server = |state: &mut ControllerState, now| topology[due(state, key, now).server].name.clone();
     assert_eq!(server(&mut state, at(1_400)), "w0");
@@ -316,15 +319,18 @@ fn who_is_there_and_does_not_change_over_is_given_up_where_others_wait() {
     let (key, members) = running(&mut state);
     let start = Instant::now();
     let at = |milliseconds| start + Duration::from_millis(milliseconds);
-    let attendee = state.jobs.get_mut(key).unwrap().attendee_mut(&members[1].place).unwrap();
-    attendee.behind = Some(start);
-    state.pulse.beat(at(900));
+    let participant = state.jobs.get_mut(key).unwrap().participant_mut(&members[1].participant).unwrap();
+    participant.behind = Some(start);
+    state.standstills.beat(at(900));
     assert!(matches!(state.next_step(key, at(900)), Step::Rest(_)), "nobody waits");
     tell_of_wait(&mut state, 900, at(950));
     assert!(matches!(state.next_step(key, at(950)), Step::Rest(_)), "it has some time");
     assert_eq!(due(&mut state, key, at(1000)).reason, "w1 is gone");
-    let answer =
-        Answered { place: members[1].place.clone(), generation: 1, answer: Answer::Changed(v1::Changed {}) };
+    let answer = Answered {
+        participant: members[1].participant.clone(),
+        generation: 1,
+        answer: Answer::Changed(v1::Changed {}),
+    };
     state.jobs.get_mut(key).unwrap().answer(answer);
     assert!(matches!(state.next_step(key, at(1000)), Step::Rest(_)));
 }
@@ -336,13 +342,13 @@ fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
     let start = Instant::now();
     let at = |milliseconds| start + Duration::from_millis(milliseconds);
     for member in &members[1..4] {
-        state.jobs.get_mut(key).unwrap().lose(&member.place, member.session, start);
+        state.jobs.get_mut(key).unwrap().lose(&member.participant, member.session, start);
     }
-    let target = due(&mut state, key, at(500));
-    assert_eq!(target.reason, "w1, w2, w3 are gone");
-    carry_out(&mut state, key, &target);
+    let desired = due(&mut state, key, at(500));
+    assert_eq!(desired.reason, "w1, w2, w3 are gone");
+    carry_out(&mut state, key, &desired);
     let job = state.jobs.get_mut(key).unwrap();
-    members[1..4].iter().for_each(|member| job.depart(&member.place, None));
+    members[1..4].iter().for_each(|member| job.depart(&member.participant, None));
 
     // The leaf of w2 and w3 is there, but nobody can tell it anything.
     let leaf = topology.find("leaf1").unwrap();
@@ -352,10 +358,10 @@ fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
         state.jobs.get_mut(key).unwrap().join(&topology, &joining).unwrap()
     };
     let _back = ["w1", "w2", "w3"].map(|host| come(&mut state, host));
-    let target = due(&mut state, key, at(700));
-    assert_eq!(target.reason, "w1 came in");
-    carry_out(&mut state, key, &target);
-    state.jobs.get_mut(key).unwrap().attendee_mut(&members[1].place).unwrap().started = true;
+    let desired = due(&mut state, key, at(700));
+    assert_eq!(desired.reason, "w1 came in");
+    carry_out(&mut state, key, &desired);
+    state.jobs.get_mut(key).unwrap().participant_mut(&members[1].participant).unwrap().started = true;
 
     state.health.set_node(leaf, Life::Alive, at(800));
     assert_eq!(due(&mut state, key, at(900)).reason, "w2, w3 came in");
@@ -369,9 +375,9 @@ fn who_is_cut_off_is_given_up_soon_where_he_may_come_back_and_late_where_he_woul
     for (elastic, late) in [(true, 700), (false, 10_000)] {
         let mut state = controller_state(256, 4);
         let (key, members) = running(&mut state);
-        state.jobs.get_mut(key).unwrap().attendee_mut(&members[0].place).unwrap().elastic = elastic;
+        state.jobs.get_mut(key).unwrap().participant_mut(&members[0].participant).unwrap().elastic = elastic;
         state.health.set_node(topology.find("leaf1").unwrap(), Life::Dead, at(0));
-        state.pulse.beat(at(late - 1));
+        state.standstills.beat(at(late - 1));
         assert_eq!(state.next_step(key, at(late - 1)), Step::Rest(Some(at(late))));
         assert_eq!(due(&mut state, key, at(late)).members.len(), 2);
 
@@ -387,25 +393,28 @@ fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later(
     let (key, members) = running(&mut state);
     let (server, last_worker) = (&members[4], &members[3]);
     // The server dies and w0 serves instead; then the server is back.
-    let taken_over = Target { server: topology.find("w0").unwrap(), ..first_target(&state, key) };
+    let taken_over =
+        DesiredGeneration { server: topology.find("w0").unwrap(), ..first_generation(&state, key) };
     let job = state.jobs.get_mut(key).unwrap();
     job.invite("w0", Instant::now());
     let _second = join(job, "w0", v1::MemberRole::Server);
     carry_out(&mut state, key, &taken_over);
     let now = Instant::now();
     let job = state.jobs.get_mut(key).unwrap();
-    job.lose(&server.place, server.session, now);
+    job.lose(&server.participant, server.session, now);
     attend(&mut state, "ps", now);
     state.health.touch(now);
     let Step::Rest(Some(better)) = state.next_step(key, now) else {
         panic!("{:?}", state.next_step(key, now))
     };
 
-    state.jobs.get_mut(key).unwrap().lose(&last_worker.place, last_worker.session, now);
+    state.jobs.get_mut(key).unwrap().lose(&last_worker.participant, last_worker.session, now);
     let Step::Rest(Some(gone)) = state.next_step(key, now) else { panic!("{:?}", state.next_step(key, now)) };
     assert!(gone < better, "{:?} and {:?} from now", gone - now, better - now);
-    let Step::Change(target) = state.next_step(key, gone) else { panic!("{:?}", state.next_step(key, gone)) };
-    assert_eq!(target.reason, "w3 is gone");
+    let Step::Change(desired) = state.next_step(key, gone) else {
+        panic!("{:?}", state.next_step(key, gone))
+    };
+    assert_eq!(desired.reason, "w3 is gone");
 }
 
 #[test]
@@ -422,7 +431,7 @@ fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
     assert!(matches!(state.next_step(key, now), Step::Rest(Some(_))));
 
     // The server's stream breaks. The same daemon is asked again after a while, another one at once.
-    state.jobs.get_mut(key).unwrap().lose(&server.place, server.session, at(1));
+    state.jobs.get_mut(key).unwrap().lose(&server.participant, server.session, at(1));
     let Step::Rest(Some(later)) = state.next_step(key, at(1)) else {
         panic!("{:?}", state.next_step(key, at(1)))
     };
@@ -438,8 +447,8 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
     let now = Instant::now();
     let later = now + Duration::from_secs(1);
     attend(&mut state, "ps", now);
-    state.jobs.get_mut(key).unwrap().leave(&members[4].place, "it has no thread", later);
-    state.pulse.beat(later);
+    state.jobs.get_mut(key).unwrap().leave(&members[4].participant, "it has no thread", later);
+    state.standstills.beat(later);
     // Nobody else could serve: the job leaves ps alone for a while.
     let Step::Rest(Some(until)) = state.next_step(key, later) else {
         panic!("{:?}", state.next_step(key, later))
@@ -447,14 +456,14 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
     assert!(until > later + Duration::from_secs(1), "{:?}", until - later);
 
     attend(&mut state, "w0", later);
-    let target = due(&mut state, key, later);
+    let desired = due(&mut state, key, later);
     assert_eq!(
-        (target.server, &*target.reason),
+        (desired.server, &*desired.reason),
         (topology.find("w0").unwrap(), "server ps is gone: it has no thread")
     );
 
     // A daemon that is started again may do better.
     attend(&mut state, "ps", until - Duration::from_secs(1));
-    let target = due(&mut state, key, until - Duration::from_secs(1));
-    assert_eq!(target.server, topology.find("ps").unwrap());
+    let desired = due(&mut state, key, until - Duration::from_secs(1));
+    assert_eq!(desired.server, topology.find("ps").unwrap());
 }

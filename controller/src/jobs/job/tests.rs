@@ -26,11 +26,11 @@ fn running() -> (Job, Vec<Joined>) {
     let members: Vec<_> = HOSTS.iter().map(|host| join(&mut job, host)).collect();
     let topology = topology();
     assert!(job.advance(1, ""));
-    for Joined { place, .. } in &members {
-        let config = job.config(&topology, job.record.generation(), place).unwrap();
-        let attendee = job.attendee_mut(place).unwrap();
-        attendee.started = true;
-        attendee.tell(Event::Start(config));
+    for Joined { participant: id, .. } in &members {
+        let config = job.config(&topology, job.record.generation(), id).unwrap();
+        let participant = job.participant_mut(id).unwrap();
+        participant.started = true;
+        participant.tell(Event::Start(config));
     }
     (job, members)
 }
@@ -46,8 +46,8 @@ fn next(joined: &mut Joined) -> Option<Event> {
 #[test]
 fn it_waits_for_those_who_have_not_joined() {
     let mut job = created();
-    for (place, host) in HOSTS.iter().enumerate() {
-        assert_eq!(job.waiting_for().len(), HOSTS.len() - place);
+    for (id, host) in HOSTS.iter().enumerate() {
+        assert_eq!(job.waiting_for().len(), HOSTS.len() - id);
         join(&mut job, host);
     }
     assert!(job.waiting_for().is_empty());
@@ -114,24 +114,24 @@ fn a_failure_reaches_everyone_and_is_final() {
 fn one_that_comes_back_is_told_again_where_the_job_is() {
     let (mut job, members) = running();
     let lost = &members[1];
-    job.lose(&lost.place, lost.session, Instant::now());
+    job.lose(&lost.participant, lost.session, Instant::now());
     assert_eq!(job.waiting_for(), ["w1"]);
     let mut back = job.join(&topology(), &joining("w1", true, 1)).unwrap();
     let Some(Event::Change(config)) = next(&mut back) else { panic!("not told") };
     assert_eq!(config.generation, 1);
     assert!(job.waiting_for().is_empty());
     // The old stream's end arrives late, and changes nothing any more.
-    job.lose(&lost.place, lost.session, Instant::now());
+    job.lose(&lost.participant, lost.session, Instant::now());
     assert!(job.waiting_for().is_empty());
 }
 
 #[test]
 fn one_that_was_to_stop_is_asked_again_when_it_comes_back() {
     let (mut job, members) = running();
-    let (place, session) = (&members[1].place, members[1].session);
-    job.lose(place, session, Instant::now());
+    let (id, session) = (&members[1].participant, members[1].session);
+    job.lose(id, session, Instant::now());
     let prepare = Event::Prepare(v1::Prepare { generation: 2 });
-    job.attendee_mut(place).unwrap().tell(prepare.clone());
+    job.participant_mut(id).unwrap().tell(prepare.clone());
     let mut back = job.join(&topology(), &joining("w1", true, 1)).unwrap();
     assert_eq!(next(&mut back), Some(prepare));
 }
@@ -139,7 +139,7 @@ fn one_that_was_to_stop_is_asked_again_when_it_comes_back() {
 #[test]
 fn one_that_the_job_went_on_without_is_told_so() {
     let (mut job, members) = running();
-    job.depart(&members[1].place, None);
+    job.depart(&members[1].participant, None);
     let mut back = job.join(&topology(), &joining("w1", true, 1)).unwrap();
     assert!(matches!(next(&mut back), Some(Event::Removed(_))));
     assert_eq!(next(&mut back), None);
@@ -148,12 +148,12 @@ fn one_that_the_job_went_on_without_is_told_so() {
 #[test]
 fn only_elastic_processes_come_into_a_running_job_and_only_to_their_like() {
     let (mut job, members) = running();
-    job.depart(&members[1].place, None);
+    job.depart(&members[1].participant, None);
     let refused = job.join(&topology(), &joining("w1", false, 0)).unwrap_err().to_string();
     assert!(refused.starts_with("job \"job\" is running and takes host \"w1\" in no more"), "{refused}");
-    job.attendee_mut(&members[2].place).unwrap().elastic = false;
+    job.participant_mut(&members[2].participant).unwrap().elastic = false;
     assert!(job.join(&topology(), &joining("w1", true, 0)).is_err());
-    job.attendee_mut(&members[2].place).unwrap().elastic = true;
+    job.participant_mut(&members[2].participant).unwrap().elastic = true;
     assert!(job.join(&topology(), &joining("w1", true, 0)).is_ok());
 }
 
@@ -173,5 +173,5 @@ fn another_host_serves_only_when_it_was_asked_to() {
     let serve = Joining { role: v1::MemberRole::Server, ..joining("w2", true, 0) };
     assert!(job.join(&topology(), &serve).is_err());
     job.invite("w2", Instant::now());
-    assert_eq!(job.join(&topology(), &serve).unwrap().place, Place::Server("w2".into()));
+    assert_eq!(job.join(&topology(), &serve).unwrap().participant, ParticipantId::Server("w2".into()));
 }

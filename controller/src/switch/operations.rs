@@ -1,6 +1,7 @@
-//! The work that is done on a switch over a session.
+//! What is done on a switch over a session: reading and writing its state and its counters.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use tributary_p4runtime::entry::{CounterCell, Entity, EntryError, Query};
 use tributary_p4runtime::p4::v1;
@@ -8,9 +9,9 @@ use tributary_p4runtime::session::UpdateFailure;
 use tributary_p4runtime::{Session, SessionError};
 use tributary_wire::JobId;
 
-use crate::error::{Refusal, SwitchError};
+use crate::error::{RefusedChange, SwitchError};
 use crate::pipeline::{CounterArray, Pipeline};
-use crate::reconcile::{self, Change, Operation};
+use crate::switch_diff::{self, Change, Operation};
 use crate::switch_state::SwitchState;
 use crate::tables::admission;
 
@@ -24,7 +25,7 @@ pub(super) async fn differences(
     for entity in read(session, pipeline, &SwitchState::queries()).await? {
         have.put_read(entity);
     }
-    Ok(reconcile::diff(&have, want))
+    Ok(switch_diff::diff(&have, want))
 }
 
 /// The number of jobs with tables on the switch that it should not hold.
@@ -80,7 +81,7 @@ async fn write(session: &Session, pipeline: &Pipeline, changes: &[Change]) -> Re
     let updates = changes.iter().map(update).collect::<Result<_, _>>()?;
     match session.write(updates).await {
         Err(SessionError::Write { switch, failures, .. }) => {
-            let refusal = |failure: &UpdateFailure| Refusal {
+            let refusal = |failure: &UpdateFailure| RefusedChange {
                 change: changes.get(failure.index).map(ToString::to_string).unwrap_or_default(),
                 reason: format!("{}: {}", failure.code.as_str_name(), failure.reason),
             };
@@ -116,6 +117,17 @@ pub(super) async fn read_counters(
         Entity::Table(_) | Entity::Multicast(_) => None,
     };
     Ok(read(session, pipeline, &queries).await?.into_iter().filter_map(cell).collect())
+}
+
+/// The outcome of `work`, if it comes in time.
+pub(super) async fn in_time<T>(
+    session: &Session,
+    patience: Duration,
+    work: impl Future<Output = Result<T, SwitchError>>,
+) -> Result<T, SwitchError> {
+    let switch = session.target().name.clone();
+    let silent = |_| SessionError::NoAnswer { switch, what: "an order", seconds: patience.as_secs() };
+    tokio::time::timeout(patience, work).await.map_err(silent)?
 }
 
 fn entry_error(session: &Session, change: String, reason: EntryError) -> SwitchError {

@@ -7,11 +7,12 @@ use tributary_planner::{self as planner, FabricState, Member};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
-use super::attendee::{Attendee, Place};
-use super::detachment::{Detachment, well_again};
+use super::decision_inputs::{DecisionInputs, STALL_INTERVAL};
+use super::degraded_policy::well_again;
+use super::detachment::Detachment;
 use super::job::{Job, State};
-use super::surroundings::{STALL_INTERVAL, Surroundings};
-use crate::liveness::{Doubt, Standstill, Ways};
+use super::participant::{Participant, ParticipantId};
+use crate::liveness::{Doubt, ProvenPaths, Standstill};
 
 /// How long a member whose stream breaks has to come back, while its host's daemon is there.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);
@@ -37,7 +38,7 @@ const STALLED_TAKE_UP_PATIENCE: Duration = Duration::from_millis(1800);
 const STANDSTILL_SPREAD: Duration = Duration::from_secs(3);
 
 /// Who of a running job is there, and what its structure can rely on.
-pub(super) struct Crew<'a> {
+pub(super) struct MembershipView<'a> {
     topology: &'a Topology,
     /// Workers of the present generation that are there, or may come back.
     pub(super) members: Vec<Member>,
@@ -56,58 +57,58 @@ pub(super) struct Crew<'a> {
     returns: Vec<Instant>,
     /// How silent parts of the fabric are judged.
     pub(super) doubt: Doubt,
-    /// Ways through the present structure along which frames still come.
-    ways: Ways,
+    /// Paths through the present structure along which frames still come.
+    paths: ProvenPaths,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> MembershipView<'a> {
     /// Determines who of a job is there now.
-    pub(super) fn of(job: &Job, around: &Surroundings<'a>) -> Self {
-        let all = Self::with(job, around, Unheard::May);
+    pub(super) fn of(job: &Job, inputs: &DecisionInputs<'a>) -> Self {
+        let all = Self::with(job, inputs, Unheard::May);
         if *job.state() != State::Running {
             return Self { doubt: Doubt::Dead, ..all };
         }
-        let Some(stalled) = around.stalled else { return all };
+        let Some(stalled) = inputs.stalled else { return all };
         // Silent parts cannot be told of a change either.
-        let has_to_change = |doubt| all.loss().is_some() || all.broken_part(job, around, doubt).is_some();
-        let goes_round = || has_to_change(Doubt::Dead) && all.has_way_round(job, around);
+        let has_to_change = |doubt| all.loss().is_some() || all.broken_part(job, inputs, doubt).is_some();
+        let goes_round = || has_to_change(Doubt::Dead) && all.has_way_round(job, inputs);
         let doubt = match stalled >= SILENCE_PATIENCE || has_to_change(Doubt::Alive) || goes_round() {
             true => Doubt::Dead,
             false => Doubt::Alive,
         };
         if has_to_change(doubt) {
-            Self { doubt, ..Self::with(job, around, Unheard::MayNot) }
+            Self { doubt, ..Self::with(job, inputs, Unheard::MayNot) }
         } else if stalled >= UNHEARD_PATIENCE {
-            Self { doubt, ..Self::with(job, around, Unheard::MayIfAsking) }
+            Self { doubt, ..Self::with(job, inputs, Unheard::MayIfAsking) }
         } else {
             Self { doubt, ..all }
         }
     }
 
     /// What the job's present structure uses that is not alive, in words for people.
-    pub(super) fn broken_part(&self, job: &Job, around: &Surroundings<'_>, doubt: Doubt) -> Option<String> {
-        around.health.broken_part(&job.record.generation().plan, doubt, &self.ways)
+    pub(super) fn broken_part(&self, job: &Job, inputs: &DecisionInputs<'_>, doubt: Doubt) -> Option<String> {
+        inputs.health.broken_part(&job.record.generation().plan, doubt, &self.paths)
     }
 
     /// Whether all members can go on with the same server while avoiding silent parts.
-    fn has_way_round(&self, job: &Job, around: &Surroundings<'a>) -> bool {
+    fn has_way_round(&self, job: &Job, inputs: &DecisionInputs<'a>) -> bool {
         let request = self.request(job, self.members.clone());
-        let choice = planner::choose(around.topology, around.fabric, &request, &[self.server]);
+        let choice = planner::choose(inputs.topology, inputs.fabric, &request, &[self.server]);
         choice.is_ok_and(|choice| choice.left_out.is_empty())
     }
 
     /// The fabric by which the job's present structure is judged.
-    pub(super) fn fabric(&self, around: &Surroundings<'a>) -> &'a FabricState {
+    pub(super) fn fabric(&self, inputs: &DecisionInputs<'a>) -> &'a FabricState {
         match self.doubt {
-            Doubt::Alive => around.trusting_fabric,
-            Doubt::Dead => around.fabric,
+            Doubt::Alive => inputs.trusting_fabric,
+            Doubt::Dead => inputs.fabric,
         }
     }
 
-    fn with(job: &Job, around: &Surroundings<'a>, unheard: Unheard) -> Self {
+    fn with(job: &Job, inputs: &DecisionInputs<'a>, unheard: Unheard) -> Self {
         let plan = &job.record.generation().plan;
-        let mut crew = Self {
-            topology: around.topology,
+        let mut view = Self {
+            topology: inputs.topology,
             members: Vec::new(),
             lost: Vec::new(),
             absent: Vec::new(),
@@ -117,27 +118,29 @@ impl<'a> Crew<'a> {
             given_up: None,
             returns: Vec::new(),
             doubt: Doubt::Alive,
-            ways: Ways::of(plan, around.asking),
+            paths: ProvenPaths::of(plan, inputs.asking),
         };
         for worker in &plan.workers {
             let rank = Rank::new(worker.rank);
-            match presence(job, &Place::Worker(rank), around, unheard) {
+            match presence(job, &ParticipantId::Worker(rank), inputs, unheard) {
                 Presence::Gone => {
-                    crew.lost.push(worker.name.clone());
-                    let is_absent = |one: &&Attendee| one.gone.is_some();
-                    crew.absent.extend(job.attendee(&Place::Worker(rank)).filter(is_absent).map(|_| rank));
+                    view.lost.push(worker.name.clone());
+                    let is_absent = |one: &&Participant| one.gone.is_some();
+                    view.absent.extend(
+                        job.participant(&ParticipantId::Worker(rank)).filter(is_absent).map(|_| rank),
+                    );
                 }
                 present => {
-                    crew.members.push(Member { rank: worker.rank, host: worker.key });
-                    crew.note(present);
+                    view.members.push(Member { rank: worker.rank, host: worker.key });
+                    view.note(present);
                 }
             }
         }
-        let server = presence(job, &Place::Server(plan.server.name.clone()), around, unheard);
-        crew.server_is_there = server != Presence::Gone;
-        crew.given_up = given_up(job, &plan.server.name, around).map(str::to_owned);
-        crew.note(server);
-        crew
+        let server = presence(job, &ParticipantId::Server(plan.server.name.clone()), inputs, unheard);
+        view.server_is_there = server != Presence::Gone;
+        view.given_up = given_up(job, &plan.server.name, inputs).map(str::to_owned);
+        view.note(server);
+        view
     }
 
     fn note(&mut self, presence: Presence) {
@@ -175,16 +178,16 @@ impl<'a> Crew<'a> {
 
     /// Hosts that could serve, in order of preference: the present server, the one that the job was created with,
     /// other hosts with that role, the members' own.
-    pub(super) fn servers(&self, job: &Job, around: &Surroundings<'a>) -> Vec<NodeKey> {
+    pub(super) fn servers(&self, job: &Job, inputs: &DecisionInputs<'a>) -> Vec<NodeKey> {
         let present = self.server_is_there.then_some(self.server);
-        let role = around.topology.servers();
+        let role = inputs.topology.servers();
         let members = self.members.iter().map(|member| member.host);
         let by_rank = present.into_iter().chain([job.record.request.server]).chain(role).chain(members);
         let mut servers: Vec<NodeKey> = Vec::new();
         for host in by_rank {
-            let name = &around.topology[host].name;
-            let able = Some(host) == present || can_serve(job, name, around);
-            if able && !servers.contains(&host) && !self.fabric(around).dead_nodes.contains(&host) {
+            let name = &inputs.topology[host].name;
+            let able = Some(host) == present || can_serve(job, name, inputs);
+            if able && !servers.contains(&host) && !self.fabric(inputs).dead_nodes.contains(&host) {
                 servers.push(host);
             }
         }
@@ -194,7 +197,8 @@ impl<'a> Crew<'a> {
     /// Whether all members cope with workers that come and go.
     pub(super) fn is_elastic(&self, job: &Job) -> bool {
         let elastic = |member: &Member| {
-            job.attendee(&Place::Worker(Rank::new(member.rank))).is_some_and(|attendee| attendee.elastic)
+            job.participant(&ParticipantId::Worker(Rank::new(member.rank)))
+                .is_some_and(|participant| participant.elastic)
         };
         self.members.iter().all(elastic)
     }
@@ -205,16 +209,16 @@ impl<'a> Crew<'a> {
     }
 
     /// Workers that wait to come in, if the job lets them.
-    pub(super) fn joiners(&self, job: &Job, around: &Surroundings<'_>) -> Vec<Member> {
+    pub(super) fn joiners(&self, job: &Job, inputs: &DecisionInputs<'_>) -> Vec<Member> {
         let all = job.record.request.workers.iter();
         let well_again = well_again(job);
         let waits = |member: &&Member| {
             let rank = Rank::new(member.rank);
             let is_in = self.members.iter().any(|one| one.rank == member.rank);
             let may_come =
-                |one: &Attendee| one.waits_to_come_in() && (!one.detached || well_again.contains(&rank));
-            let comes = job.attendee(&Place::Worker(rank)).is_some_and(may_come);
-            comes && !is_in && !around.fabric.dead_nodes.contains(&member.host)
+                |one: &Participant| one.waits_to_come_in() && (!one.detached || well_again.contains(&rank));
+            let comes = job.participant(&ParticipantId::Worker(rank)).is_some_and(may_come);
+            comes && !is_in && !inputs.fabric.dead_nodes.contains(&member.host)
         };
         match self.is_elastic(job) && !self.is_awaiting() {
             true => all.filter(waits).copied().collect(),
@@ -224,14 +228,14 @@ impl<'a> Crew<'a> {
 }
 
 /// Whether a host could be a job's server: it is there, and has not just given up serving.
-pub(super) fn can_serve(job: &Job, host: &str, around: &Surroundings<'_>) -> bool {
-    let is_there = (around.serving)(host) || job.is_here(&Place::Server(host.to_owned()));
-    is_there && given_up(job, host, around).is_none()
+pub(super) fn can_serve(job: &Job, host: &str, inputs: &DecisionInputs<'_>) -> bool {
+    let is_there = (inputs.serving)(host) || job.is_here(&ParticipantId::Server(host.to_owned()));
+    is_there && given_up(job, host, inputs).is_none()
 }
 
 /// Why a host has given up serving, if it is left alone because of that.
-fn given_up<'a>(job: &'a Job, host: &str, around: &Surroundings<'_>) -> Option<&'a str> {
-    let pause = job.invitations.pause(host, around.attends_since(host), around.now);
+fn given_up<'a>(job: &'a Job, host: &str, inputs: &DecisionInputs<'_>) -> Option<&'a str> {
+    let pause = job.invitations.pause(host, inputs.attends_since(host), inputs.now);
     pause.map(|(reason, _)| reason)
 }
 
@@ -253,35 +257,35 @@ enum Unheard {
     MayNot,
 }
 
-fn presence(job: &Job, place: &Place, around: &Surroundings<'_>, unheard: Unheard) -> Presence {
-    let Some(attendee) = job.attendee(place).filter(|attendee| attendee.started) else {
+fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard: Unheard) -> Presence {
+    let Some(participant) = job.participant(id).filter(|participant| participant.started) else {
         return Presence::Gone;
     };
-    let is_late = |told: Instant| around.stalled.is_some() && around.now >= told + CHANGE_PATIENCE;
-    let is_left_behind = attendee.behind.is_some_and(is_late);
-    let Some(gone) = attendee.gone else {
+    let is_late = |told: Instant| inputs.stalled.is_some() && inputs.now >= told + CHANGE_PATIENCE;
+    let is_left_behind = participant.behind.is_some_and(is_late);
+    let Some(gone) = participant.gone else {
         return if is_left_behind { Presence::Gone } else { Presence::Here };
     };
-    let signs = (around.signs)(place, &attendee.host);
+    let signs = (inputs.life_signs)(id, &participant.host);
     let lives = match unheard {
-        Unheard::May => signs.lives_unheard(gone, around.now),
-        Unheard::MayIfAsking => matches!(place, Place::Worker(rank) if around.asking.contains(rank)),
+        Unheard::May => signs.lives_unheard(gone, inputs.now),
+        Unheard::MayIfAsking => matches!(id, ParticipantId::Worker(rank) if inputs.asking.contains(rank)),
         Unheard::MayNot => false,
     };
     if lives && !is_left_behind {
-        return Presence::Away(around.now + STALL_INTERVAL);
+        return Presence::Away(inputs.now + STALL_INTERVAL);
     }
     let by_standstill =
         |one: &Standstill| gone + STANDSTILL_SPREAD >= one.from && gone <= one.to + STANDSTILL_SPREAD;
-    let standstill = around.standstill.filter(by_standstill);
+    let standstill = inputs.standstill.filter(by_standstill);
     let came_back = signs.attends_since.filter(|since| *since > gone);
-    if attendee.session == 0 || standstill.is_some() || came_back.is_some() {
+    if participant.session == 0 || standstill.is_some() || came_back.is_some() {
         let since = [Some(gone), standstill.map(|one| one.to), came_back].into_iter().flatten().max();
-        return taken_up(since.unwrap_or(gone), job.record.terms.rigid, around.stalled.is_some(), around.now);
+        return taken_up(since.unwrap_or(gone), job.record.terms.rigid, inputs.stalled.is_some(), inputs.now);
     }
     let patience = if signs.attends_since.is_some() { AWAY_PATIENCE } else { GONE_PATIENCE };
     let until = gone + patience;
-    if around.now < until { Presence::Away(until) } else { Presence::Gone }
+    if inputs.now < until { Presence::Away(until) } else { Presence::Gone }
 }
 
 /// Whether a member counts as there that has not come back yet since `since`: when the controller found the job on

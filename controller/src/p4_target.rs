@@ -9,14 +9,14 @@ use std::path::Path;
 
 /// A kind of switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum P4Target {
     /// BMv2 and the embedded switch. Tofino's program behind the shim (`p4/shim`) is one of theirs, too.
     V1model,
     /// Tofino, with Stratum as its P4Runtime server.
     Tofino,
 }
 
-impl Target {
+impl P4Target {
     const ALL: [Self; 2] = [Self::V1model, Self::Tofino];
 
     /// The file beside the P4Info that is for the switch: P4Runtime's `p4_device_config`. For v1model it is p4c's
@@ -42,10 +42,10 @@ mod tests {
     #[test]
     fn a_folder_is_for_the_target_whose_file_it_has() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Target::of(folder.path()), Target::V1model);
+        assert_eq!(P4Target::of(folder.path()), P4Target::V1model);
         std::fs::write(folder.path().join("tributary.pb.bin"), [0xff, 0]).unwrap();
-        assert_eq!(Target::of(folder.path()), Target::Tofino);
+        assert_eq!(P4Target::of(folder.path()), P4Target::Tofino);
         std::fs::write(folder.path().join("tributary.json"), "{}").unwrap();
-        assert_eq!(Target::of(folder.path()), Target::V1model);
+        assert_eq!(P4Target::of(folder.path()), P4Target::V1model);
     }
 }

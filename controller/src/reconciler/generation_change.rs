@@ -1,7 +1,7 @@
 //! One change of a job's generation, from the decision until the old tables are gone. The rules behind it are in
 //! ARCHITECTURE.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +13,12 @@ use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::job_event::Event;
 use tributary_wire::{Rank, Seq};
 
-use super::setback::Setback;
-use super::survivors;
+use super::change_error::ChangeError;
+use super::survivors::{self, Standings};
 use crate::error::SwitchError;
-use crate::jobs::{Answered, Beginning, Job, JobKey, LastChange, Place, State, Step, Target};
+use crate::jobs::{
+    Answered, Beginning, DesiredGeneration, Job, JobKey, LastChange, ParticipantId, State, Step,
+};
 use crate::manager::Manager;
 
 /// How long a host may take to join as the server after it was asked to.
@@ -30,51 +32,48 @@ const BOUNDARY_PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A change that is under way.
-pub(super) struct Change<'a> {
-    plan: Undertaking<'a>,
+pub(super) struct GenerationChange<'a> {
+    context: ChangeContext<'a>,
     look: watch::Receiver<()>,
     answers: mpsc::UnboundedReceiver<Answered>,
 }
 
 /// Identifies a change of a job.
 #[derive(Clone, Copy)]
-struct Undertaking<'a> {
+struct ChangeContext<'a> {
     manager: &'a Arc<Manager>,
     key: JobKey,
-    target: &'a Target,
+    desired: &'a DesiredGeneration,
     /// The next generation.
     number: u32,
 }
 
-/// The positions at which members have stopped.
-pub(super) type Standings = BTreeMap<Rank, v1::Standing>;
-
-impl<'a> Change<'a> {
+impl<'a> GenerationChange<'a> {
     /// Changes a job over. If that fails, the job stays in its present generation.
     pub(super) async fn carry_out(
         manager: &'a Arc<Manager>,
         key: JobKey,
         look: watch::Receiver<()>,
-        target: &'a Target,
-    ) -> Result<(), Setback> {
+        desired: &'a DesiredGeneration,
+    ) -> Result<(), ChangeError> {
         // A number is never issued twice, since somebody may have heard of it; so none is taken that cannot be
         // written down.
         if let Some(refusal) = manager.journal.refusal() {
-            return Err(Setback::Journal(refusal));
+            return Err(ChangeError::Journal(refusal));
         }
         let begun = Instant::now();
         let (number, answers, kept) = {
             let mut state = manager.state();
-            let number = state.install(key, target)?;
-            let job = state.jobs.get_mut(key).ok_or(Setback::Over)?;
+            let number = state.install(key, desired)?;
+            let job = state.jobs.get_mut(key).ok_or(ChangeError::Over)?;
             // The next controller must not issue its number again, either.
             let kept = manager.journal.keep(&manager.topology(), key, job);
             (number, job.take_answers(), kept)
         };
-        let mut change = Self { plan: Undertaking { manager, key, target, number }, look, answers };
+        let mut change = Self { context: ChangeContext { manager, key, desired, number }, look, answers };
         let outcome = match kept.outcome().await {
             Ok(()) => change.run().await,
-            Err(error) => Err(Setback::Journal(error)),
+            Err(error) => Err(ChangeError::Journal(error)),
         };
         match &outcome {
             Ok(()) => {
@@ -82,7 +81,7 @@ impl<'a> Change<'a> {
                 tracing::info!(
                     key,
                     generation = number,
-                    reason = target.reason,
+                    reason = desired.reason,
                     ?took,
                     "the job has changed over"
                 );
@@ -93,10 +92,10 @@ impl<'a> Change<'a> {
         outcome
     }
 
-    async fn run(&mut self) -> Result<(), Setback> {
+    async fn run(&mut self) -> Result<(), ChangeError> {
         self.summon_server().await?;
-        let installing = self.plan.install(self.look.clone());
-        let must_stop = self.plan.target.takes_over || self.plan.target.regroups();
+        let installing = self.context.install(self.look.clone());
+        let must_stop = self.context.desired.takes_over || self.context.desired.regroups();
         let standings = if must_stop {
             let (installed, standings) = tokio::join!(installing, self.stop());
             installed?;
@@ -105,91 +104,94 @@ impl<'a> Change<'a> {
             installing.await?;
             Standings::new()
         };
-        let beginning = match standings.values().next().filter(|_| !self.plan.target.joined.is_empty()) {
+        let beginning = match standings.values().next().filter(|_| !self.context.desired.joined.is_empty()) {
             Some(standing) => Beginning { seq: Seq(standing.next_seq), begun: standing.begun },
             None => Beginning::OF_JOB,
         };
-        let take_over = match self.plan.target.takes_over && !standings.is_empty() {
+        let take_over = match self.context.desired.takes_over && !standings.is_empty() {
             true => Some(self.take_over(&standings).await?),
             false => None,
         };
         self.commit(beginning).await?;
         let told = self.tell(take_over.as_ref())?;
         self.wait_until_changed(told).await;
-        self.plan.manager.retire_others(self.plan.key);
+        self.context.manager.retire_others(self.context.key);
         Ok(())
     }
 
     /// Waits until the server is there; asks it to join if it is not.
-    async fn summon_server(&mut self) -> Result<(), Setback> {
-        let topology = &self.plan.manager.topology();
-        let host = topology[self.plan.target.server].name.clone();
-        let place = Place::Server(host.clone());
+    async fn summon_server(&mut self) -> Result<(), ChangeError> {
+        let topology = &self.context.manager.topology();
+        let host = topology[self.context.desired.server].name.clone();
+        let id = ParticipantId::Server(host.clone());
         let deadline = Instant::now() + SERVER_PATIENCE;
         let is_here = || {
-            let state = self.plan.manager.state();
-            let job = state.jobs.get(self.plan.key);
-            job.is_some_and(|job| job.is_here(&place))
+            let state = self.context.manager.state();
+            let job = state.jobs.get(self.context.key);
+            job.is_some_and(|job| job.is_here(&id))
         };
-        if !self.plan.target.takes_over || is_here() {
+        if !self.context.desired.takes_over || is_here() {
             return Ok(());
         }
-        self.plan.manager.invite(self.plan.key, &host);
+        self.context.manager.invite(self.context.key, &host);
         while !is_here() {
             if timeout_at(deadline, self.look.changed()).await.is_err() {
-                return Err(Setback::NoServer(host));
+                return Err(ChangeError::NoServer(host));
             }
         }
         Ok(())
     }
 
     /// Stops the members that stay; if they have to synchronise, at the beginning of the same operation.
-    async fn stop(&mut self) -> Result<Standings, Setback> {
-        let stays = |rank: &Rank| !self.plan.target.joined.contains(rank);
+    async fn stop(&mut self) -> Result<Standings, ChangeError> {
+        let stays = |rank: &Rank| !self.context.desired.joined.contains(rank);
         let ranks: BTreeSet<_> =
-            self.plan.target.members.iter().map(|member| Rank::new(member.rank)).filter(stays).collect();
-        let generation = self.plan.number;
+            self.context.desired.members.iter().map(|member| Rank::new(member.rank)).filter(stays).collect();
+        let generation = self.context.number;
         self.tell_all(&ranks, &Event::Prepare(v1::Prepare { generation }));
         let standings = self.standings(&ranks, Instant::now() + ANSWER_PATIENCE, |_| true).await;
-        let standings = standings.map_err(|setback| self.give_up_silent(setback))?;
-        if !self.plan.target.regroups() || is_boundary(&standings) {
+        let standings = standings.map_err(|error| self.give_up_silent(error))?;
+        if !self.context.desired.regroups() || is_boundary(&standings) {
             return Ok(standings);
         }
         let until = standings.values().map(|standing| standing.begun).max().unwrap_or_default();
         self.tell_all(&ranks, &Event::Proceed(v1::Proceed { generation, until }));
         let has_proceeded = |standing: &v1::Standing| standing.idle && standing.begun >= until;
         // A member that is to be left out is slow, and the others wait for it in any case.
-        let patience = match self.plan.target.expected {
+        let patience = match self.context.desired.expected {
             Some(expected) => BOUNDARY_PATIENCE + Duration::from_secs_f64(expected.before.clamp(0.0, 3600.0)),
             None => BOUNDARY_PATIENCE,
         };
         match self.standings(&ranks, Instant::now() + patience, has_proceeded).await {
             Ok(standings) if is_boundary(&standings) => Ok(standings),
-            Ok(_) | Err(Setback::Silent(_)) => Err(Setback::NoBoundary),
-            Err(setback) => Err(setback),
+            Ok(_) | Err(ChangeError::Silent(_)) => Err(ChangeError::NoBoundary),
+            Err(error) => Err(error),
         }
     }
 
     /// Goes on without members that did not answer a question that takes no time: they are not there.
-    fn give_up_silent(&self, setback: Setback) -> Setback {
-        if let Setback::Silent(ranks) = &setback {
-            let mut state = self.plan.manager.state();
-            if let Some(job) = state.jobs.get_mut(self.plan.key) {
+    fn give_up_silent(&self, error: ChangeError) -> ChangeError {
+        if let ChangeError::Silent(ranks) = &error {
+            let mut state = self.context.manager.state();
+            if let Some(job) = state.jobs.get_mut(self.context.key) {
                 for rank in ranks {
                     let reason = "it did not answer when the job was to change over".to_owned();
-                    job.depart(&Place::Worker(*rank), Some(Event::Removed(v1::JobRemoved { reason })));
+                    job.depart(
+                        &ParticipantId::Worker(*rank),
+                        Some(Event::Removed(v1::JobRemoved { reason })),
+                    );
                 }
             }
         }
-        setback
+        error
     }
 
     fn tell_all(&self, ranks: &BTreeSet<Rank>, event: &Event) {
-        let mut state = self.plan.manager.state();
-        let Some(job) = state.jobs.get_mut(self.plan.key) else { return };
+        let mut state = self.context.manager.state();
+        let Some(job) = state.jobs.get_mut(self.context.key) else { return };
         for rank in ranks {
-            if let Some(attendee) = job.attendee_mut(&Place::Worker(*rank)) {
-                attendee.tell(event.clone());
+            if let Some(participant) = job.participant_mut(&ParticipantId::Worker(*rank)) {
+                participant.tell(event.clone());
             }
         }
     }
@@ -200,10 +202,10 @@ impl<'a> Change<'a> {
         ranks: &BTreeSet<Rank>,
         deadline: Instant,
         asked_for: impl Fn(&v1::Standing) -> bool,
-    ) -> Result<Standings, Setback> {
+    ) -> Result<Standings, ChangeError> {
         let mut standings = Standings::new();
         while let Some(missing) = missing(ranks, &standings) {
-            if let (Place::Worker(rank), Answer::Standing(standing)) =
+            if let (ParticipantId::Worker(rank), Answer::Standing(standing)) =
                 self.next_answer(deadline, missing).await?
                 && ranks.contains(&rank)
                 && asked_for(&standing)
@@ -219,27 +221,27 @@ impl<'a> Change<'a> {
         &mut self,
         deadline: Instant,
         missing: Vec<Rank>,
-    ) -> Result<(Place, Answer), Setback> {
+    ) -> Result<(ParticipantId, Answer), ChangeError> {
         loop {
             tokio::select! {
                 answered = self.answers.recv() => {
-                    let Some(Answered { place, generation, answer }) = answered else { return Err(Setback::Over) };
-                    if generation == self.plan.number {
-                        return Ok((place, answer));
+                    let Some(Answered { participant: id, generation, answer }) = answered else { return Err(ChangeError::Over) };
+                    if generation == self.context.number {
+                        return Ok((id, answer));
                     }
                 }
-                () = self.plan.overtaken(&mut self.look) => return Err(Setback::Overtaken),
-                () = tokio::time::sleep_until(deadline) => return Err(Setback::Silent(missing)),
+                () = self.context.overtaken(&mut self.look) => return Err(ChangeError::Overtaken),
+                () = tokio::time::sleep_until(deadline) => return Err(ChangeError::Silent(missing)),
             }
         }
     }
 
     /// What the new server has to know of the slices that the old one has finished, pieced together from the
     /// remaining members.
-    async fn take_over(&mut self, standings: &Standings) -> Result<TakeOver, Setback> {
-        let merged = survivors::merge(self.window(), standings).map_err(Setback::Survivors)?;
+    async fn take_over(&mut self, standings: &Standings) -> Result<TakeOver, ChangeError> {
+        let merged = survivors::merge(self.window(), standings).map_err(ChangeError::Survivors)?;
         let deadline = Instant::now() + ANSWER_PATIENCE;
-        let generation = self.plan.number;
+        let generation = self.context.number;
         let mut askers = BTreeSet::new();
         for (rank, seqs) in &merged.wanted {
             let provide = v1::Provide { generation, seqs: seqs.iter().map(|seq| seq.0).collect() };
@@ -249,110 +251,110 @@ impl<'a> Change<'a> {
         let mut finished = Vec::new();
         while !askers.is_empty() {
             let answer = self.next_answer(deadline, askers.iter().copied().collect()).await;
-            let (place, answer) = answer.map_err(|setback| self.give_up_silent(setback))?;
-            if let (Place::Worker(rank), Answer::Provided(provided)) = (place, answer)
+            let (id, answer) = answer.map_err(|error| self.give_up_silent(error))?;
+            if let (ParticipantId::Worker(rank), Answer::Provided(provided)) = (id, answer)
                 && askers.remove(&rank)
             {
                 for slice in &provided.slices {
-                    let slice = slice.try_into().map_err(|reason| Setback::BadSlice { rank, reason })?;
+                    let slice = slice.try_into().map_err(|reason| ChangeError::BadSlice { rank, reason })?;
                     finished.push(slice);
                 }
             }
         }
         if let Some(seq) = survivors::missing(&merged, &finished) {
-            return Err(Setback::MissingSlice(seq));
+            return Err(ChangeError::MissingSlice(seq));
         }
         Ok(TakeOver { dues: merged.dues, finished })
     }
 
     fn window(&self) -> u32 {
-        let state = self.plan.manager.state();
-        state.jobs.get(self.plan.key).map_or(1, |job| job.record.request.window)
+        let state = self.context.manager.state();
+        state.jobs.get(self.context.key).map_or(1, |job| job.record.request.window)
     }
 
     /// Makes the next generation the present one: on disk first, then for everyone.
-    async fn commit(&self, beginning: Beginning) -> Result<(), Setback> {
-        let Undertaking { manager, key, target, number } = self.plan;
+    async fn commit(&self, beginning: Beginning) -> Result<(), ChangeError> {
+        let ChangeContext { manager, key, desired, number } = self.context;
         let written = {
             let mut state = manager.state();
-            let job = state.jobs.get_mut(key).ok_or(Setback::Over)?;
-            if !job.announce(number, &target.reason, beginning) {
-                return Err(Setback::Over);
+            let job = state.jobs.get_mut(key).ok_or(ChangeError::Over)?;
+            if !job.announce(number, &desired.reason, beginning) {
+                return Err(ChangeError::Over);
             }
             manager.journal.keep(&manager.topology(), key, job)
         };
-        written.outcome().await.map_err(Setback::Journal)?;
+        written.outcome().await.map_err(ChangeError::Journal)?;
         let mut state = manager.state();
-        let job = state.jobs.get_mut(key).ok_or(Setback::Over)?;
-        if !job.advance(number, &target.reason) {
-            return Err(Setback::Over);
+        let job = state.jobs.get_mut(key).ok_or(ChangeError::Over)?;
+        if !job.advance(number, &desired.reason) {
+            return Err(ChangeError::Over);
         }
-        if let Some(expected) = target.expected {
-            let (reason, at) = (target.reason.clone(), Instant::now());
+        if let Some(expected) = desired.expected {
+            let (reason, at) = (desired.reason.clone(), Instant::now());
             job.measured.last_change = Some(LastChange { generation: number, reason, expected, at });
         }
         Ok(())
     }
 
-    /// Tells the server, then the workers, then those who are left out. Returns the places whose answers are awaited.
-    fn tell(&self, take_over: Option<&TakeOver>) -> Result<BTreeSet<Place>, Setback> {
-        let topology = &self.plan.manager.topology();
-        let mut state = self.plan.manager.state();
-        let job = state.jobs.get_mut(self.plan.key).ok_or(Setback::Over)?;
+    /// Tells the server, then the workers, then those who are left out. Returns those whose answers are awaited.
+    fn tell(&self, take_over: Option<&TakeOver>) -> Result<BTreeSet<ParticipantId>, ChangeError> {
+        let topology = &self.context.manager.topology();
+        let mut state = self.context.manager.state();
+        let job = state.jobs.get_mut(self.context.key).ok_or(ChangeError::Over)?;
         let generation = job.record.generation().clone();
-        let server = Place::Server(generation.plan.server.name.clone());
-        let workers = generation.ranks().map(Place::Worker);
+        let server = ParticipantId::Server(generation.plan.server.name.clone());
+        let workers = generation.ranks().map(ParticipantId::Worker);
         let mut told = BTreeSet::new();
-        for place in std::iter::once(server).chain(workers) {
-            let mut config = job.config(topology, &generation, &place);
-            if let (Some(config), Place::Server(_), Some(take_over)) = (&mut config, &place, take_over) {
+        for id in std::iter::once(server).chain(workers) {
+            let mut config = job.config(topology, &generation, &id);
+            if let (Some(config), ParticipantId::Server(_), Some(take_over)) = (&mut config, &id, take_over) {
                 config.take_over = Some(take_over.into());
             }
-            let (Some(config), Some(attendee)) = (config, job.attendee_mut(&place)) else { continue };
-            let goes_on = attendee.started;
-            (attendee.started, attendee.detached) = (true, false);
-            attendee.tell(if goes_on { Event::Change(config) } else { Event::Start(config) });
+            let (Some(config), Some(participant)) = (config, job.participant_mut(&id)) else { continue };
+            let goes_on = participant.started;
+            (participant.started, participant.detached) = (true, false);
+            participant.tell(if goes_on { Event::Change(config) } else { Event::Start(config) });
             if goes_on {
-                attendee.behind = Some(Instant::now());
-                told.insert(place);
+                participant.behind = Some(Instant::now());
+                told.insert(id);
             }
         }
-        let out = |(place, attendee): &(&Place, &crate::jobs::Attendee)| match place {
-            Place::Worker(rank) => attendee.started && !generation.has(*rank),
-            Place::Server(host) => attendee.started && *host != generation.plan.server.name,
+        let out = |(id, participant): &(&ParticipantId, &crate::jobs::Participant)| match id {
+            ParticipantId::Worker(rank) => participant.started && !generation.has(*rank),
+            ParticipantId::Server(host) => participant.started && *host != generation.plan.server.name,
         };
-        let out: Vec<_> = job.attendees().filter(out).map(|(place, _)| place.clone()).collect();
+        let out: Vec<_> = job.participants().filter(out).map(|(id, _)| id.clone()).collect();
         let word = job.word_of_detachment();
-        for place in out {
-            if let Place::Worker(rank) = place
+        for id in out {
+            if let ParticipantId::Worker(rank) = id
                 && generation.detachment.ranks.contains(&rank)
-                && let Some(attendee) = job.attendee_mut(&place)
+                && let Some(participant) = job.participant_mut(&id)
             {
-                attendee.detach(word.clone());
+                participant.detach(word.clone());
                 continue;
             }
-            let reason = self.plan.target.reason.clone();
-            if let Some(host) = job.attendee(&place).map(|attendee| attendee.host.clone()) {
-                let words = format!("the job goes on without {place}");
-                let events = &self.plan.manager.events;
+            let reason = self.context.desired.reason.clone();
+            if let Some(host) = job.participant(&id).map(|participant| participant.host.clone()) {
+                let words = format!("the job goes on without {id}");
+                let events = &self.context.manager.events;
                 events.of_member(v1::EventKind::MemberLeft, &job.record.name, &host, &words);
             }
-            let event = match place {
-                Place::Worker(_) => Event::Removed(v1::JobRemoved { reason }),
-                Place::Server(_) => Event::Relieved(v1::JobRelieved {}),
+            let event = match id {
+                ParticipantId::Worker(_) => Event::Removed(v1::JobRemoved { reason }),
+                ParticipantId::Server(_) => Event::Relieved(v1::JobRelieved {}),
             };
-            job.depart(&place, Some(event));
+            job.depart(&id, Some(event));
         }
         Ok(told)
     }
 
     /// Waits until all that were told have changed over, but no longer than an answer takes: a member that is away is
     /// told again when it comes back, and one that is gone is left to the next decision.
-    async fn wait_until_changed(&mut self, mut told: BTreeSet<Place>) {
+    async fn wait_until_changed(&mut self, mut told: BTreeSet<ParticipantId>) {
         let deadline = Instant::now() + ANSWER_PATIENCE;
         while !told.is_empty() {
             match self.next_answer(deadline, Vec::new()).await {
-                Ok((place, Answer::Changed(_))) => drop(told.remove(&place)),
+                Ok((id, Answer::Changed(_))) => drop(told.remove(&id)),
                 Ok(_) => {}
                 Err(_) => return,
             }
@@ -373,23 +375,23 @@ fn is_boundary(standings: &Standings) -> bool {
     standings.values().all(|standing| standing.idle && at(standing) == at(first))
 }
 
-impl Undertaking<'_> {
+impl ChangeContext<'_> {
     /// Brings the tables of the next generation into the switches, beside those of the present one.
-    async fn install(self, mut look: watch::Receiver<()>) -> Result<(), Setback> {
+    async fn install(self, mut look: watch::Receiver<()>) -> Result<(), ChangeError> {
         let (switches, is_first) = {
             let mut state = self.manager.state();
-            let job = state.jobs.get_mut(self.key).ok_or(Setback::Over)?;
+            let job = state.jobs.get_mut(self.key).ok_or(ChangeError::Over)?;
             let is_first = *job.state() == State::Installing;
-            let generation = job.record.numbered(self.number).ok_or(Setback::Over)?;
+            let generation = job.record.numbered(self.number).ok_or(ChangeError::Over)?;
             (generation.switches.keys().copied().collect::<Vec<_>>(), is_first)
         };
         tokio::select! {
             biased;
             installed = self.manager.converge(switches) => installed.map_err(|error| {
                 let refused = matches!(error, SwitchError::Refused { .. } | SwitchError::Entry { .. });
-                Setback::Tables { error, hopeless: refused && is_first }
+                ChangeError::Tables { error, hopeless: refused && is_first }
             }),
-            () = self.overtaken(&mut look) => Err(Setback::Overtaken),
+            () = self.overtaken(&mut look) => Err(ChangeError::Overtaken),
         }
     }
 
@@ -408,17 +410,17 @@ impl Undertaking<'_> {
     fn is_overtaken(&self) -> bool {
         let state = self.manager.state();
         let is_back = |job: &Job, rank: &Rank| {
-            job.attendee(&Place::Worker(*rank)).is_some_and(|one| one.is_here() && one.started)
+            job.participant(&ParticipantId::Worker(*rank)).is_some_and(|one| one.is_here() && one.started)
         };
         let is_in_vain = |job: &Job| {
-            job.record.current != self.number && self.target.absent.iter().any(|rank| is_back(job, rank))
+            job.record.current != self.number && self.desired.absent.iter().any(|rank| is_back(job, rank))
         };
         if state.jobs.get(self.key).is_some_and(is_in_vain) {
             return true;
         }
         match state.next_step(self.key, Instant::now()) {
             Step::Rest(_) | Step::Invite(_) => false,
-            Step::Change(target) => target != *self.target && !target.can_wait(),
+            Step::Change(desired) => desired != *self.desired && !desired.can_wait(),
             Step::End | Step::Fail(_) | Step::Over => true,
         }
     }

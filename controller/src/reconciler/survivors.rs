@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_api::FinishedSlice;
+use tributary_api::{FinishedSlice, v1};
 use tributary_protocol::{TakeOverError, merge as merge_dues};
 use tributary_wire::{Rank, Seq};
 
-use super::change::Standings;
+/// The positions at which members have stopped.
+pub(super) type Standings = BTreeMap<Rank, v1::Standing>;
 
 /// Where the next server starts, and the slices that it needs.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(super) struct Merged {
 
 /// Merges the members' standings, slot by slot.
 pub(super) fn merge(window: u32, standings: &Standings) -> Result<Merged, TakeOverError> {
-    let dues = |(rank, standing): (&Rank, &tributary_api::v1::Standing)| {
+    let dues = |(rank, standing): (&Rank, &v1::Standing)| {
         (*rank, standing.dues.iter().copied().map(Seq).collect::<Vec<_>>())
     };
     let members: Vec<_> = standings.iter().map(dues).collect();

@@ -1,4 +1,4 @@
-//! A member's connection to its job.
+//! A process that takes part in a job, and the connection to it.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use tributary_wire::Rank;
 /// many unread counts as gone.
 const EVENTS_PER_MEMBER: usize = 64;
 
-/// A place in a job. Workers sort before servers.
+/// Identifies a participant of a job. Workers sort before servers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Place {
+pub(crate) enum ParticipantId {
     /// The worker of this rank.
     Worker(Rank),
-    /// The server's place, taken by this host.
+    /// The server on this host.
     Server(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ParticipantId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Worker(rank) => write!(f, "rank {rank}"),
@@ -30,12 +30,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// Identifies one connection, and so tells two joins of the same place apart.
+/// Identifies one connection, and so tells two joins of the same participant apart.
 pub(crate) type SessionId = u64;
 
-/// The process that has taken a place of a job.
+/// A process that takes part in a job, or may soon.
 #[derive(Debug)]
-pub(crate) struct Attendee {
+pub(crate) struct Participant {
     pub(crate) host: String,
     pub(crate) session: SessionId,
     /// Whether it copes with workers that come and go.
@@ -53,11 +53,11 @@ pub(crate) struct Attendee {
     told: Option<Event>,
 }
 
-impl Attendee {
+impl Participant {
     /// A process that has just joined, and the stream of its events.
     pub(crate) fn new(host: &str, session: SessionId, elastic: bool) -> (Self, mpsc::Receiver<v1::JobEvent>) {
         let (sender, receiver) = mpsc::channel(EVENTS_PER_MEMBER);
-        let attendee = Self {
+        let participant = Self {
             host: host.to_owned(),
             session,
             elastic,
@@ -68,10 +68,10 @@ impl Attendee {
             events: Some(sender),
             told: None,
         };
-        (attendee, receiver)
+        (participant, receiver)
     }
 
-    /// An attendee whose job was running when the controller stopped: it has to come back by itself.
+    /// A participant whose job was running when the controller stopped: it has to come back by itself.
     pub(crate) fn awaited(host: &str, elastic: bool, now: Instant) -> Self {
         Self {
             host: host.to_owned(),
@@ -127,7 +127,7 @@ impl Attendee {
     /// Sends it an event, again when it comes back if it is away.
     pub(crate) fn tell(&mut self, event: Event) {
         self.told = Some(match event.clone() {
-            // An attendee that comes back and goes on has started.
+            // A participant that comes back and goes on has started.
             Event::Start(config) => Event::Change(config),
             event => event,
         });

@@ -8,7 +8,7 @@ use crate::state::CreateError;
 
 /// Why a job has not changed over to its next generation. It stays in the present one, and is looked at again.
 #[derive(Debug, Error)]
-pub(crate) enum Setback {
+pub(crate) enum ChangeError {
     /// There is no plan, or no id, for it.
     #[error(transparent)]
     Plan(#[from] CreateError),
@@ -48,7 +48,7 @@ pub(crate) enum Setback {
     Over,
 }
 
-impl Setback {
+impl ChangeError {
     /// Whether there is no use in trying again.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Tables { hopeless: true, .. })

@@ -1,4 +1,4 @@
-//! A host's daemon from its first report to its last.
+//! The session of a host's daemon (the call `Attend`), from its first report to its last.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tributary_api::v1::host_report::Report;
 use tributary_topology::NodeKey;
 
 use crate::clock;
-use crate::hosts::{AttendanceId, Daemon};
+use crate::hosts::{Daemon, HostSessionId};
 use crate::liveness;
 use crate::manager::Manager;
 
@@ -24,11 +24,11 @@ use crate::manager::Manager;
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes a daemon's first report, and serves the daemon from then on.
-pub(crate) async fn enter(
+pub(crate) async fn open(
     manager: &Arc<Manager>,
     mut reports: Streaming<v1::HostReport>,
     check: impl Fn(&str) -> Result<(), Status>,
-) -> Result<Attendance, Status> {
+) -> Result<HostSession, Status> {
     let first = timeout(HELLO_PATIENCE, reports.message()).await;
     let first =
         first.map_err(|_| Status::deadline_exceeded("who is it? the first report did not come"))??;
@@ -55,7 +55,7 @@ pub(crate) async fn enter(
     let what = trade(hello.works);
     manager.events.of_node(EventKind::DaemonCame, &hello.host, &format!("{what} attends"));
     let node = manager.topology()[host].id.get().into();
-    let attendance = Attendance { orders, welcome: Some(welcome(node)), manager: manager.clone(), id };
+    let session = HostSession { orders, welcome: Some(welcome(node)), manager: manager.clone(), id };
     let listener = Arc::downgrade(manager);
     tokio::spawn(async move {
         // An error means that the daemon has hung up, which its stream of orders says, too.
@@ -68,7 +68,7 @@ pub(crate) async fn enter(
             }
         }
     });
-    Ok(attendance)
+    Ok(session)
 }
 
 /// Remembers the refusal if the topology has such a host, so that its owner can find the reason.
@@ -119,14 +119,14 @@ fn check_host(manager: &Manager, hello: &v1::Hello) -> Result<NodeKey, Status> {
 
 /// The orders for one daemon. Dropping it reports that the daemon is gone.
 #[derive(Debug)]
-pub(crate) struct Attendance {
+pub(crate) struct HostSession {
     welcome: Option<v1::HostOrder>,
     orders: mpsc::Receiver<v1::HostOrder>,
     manager: Arc<Manager>,
-    id: AttendanceId,
+    id: HostSessionId,
 }
 
-impl Stream for Attendance {
+impl Stream for HostSession {
     type Item = Result<v1::HostOrder, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -137,7 +137,7 @@ impl Stream for Attendance {
     }
 }
 
-impl Drop for Attendance {
+impl Drop for HostSession {
     fn drop(&mut self) {
         let mut state = self.manager.state();
         if let Some(Daemon { host, works, .. }) = state.hosts.leave(self.id) {

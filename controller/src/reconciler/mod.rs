@@ -1,8 +1,8 @@
-//! The steward of a job: a task that decides anew whenever something has happened to the job, and carries the
-//! decision out.
+//! The reconciler of a job: a task that decides anew, whenever something has happened to the job, what is to become of
+//! it, and carries the decision out.
 
-mod change;
-mod setback;
+mod change_error;
+mod generation_change;
 mod survivors;
 
 use std::sync::{Arc, Weak};
@@ -10,18 +10,20 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tributary_planner::JobRequest;
 
-use crate::jobs::{JobKey, Step};
-use crate::manager::Manager;
-use change::Change;
+use crate::jobs::{JobKey, Step, Terms};
+use crate::manager::{CreateFailure, Manager};
+use crate::quotas::Asking;
+use generation_change::GenerationChange;
 
 /// A failure shows in several places, one after the other; within this time they count as one reason to act.
 const DEBOUNCE: Duration = Duration::from_millis(30);
 /// The pause after a change that failed, unless something happens before.
-const SETBACK_PAUSE: Duration = Duration::from_millis(200);
+const FAILURE_PAUSE: Duration = Duration::from_millis(200);
 
 /// Looks after a job until it is over, or the controller is gone.
-pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
+async fn run(manager: Weak<Manager>, key: JobKey) {
     let Some(mut look) = manager.upgrade().and_then(|manager| manager.look_of(key)) else { return };
     loop {
         let Some(manager) = manager.upgrade() else { return };
@@ -40,17 +42,17 @@ pub(crate) async fn look_after(manager: Weak<Manager>, key: JobKey) {
             // It logs what it cannot do.
             Step::End => drop(manager.end(key).await),
             Step::Fail(reason) => manager.fail(key, &reason),
-            Step::Change(target) => {
-                if let Err(setback) = Change::carry_out(&manager, key, look.clone(), &target).await {
-                    if manager.note_setback(key, setback.to_string()) {
-                        tracing::warn!(key, reason = target.reason, %setback, "the job does not change over yet");
+            Step::Change(desired) => {
+                if let Err(error) = GenerationChange::carry_out(&manager, key, look.clone(), &desired).await {
+                    if manager.note_setback(key, error.to_string()) {
+                        tracing::warn!(key, reason = desired.reason, setback = %error, "the job does not change over yet");
                     }
-                    if setback.is_final() {
-                        manager.fail(key, &setback.to_string());
+                    if error.is_final() {
+                        manager.fail(key, &error.to_string());
                     }
                     drop(manager);
                     // A timeout will do as well.
-                    let _ = timeout(SETBACK_PAUSE, look.changed()).await;
+                    let _ = timeout(FAILURE_PAUSE, look.changed()).await;
                 }
             }
         }
@@ -75,7 +77,20 @@ async fn rest(look: &mut watch::Receiver<()>, until: Option<Instant>) -> bool {
     }
 }
 
-/// Starts looking after a job.
-pub(crate) fn employ(manager: &Arc<Manager>, key: JobKey) {
-    tokio::spawn(look_after(Arc::downgrade(manager), key));
+/// Creates a job, and starts its reconciler.
+pub(crate) async fn create_job(
+    manager: &Arc<Manager>,
+    asking: &Asking,
+    name: &str,
+    request: &JobRequest,
+    terms: Terms,
+) -> Result<JobKey, CreateFailure> {
+    let key = manager.create(asking, name, request, terms).await?;
+    start(manager, key);
+    Ok(key)
+}
+
+/// Starts the reconciler of a job.
+pub(crate) fn start(manager: &Arc<Manager>, key: JobKey) {
+    tokio::spawn(run(Arc::downgrade(manager), key));
 }

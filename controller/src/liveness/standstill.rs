@@ -19,13 +19,13 @@ pub(crate) struct Standstill {
 /// Distinguishes a standstill of the controller from the silence of others: during a standstill they cannot be heard,
 /// and after it they have given up their connections.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct StandstillDetector {
     last: Instant,
     standstill: Option<Standstill>,
 }
 
-impl Pulse {
-    /// The pulse of a controller that starts.
+impl StandstillDetector {
+    /// The detector of a controller that starts.
     pub(crate) fn new(now: Instant) -> Self {
         Self { last: now, standstill: None }
     }
@@ -62,16 +62,16 @@ mod tests {
         let start = Instant::now();
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
         let standstill = |from, to| Some(Standstill { from: at(from), to: at(to) });
-        let mut pulse = Pulse::new(start);
+        let mut detector = StandstillDetector::new(start);
         for beat in [100, 200, 900] {
-            assert_eq!(pulse.beat(at(beat)), None);
-            assert_eq!(pulse.standstill(at(beat + 99)), None);
+            assert_eq!(detector.beat(at(beat)), None);
+            assert_eq!(detector.standstill(at(beat + 99)), None);
         }
-        assert_eq!(pulse.standstill(at(5000)), standstill(900, 5000), "known before the first beat");
-        assert_eq!(pulse.beat(at(5001)), standstill(900, 5001));
-        assert_eq!(pulse.beat(at(5100)), None);
-        assert_eq!(pulse.standstill(at(5200)), standstill(900, 5001));
-        pulse.beat(at(9000));
-        assert_eq!(pulse.standstill(at(9001)), standstill(5100, 9000));
+        assert_eq!(detector.standstill(at(5000)), standstill(900, 5000), "known before the first beat");
+        assert_eq!(detector.beat(at(5001)), standstill(900, 5001));
+        assert_eq!(detector.beat(at(5100)), None);
+        assert_eq!(detector.standstill(at(5200)), standstill(900, 5001));
+        detector.beat(at(9000));
+        assert_eq!(detector.standstill(at(9001)), standstill(5100, 9000));
     }
 }

@@ -11,7 +11,7 @@ const HEAD: usize = 512;
 
 /// An opened file, with what is needed to recognise it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct FileIdentity {
     /// Device and inode, which identify the file whatever its name.
     identity: (u64, u64),
     /// The content as this controller left it; `None` if that is unknown, as after a disk error.
@@ -29,7 +29,7 @@ struct Content {
 
 /// What the name of an opened file now refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum FileStatus {
     /// The same file.
     Kept,
     /// The same file, into which somebody else has written.
@@ -40,8 +40,8 @@ pub(super) enum Name {
     Taken,
 }
 
-impl Place {
-    /// The place of the file that has this name now.
+impl FileIdentity {
+    /// The identity of the file that has this name now.
     pub(super) fn of(file: &Path) -> io::Result<Self> {
         Ok(Self { identity: identity(file)?, left: None, is_overwritten: false })
     }
@@ -60,17 +60,17 @@ impl Place {
     ///
     /// # Errors
     /// The file cannot be reached: something else has a folder's name, or access is denied.
-    pub(super) fn name(&mut self, file: &Path) -> io::Result<Name> {
+    pub(super) fn status(&mut self, file: &Path) -> io::Result<FileStatus> {
         match identity(file) {
-            Ok(now) if now != self.identity => return Ok(Name::Taken),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Name::Gone),
+            Ok(now) if now != self.identity => return Ok(FileStatus::Taken),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileStatus::Gone),
             found => drop(found?),
         }
         // If the content cannot be read, it counts as unchanged.
         if let (Some(left), Ok(now)) = (&self.left, Content::of(file)) {
             self.is_overwritten |= now.head != left.head || now.length < left.length;
         }
-        Ok(if self.is_overwritten { Name::Overwritten } else { Name::Kept })
+        Ok(if self.is_overwritten { FileStatus::Overwritten } else { FileStatus::Kept })
     }
 }
 

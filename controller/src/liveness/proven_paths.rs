@@ -1,4 +1,4 @@
-//! Ways through the fabric that are known to work because frames have just come along them.
+//! Paths through the fabric that are known to work because frames have just come along them.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -6,27 +6,27 @@ use tributary_planner::Plan;
 use tributary_topology::NodeKey;
 use tributary_wire::Rank;
 
-/// The ways from some of a job's workers to its server.
+/// The paths from some of a job's workers to its server.
 #[derive(Debug, Default)]
-pub(crate) struct Ways {
+pub(crate) struct ProvenPaths {
     /// Each step from one node to the next.
     steps: HashSet<(NodeKey, NodeKey)>,
 }
 
-impl Ways {
-    /// The ways of these ranks in `plan`.
+impl ProvenPaths {
+    /// The paths of these ranks in `plan`.
     pub(crate) fn of(plan: &Plan, ranks: &BTreeSet<Rank>) -> Self {
         let workers = plan.workers.iter().filter(|worker| ranks.contains(&Rank::new(worker.rank)));
         let steps = workers.flat_map(|worker| worker.path.windows(2).map(|step| (step[0], step[1])));
         Self { steps: steps.collect() }
     }
 
-    /// Whether one of the ways leads through this switch.
+    /// Whether one of the paths leads through this switch.
     pub(crate) fn lead_through(&self, switch: NodeKey) -> bool {
         self.steps.iter().any(|(from, _)| *from == switch)
     }
 
-    /// Whether one of the ways leads over the cable between these two.
+    /// Whether one of the paths leads over the cable between these two.
     pub(crate) fn lead_over(&self, one: NodeKey, other: NodeKey) -> bool {
         self.steps.contains(&(one, other)) || self.steps.contains(&(other, one))
     }

@@ -24,7 +24,7 @@ const NAME_LENGTH: usize = 200;
 
 /// A member's report of an all-reduce whose sum is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct WrongSumReport {
     /// The all-reduce's first slice.
     operation: Seq,
     given: Given,
@@ -40,7 +40,7 @@ struct Given {
     element_type: String,
 }
 
-impl Told {
+impl WrongSumReport {
     pub(crate) fn new(given: v1::GivenOperation, seen: String) -> Self {
         let v1::GivenOperation { first_seq, tensor, elements, element_type } = given;
         let tensor = tensor.chars().take(NAME_LENGTH).collect();
@@ -55,59 +55,59 @@ impl std::fmt::Display for Given {
     }
 }
 
-/// Inquiries in progress, by job.
+/// Diagnoses in progress, by job.
 #[derive(Debug, Default)]
-pub(crate) struct Inquiries(Mutex<BTreeMap<JobKey, Inquiry>>);
+pub(crate) struct Diagnoses(Mutex<BTreeMap<JobKey, Diagnosis>>);
 
 #[derive(Debug)]
-struct Inquiry {
+struct Diagnosis {
     comparison: Comparison,
     /// All have reported.
     complete: Arc<Notify>,
     verdict: watch::Sender<Option<String>>,
 }
 
-impl Inquiries {
+impl Diagnoses {
     /// Notes a member's report. Returns whether it is the first one, and where the verdict will be.
     pub(crate) fn note(
         &self,
         job: JobKey,
         members: BTreeMap<Rank, String>,
         rank: Rank,
-        told: Told,
+        report: WrongSumReport,
     ) -> (bool, watch::Receiver<Option<String>>) {
-        let mut inquiries = self.lock();
-        let is_first = !inquiries.contains_key(&job);
-        let inquiry = inquiries.entry(job).or_insert_with(|| Inquiry {
-            comparison: Comparison { members, told: BTreeMap::new() },
+        let mut diagnoses = self.lock();
+        let is_first = !diagnoses.contains_key(&job);
+        let diagnosis = diagnoses.entry(job).or_insert_with(|| Diagnosis {
+            comparison: Comparison { members, reports: BTreeMap::new() },
             complete: Arc::default(),
             verdict: watch::Sender::new(None),
         });
-        inquiry.comparison.note(rank, told);
-        if inquiry.comparison.is_complete() {
-            inquiry.complete.notify_one();
+        diagnosis.comparison.note(rank, report);
+        if diagnosis.comparison.is_complete() {
+            diagnosis.complete.notify_one();
         }
-        (is_first, inquiry.verdict.subscribe())
+        (is_first, diagnosis.verdict.subscribe())
     }
 
     /// The verdict, once all have reported or have had the time to.
     pub(crate) async fn verdict(&self, job: JobKey) -> String {
-        let complete = self.lock().get(&job).map(|inquiry| Arc::clone(&inquiry.complete));
+        let complete = self.lock().get(&job).map(|diagnosis| Arc::clone(&diagnosis.complete));
         if let Some(complete) = complete {
             // The verdict names those that have not reported by then.
             let _ = timeout(PATIENCE, complete.notified()).await;
         }
-        self.lock().get(&job).map(|inquiry| inquiry.comparison.to_string()).unwrap_or_default()
+        self.lock().get(&job).map(|diagnosis| diagnosis.comparison.to_string()).unwrap_or_default()
     }
 
     /// Tells all who have reported why the job has failed.
     pub(crate) fn close(&self, job: JobKey, verdict: String) {
-        if let Some(inquiry) = self.lock().remove(&job) {
-            inquiry.verdict.send_replace(Some(verdict));
+        if let Some(diagnosis) = self.lock().remove(&job) {
+            diagnosis.verdict.send_replace(Some(verdict));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobKey, Inquiry>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobKey, Diagnosis>> {
         // Every change is a single call that leaves the state consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,8 +115,8 @@ impl Inquiries {
 
 /// Waits for the verdict; there is none if the controller is shut down.
 pub(crate) async fn await_verdict(mut verdict: watch::Receiver<Option<String>>) -> String {
-    let told = verdict.wait_for(Option::is_some).await;
-    told.ok().and_then(|verdict| verdict.clone()).unwrap_or_default()
+    let found = verdict.wait_for(Option::is_some).await;
+    found.ok().and_then(|verdict| verdict.clone()).unwrap_or_default()
 }
 
 /// What the members of a job gave to its first all-reduce that has a wrong sum.
@@ -124,27 +124,27 @@ pub(crate) async fn await_verdict(mut verdict: watch::Receiver<Option<String>>) 
 struct Comparison {
     /// All workers, with their hosts.
     members: BTreeMap<Rank, String>,
-    told: BTreeMap<Rank, Told>,
+    reports: BTreeMap<Rank, WrongSumReport>,
 }
 
 impl Comparison {
     /// Once an all-reduce differs, so do those after it: each member's first report counts.
-    fn note(&mut self, rank: Rank, told: Told) {
-        match self.told.get(&rank) {
-            Some(known) if !known.operation.is_newer_than(told.operation) => {}
-            _ => drop(self.told.insert(rank, told)),
+    fn note(&mut self, rank: Rank, report: WrongSumReport) {
+        match self.reports.get(&rank) {
+            Some(known) if !known.operation.is_newer_than(report.operation) => {}
+            _ => drop(self.reports.insert(rank, report)),
         }
     }
 
     fn first(&self) -> Option<Seq> {
-        let operations = self.told.values().map(|told| told.operation);
+        let operations = self.reports.values().map(|report| report.operation);
         operations.reduce(|first, one| if first.is_newer_than(one) { one } else { first })
     }
 
     /// Whether all have reported on the same all-reduce.
     fn is_complete(&self) -> bool {
         let first = self.first();
-        let has_told = |rank| self.told.get(rank).map(|told| told.operation) == first;
+        let has_told = |rank| self.reports.get(rank).map(|report| report.operation) == first;
         self.members.keys().all(has_told)
     }
 
@@ -152,8 +152,8 @@ impl Comparison {
     fn groups(&self) -> Vec<(&Given, Vec<Rank>)> {
         let first = self.first();
         let mut groups: BTreeMap<&Given, Vec<Rank>> = BTreeMap::new();
-        for (rank, told) in self.told.iter().filter(|(_, told)| Some(told.operation) == first) {
-            groups.entry(&told.given).or_default().push(*rank);
+        for (rank, report) in self.reports.iter().filter(|(_, report)| Some(report.operation) == first) {
+            groups.entry(&report.given).or_default().push(*rank);
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
         groups.sort_by_key(|(_, ranks)| (ranks.len(), ranks.first().copied()));
@@ -196,7 +196,7 @@ impl std::fmt::Display for Comparison {
                  start all ranks again"
             );
         }
-        let seen = self.told.values().next().map_or("", |told| told.seen.as_str());
+        let seen = self.reports.values().next().map_or("", |report| report.seen.as_str());
         if !silent.is_empty() {
             return write!(
                 f,
@@ -218,23 +218,23 @@ mod tests {
 
     const NAMES: [&str; 3] = ["w0", "w1", "w2"];
 
-    fn told(operation: u32, tensor: &str, elements: u64, element_type: &str) -> Told {
+    fn report(operation: u32, tensor: &str, elements: u64, element_type: &str) -> WrongSumReport {
         let (tensor, element_type) = (tensor.to_owned(), element_type.to_owned());
         let given = v1::GivenOperation { first_seq: operation, tensor, elements, element_type };
-        Told::new(given, "the check does not fit".to_owned())
+        WrongSumReport::new(given, "the check does not fit".to_owned())
     }
 
-    fn comparison(all: impl IntoIterator<Item = (u16, Told)>) -> Comparison {
+    fn comparison(all: impl IntoIterator<Item = (u16, WrongSumReport)>) -> Comparison {
         let members = (0..).map(Rank::new).zip(NAMES.map(str::to_owned)).collect();
-        let mut comparison = Comparison { members, told: BTreeMap::new() };
-        all.into_iter().for_each(|(rank, told)| comparison.note(Rank::new(rank), told));
+        let mut comparison = Comparison { members, reports: BTreeMap::new() };
+        all.into_iter().for_each(|(rank, report)| comparison.note(Rank::new(rank), report));
         comparison
     }
 
     #[test]
     fn the_rank_that_differs_is_named_first() {
         let of_each =
-            [(0, told(1, "a", 10, "f32")), (1, told(1, "a", 9, "f32")), (2, told(1, "a", 10, "f32"))];
+            [(0, report(1, "a", 10, "f32")), (1, report(1, "a", 9, "f32")), (2, report(1, "a", 10, "f32"))];
         let comparison = comparison(of_each);
         assert!(comparison.is_complete());
         let verdict = comparison.to_string();
@@ -247,25 +247,25 @@ mod tests {
     fn the_first_all_reduce_that_differs_counts_whatever_is_told_first() {
         let last = u32::MAX;
         let of_each = [
-            (0, told(2, "later", 1, "f32")),
-            (0, told(last, "a", 1, "f32")),
-            (1, told(last, "b", 1, "f32")),
-            (1, told(7, "later", 1, "f32")),
+            (0, report(2, "later", 1, "f32")),
+            (0, report(last, "a", 1, "f32")),
+            (1, report(last, "b", 1, "f32")),
+            (1, report(7, "later", 1, "f32")),
         ];
         let mut comparison = comparison(of_each);
         assert!(!comparison.is_complete());
         let verdict = comparison.to_string();
         assert!(verdict.contains("rank 0 (w0) gave \"a\"") && !verdict.contains("later"), "{verdict}");
         assert!(verdict.contains("rank 2 (w2) did not tell"), "{verdict}");
-        comparison.note(Rank::new(2), told(3, "later", 1, "f32"));
+        comparison.note(Rank::new(2), report(3, "later", 1, "f32"));
         assert!(!comparison.is_complete(), "it has told of another one");
-        comparison.note(Rank::new(2), told(last, "a", 1, "bf16"));
+        comparison.note(Rank::new(2), report(last, "a", 1, "bf16"));
         assert!(comparison.is_complete());
     }
 
     #[test]
     fn whoever_says_nothing_may_be_elsewhere() {
-        let verdict = comparison([(0, told(2, "a", 10, "f32"))]).to_string();
+        let verdict = comparison([(0, report(2, "a", 10, "f32"))]).to_string();
         assert!(
             verdict.contains("ranks 1 (w1), 2 (w2) did not tell what they gave. Those may be"),
             "{verdict}"
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn members_that_gave_the_same_are_not_to_blame() {
-        let verdict = comparison([0, 1, 2].map(|rank| (rank, told(1, "a", 10, "i32")))).to_string();
+        let verdict = comparison([0, 1, 2].map(|rank| (rank, report(1, "a", 10, "i32")))).to_string();
         for words in
             ["ranks 0 (w0), 1 (w1), 2 (w2) gave \"a\"", "A switch adds up wrongly", "the check does not fit"]
         {

@@ -1,0 +1,30 @@
+//! What is wrong with cables.
+
+use tributary_api::v1;
+use tributary_topology::NodeKey;
+
+use crate::liveness;
+use crate::manager::Manager;
+
+/// What is wrong with cables, by the node where it shows.
+pub(super) struct CableFaults(Vec<(NodeKey, v1::CableFault)>);
+
+impl CableFaults {
+    pub(super) fn of(manager: &Manager) -> Self {
+        let (state, topology) = (manager.state(), &manager.topology());
+        let fault = |kind: v1::CableFaultKind, description| v1::CableFault { kind: kind.into(), description };
+        let miswired = state.cabling.miswired().map(|one| {
+            let description = liveness::miswiring(topology, &one);
+            (one.at.0, fault(v1::CableFaultKind::Miswired, description))
+        });
+        let dead = state.cabling.dead().flat_map(|link| {
+            let description = format!("no frames get through {}", liveness::cable(topology, link));
+            topology[link].ends.map(|end| (end.node, fault(v1::CableFaultKind::Dead, description.clone())))
+        });
+        Self(miswired.chain(dead).collect())
+    }
+
+    pub(super) fn at(&self, node: NodeKey) -> Vec<v1::CableFault> {
+        self.0.iter().filter(|(at, _)| *at == node).map(|(_, fault)| fault.clone()).collect()
+    }
+}

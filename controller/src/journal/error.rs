@@ -1,0 +1,112 @@
+//! What can stand between jobs and the disk.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// The format of the records. A controller reads its own, and refuses a newer one.
+pub(super) const FORMAT: u64 = 1;
+
+/// Why jobs cannot be written down, or read.
+#[derive(Debug, Clone, Error)]
+pub enum JournalError {
+    /// This program was built without the feature `journal`.
+    #[error("{}: this program was built without what writes jobs down: leave the folder out", folder.display())]
+    NotBuiltIn {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The folder cannot be made.
+    #[error("{}: cannot make the folder of the controller's state: {reason}", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// Another controller has the file.
+    #[error("{}: another controller has it open: stop that one, or give this one another --state", file.display())]
+    InUse {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file is damaged, or not a journal. It is left where it is.
+    #[error(
+        "{}: not a journal of jobs, or a damaged one ({reason}). It is left where it is: bring it back from a \
+         backup, or move it away to start without jobs",
+        file.display()
+    )]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A newer version has written the file.
+    #[error(
+        "{}: written by a newer version (format {found}; this one reads up to {FORMAT}): start that version again, or \
+         give this one another --state",
+        file.display()
+    )]
+    Newer {
+        /// The file.
+        file: PathBuf,
+        /// The format of the file.
+        found: u64,
+    },
+    /// The disk is full, or broken. What was written before is still there.
+    #[error("{}: cannot write ({reason}): make room, or look after the disk", file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Somebody has put another file in the journal's place while the controller runs.
+    #[error(
+        "{}: another file has taken the journal's place while this controller runs: move it away, and all jobs are \
+         written anew; or start this controller again, to go on with that file's jobs instead of those that run",
+        file.display()
+    )]
+    Replaced {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Somebody has written into the journal, or truncated it, while the controller runs.
+    #[error(
+        "{}: something else than this controller has written into the journal, or cut it off: move it away, and all jobs \
+         are written anew; or start this controller again, to go on with what is in that file instead of the jobs that run",
+        file.display()
+    )]
+    Overwritten {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The way to the journal is blocked: something else has the name of one of its folders, or access is denied.
+    #[error(
+        "{}: the journal cannot be found any more ({reason}): bring its folder back, or move away what is in its place, \
+         and all jobs are written anew",
+        file.display()
+    )]
+    NoWay {
+        /// The file.
+        file: PathBuf,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The disk does not answer. What was handed in is written as soon as it does.
+    #[error("{}: the disk has not answered for {waited:?}: look after it", file.display())]
+    Hangs {
+        /// The file.
+        file: PathBuf,
+        /// For how long.
+        waited: Duration,
+    },
+    /// There is no thread to write with.
+    #[error("cannot start the thread that writes jobs down: {0}")]
+    Thread(String),
+    /// The thread that writes has ended.
+    #[error("the thread that writes jobs down has ended: this is a bug, please report it")]
+    Stopped,
+}
