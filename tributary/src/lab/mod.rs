@@ -2,7 +2,7 @@
 //! experiments.
 
 mod background;
-mod fabric;
+mod bring_up;
 pub(crate) mod job;
 mod launch;
 pub(crate) mod operations;
@@ -14,7 +14,7 @@ pub(crate) mod workers;
 use anyhow::anyhow;
 
 pub(crate) use background::log_file;
-pub(crate) use fabric::{FabricArgs, up as up_fabric};
+pub(crate) use bring_up::{FabricArgs, up as up_fabric};
 pub(crate) use job::{explain, restart as restart_job, schedule as job_schedule, switches};
 pub(crate) use operations::slow as slow_station;
 pub(crate) use record::{DaemonState, Record, Worker};

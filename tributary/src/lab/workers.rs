@@ -46,7 +46,7 @@ pub(crate) async fn run(
     let mut running = JoinSet::new();
     let mut groups = Groups::default();
     for (rank, worker) in record.workers.iter().enumerate() {
-        let child = start(lab, record, (rank, worker), command)?;
+        let child = start(lab, record, &worker.host, command)?;
         groups.add(rank, &child);
         running.spawn(attend((rank, worker.host.clone()), prefix, child));
     }
@@ -104,25 +104,19 @@ pub(crate) fn command_at(
     Ok(command)
 }
 
-/// Starts a command in a process group of its own, so that its children can be ended with it.
-fn start(
-    lab: &Lab,
-    record: &Record,
-    (rank, worker): (usize, &Worker),
-    command: &[OsString],
-) -> Result<Child> {
+/// Starts a user's command at a worker, in a process group of its own, so that its children can be ended with it.
+fn start(lab: &Lab, record: &Record, host: &str, command: &[OsString]) -> Result<Child> {
     let (program, arguments) = command.split_first().context("no command")?;
-    let mut command = worker_command(lab, record, (rank, worker), program)?;
+    let mut command = command_at(lab, record, host, program)?;
     command
         .args(arguments)
-        .env("PATH", path_with_this_program()?)
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     // If this process fails in between, no worker stays.
     let child = Command::from(command).kill_on_drop(true).spawn();
-    child.with_context(|| format!("cannot run anything on {}", worker.host))
+    child.with_context(|| format!("cannot run anything on {host}"))
 }
 
 /// A command that runs a program on a worker, as a rank of the job.

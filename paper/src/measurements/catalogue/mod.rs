@@ -1,14 +1,14 @@
 //! What is measured, part by part.
 
+mod all_reduce;
 mod cluster;
-mod fabric;
 mod training;
 
 use super::rows::Row;
 use super::{MeasuredCommand, Measurement, Shown, Table};
 
+pub(crate) use all_reduce::{AGENT, ALLREDUCE, LOSSES, OVERLAP, SWITCH, TAGS};
 pub(crate) use cluster::{PLAN, SCALE};
-pub(crate) use fabric::{AGENT, ALLREDUCE, LOSSES, OVERLAP, SWITCH, TAGS};
 pub(crate) use training::{CODECS_ALONE, DEGRADED, POLICIES_ONE_RATE, PYTORCH, TIME_POINTS};
 
 /// A command with nothing but tables.

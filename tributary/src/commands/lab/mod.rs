@@ -41,8 +41,8 @@ enum LabCommand {
     ///
     /// With a TOPOLOGY a fabric is started for this command alone and removed after it; without, it is the
     /// one that `up` started. The command finds TRIBUTARY_RANK, TRIBUTARY_WORLD_SIZE, TRIBUTARY_JOB,
-    /// TRIBUTARY_TOKEN_FILE and TRIBUTARY_SOCKET in its environment, so that `tributary allreduce` needs no
-    /// options, and what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. When it fails on one worker, the others have 5 seconds to end by themselves.
+    /// TRIBUTARY_TOKEN_FILE, TRIBUTARY_SOCKET and TRIBUTARY_CONTROLLER in its environment, so that `tributary
+    /// allreduce` and others need no options, and what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. When it fails on one worker, the others have 5 seconds to end by themselves.
     Run(RunArgs),
     /// Run a command at one node, with this terminal; its exit status is that of the command
     ///

@@ -26,11 +26,11 @@ use crate::lab::rights;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    measurement: Measurement,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum What {
+enum Measurement {
     Agent(agent::AgentArgs),
     Allreduce(allreduce::AllReduceArgs),
     Degraded(degraded::DegradedArgs),
@@ -46,7 +46,7 @@ enum What {
     Switch(switch::SwitchArgs),
 }
 
-impl What {
+impl Measurement {
     fn makes_labs(&self) -> bool {
         match self {
             Self::Agent(_) | Self::Allreduce(_) | Self::Degraded(_) | Self::Endurance(_) => true,
@@ -61,19 +61,19 @@ impl What {
 /// # Errors
 /// The measurement's errors.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
-    let _rights = if args.what.makes_labs() { Some(rights()?) } else { None };
-    match &args.what {
-        What::Agent(args) => agent::run(args),
-        What::Allreduce(args) => allreduce::run(args),
-        What::Degraded(args) => degraded::run(args),
-        What::DegradedWorker(args) => degraded::run_worker(args),
-        What::Endurance(args) => endurance::run(args),
-        What::Overlap(args) => allreduce::overlap::run(args),
-        What::Plan(args) => plan::run(args),
-        What::Scale(args) => scale::run(args),
-        What::Schedule(args) => schedule::run(args),
-        What::Simulate(args) => simulate::run(args),
-        What::Switch(args) => switch::run(args),
+    let _rights = if args.measurement.makes_labs() { Some(rights()?) } else { None };
+    match &args.measurement {
+        Measurement::Agent(args) => agent::run(args),
+        Measurement::Allreduce(args) => allreduce::run(args),
+        Measurement::Degraded(args) => degraded::run(args),
+        Measurement::DegradedWorker(args) => degraded::run_worker(args),
+        Measurement::Endurance(args) => endurance::run(args),
+        Measurement::Overlap(args) => allreduce::overlap::run(args),
+        Measurement::Plan(args) => plan::run(args),
+        Measurement::Scale(args) => scale::run(args),
+        Measurement::Schedule(args) => schedule::run(args),
+        Measurement::Simulate(args) => simulate::run(args),
+        Measurement::Switch(args) => switch::run(args),
     }
 }
 

@@ -1,10 +1,10 @@
 //! `tributary bench allreduce`: an all-reduce over the fabric beside what people would use instead.
 
 mod baseline;
-mod fabric;
 mod gloo;
 mod openmpi;
 pub(super) mod overlap;
+mod own_contenders;
 mod picture;
 mod processor;
 mod rounds;
@@ -23,7 +23,7 @@ use tributary_cli::output;
 use crate::daemons::service::WrongUse;
 use crate::experiments::bench::{rate, until_stopped};
 use baseline::Baselines;
-pub(super) use fabric::run as reduce_on_all;
+pub(super) use own_contenders::run as reduce_on_all;
 pub(super) use rounds::tensors_of_a_turn;
 use tributary_cli::options::{probability, size};
 use tributary_picture::{PngError, png};

@@ -14,7 +14,7 @@ use tributary_cli::options::size;
 use tributary_cli::output;
 use tributary_topology::format_rate;
 
-use super::{fabric, timing};
+use super::{own_contenders, timing};
 use crate::daemons::service::Stop;
 use crate::experiments::bench::networks::{Network, Shape, Switches};
 use crate::experiments::bench::{rate, until_stopped};
@@ -154,14 +154,14 @@ async fn measure(args: &OverlapArgs) -> Result<Report> {
 
 /// How long one all-reduce took on its slowest rank.
 async fn turn(Network { lab, record }: &Network, bytes: u64, options: &[&str]) -> Result<f64> {
-    let lines = timeout(PATIENCE, fabric::run(lab, record, bytes, 1, options)).await;
+    let lines = timeout(PATIENCE, own_contenders::run(lab, record, bytes, 1, options)).await;
     let lines = lines.with_context(|| format!("a turn is not done after {PATIENCE:?}"))??;
     let timings = timing::of_all(lines.iter().map(String::as_str), 1)?;
     Ok(timings.first().context("no rank said anything")?.slowest)
 }
 
 async fn small(Network { lab, record }: &Network) -> Result<Small> {
-    let lines = timeout(PATIENCE, fabric::run(lab, record, SMALL_BYTES, SMALL_ITERATIONS, &[])).await;
+    let lines = timeout(PATIENCE, own_contenders::run(lab, record, SMALL_BYTES, SMALL_ITERATIONS, &[])).await;
     let lines = lines.with_context(|| format!("small ones are not done after {PATIENCE:?}"))??;
     let said =
         lines.iter().map(|line| serde_json::from_str(line).with_context(|| format!("a rank said {line:?}")));

@@ -13,7 +13,7 @@ use super::gloo::Gloo;
 use super::openmpi::OpenMpi;
 use super::processor::Processor;
 use super::timing::Timing;
-use super::{AllReduceArgs, fabric};
+use super::{AllReduceArgs, own_contenders};
 use crate::daemons::service::Stop;
 use crate::experiments::bench::counters::Counters;
 use crate::experiments::bench::networks::{Network, Shape, Switches};
@@ -155,7 +155,7 @@ impl<'a> Site<'a> {
     async fn all_reduce(&mut self, case: &Case) -> Result<Vec<Timing>> {
         let args = self.args;
         if let Some(Network { lab, record }) = self.fabric(case) {
-            return fabric::turn(lab, record, args).await;
+            return own_contenders::turn(lab, record, args).await;
         }
         let Bridges { gloo, openmpi, network } = self.bridges.as_mut().context("there are no bridges")?;
         let Network { lab, record } = network;
@@ -165,7 +165,9 @@ impl<'a> Site<'a> {
                 let ring = case.contender == Contender::OpenMpiRing;
                 openmpi.as_mut().context("Open MPI was not prepared")?.turn(lab, record, args, ring).await
             }
-            Contender::Ours | Contender::Leaf | Contender::Server => fabric::turn(lab, record, args).await,
+            Contender::Ours | Contender::Leaf | Contender::Server => {
+                own_contenders::turn(lab, record, args).await
+            }
         }
     }
 

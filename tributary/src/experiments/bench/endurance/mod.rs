@@ -85,13 +85,13 @@ struct Report {
     bytes: u64,
     /// Bytes of the tensor per second in each turn, including the start of its processes.
     bytes_per_second: Summary,
-    parts: Vec<Part>,
+    parts: Vec<FigureGrowth>,
     machine: Machine,
 }
 
-/// One figure of one daemon or switch.
+/// How one figure of one daemon or switch has changed.
 #[derive(Debug, Serialize)]
-struct Part {
+struct FigureGrowth {
     name: String,
     kind: Kind,
     #[serde(flatten)]
@@ -143,7 +143,7 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
         turns: usages.len(),
         bytes: bytes * usages.len() as u64,
         bytes_per_second: Summary::of(&rates)?,
-        parts: parts(&usages, length / 10)?,
+        parts: growths(&usages, length / 10)?,
         machine: Machine::this(),
     })
 }
@@ -171,10 +171,10 @@ async fn reduce(network: &Network, bytes: u64, iterations: u32) -> Result<()> {
 }
 
 /// How each figure has changed since the caches were full.
-fn parts(usages: &[(Duration, Vec<Usage>)], since: Duration) -> Result<Vec<Part>> {
+fn growths(usages: &[(Duration, Vec<Usage>)], since: Duration) -> Result<Vec<FigureGrowth>> {
     let usages: Vec<_> = usages.iter().filter(|(time, _)| *time >= since).collect();
     let (_, first) = usages.first().context("no turn ended in time: give it more minutes")?;
-    let mut parts = Vec::new();
+    let mut growths = Vec::new();
     for (index, Usage { name, kind, .. }) in first.iter().enumerate() {
         let sample = |(time, all): &&(Duration, Vec<Usage>)| {
             Some(Sample { hours: time.as_secs_f64() / 3600.0, figure: all.get(index)?.figure })
@@ -182,15 +182,15 @@ fn parts(usages: &[(Duration, Vec<Usage>)], since: Duration) -> Result<Vec<Part>
         let samples: Vec<_> = usages.iter().filter_map(sample).collect();
         let growth = Growth::of(&samples, kind.granule());
         let growth = growth.context("too few turns for a line: give it more minutes")?;
-        parts.push(Part { name: name.clone(), kind: *kind, growth });
+        growths.push(FigureGrowth { name: name.clone(), kind: *kind, growth });
     }
-    Ok(parts)
+    Ok(growths)
 }
 
 impl Report {
     fn text(&self) -> Result<String> {
         let mut table = output::table(&["daemon or switch", "", "median", "an hour", "grows"]);
-        for Part { name, kind, growth } in &self.parts {
+        for FigureGrowth { name, kind, growth } in &self.parts {
             table.add_row([
                 name.clone(),
                 kind.name().to_owned(),
