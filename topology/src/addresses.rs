@@ -5,8 +5,7 @@ use std::net::Ipv4Addr;
 use tributary_wire::MacAddr;
 
 use crate::assign::Unique;
-use crate::build::At;
-use crate::error::Problem;
+use crate::error::{At, Problem};
 use crate::file::HostEntry;
 
 /// Host numbers in one /24, without the first and the last address.

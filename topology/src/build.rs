@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::path::Path;
 
 use petgraph::graph::UnGraph;
 use petgraph::visit::Bfs;
@@ -10,7 +11,7 @@ use tributary_wire::NodeId;
 
 use crate::addresses::Addresses;
 use crate::assign::Unique;
-use crate::error::Problem;
+use crate::error::{At, Problem, TopologyError};
 use crate::file::{File, HostEntry, SwitchEntry};
 use crate::graph::{Host, Link, Node, NodeKey, NodeKind, Role, Switch, Topology};
 
@@ -19,11 +20,34 @@ const MAX_NAME: usize = 32;
 /// Node ids of hosts start here, so that adding a switch changes none of them.
 const FIRST_HOST_ID: u32 = 1001;
 
-/// A problem, and its place in the text.
-pub(crate) type At = (Range<usize>, Problem);
+impl Topology {
+    /// Reads a topology file.
+    ///
+    /// # Errors
+    /// [`TopologyError`]: the file cannot be read, or one of its lines is wrong.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, TopologyError> {
+        let file = path.as_ref().display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, &file),
+            Err(reason) => Err(TopologyError::Unreadable { file, reason }),
+        }
+    }
+
+    /// Parses a topology from `text`; errors call it `file`.
+    ///
+    /// # Errors
+    /// [`TopologyError::Invalid`].
+    pub fn parse(text: &str, file: &str) -> Result<Self, TopologyError> {
+        topology(text).map_err(|(line, problem)| TopologyError::Invalid {
+            file: file.to_owned(),
+            line,
+            problem,
+        })
+    }
+}
 
 /// Reads and validates `text`. An error comes with its line.
-pub(crate) fn topology(text: &str) -> Result<Topology, (usize, Problem)> {
+fn topology(text: &str) -> Result<Topology, (usize, Problem)> {
     let line_of = |span: Range<usize>| line_at(text, span.start);
     let file: File = toml::from_str(text).map_err(|error| {
         let problem = Problem::Syntax(error.message().trim().replace('\n', ", "));

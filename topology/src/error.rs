@@ -2,8 +2,11 @@
 
 use std::io;
 use std::net::Ipv4Addr;
+use std::ops::Range;
 
 use thiserror::Error;
+
+use crate::limits::{MAX_PORT, MTUS};
 
 /// Why a topology file was refused: says where the problem is, and what to do.
 #[derive(Debug, Error)]
@@ -116,7 +119,7 @@ pub enum Problem {
     #[error("bad rate {0:?}: use a number and bit/s, kbit/s, Mbit/s or Gbit/s, such as \"50 Mbit/s\"")]
     BadRate(String),
     /// An MTU outside of [`MTUS`](crate::MTUS).
-    #[error("bad mtu {0}: a link carries packets of {least} to {most} bytes", least = crate::MTUS.start(), most = crate::MTUS.end())]
+    #[error("bad mtu {0}: a link carries packets of {least} to {most} bytes", least = MTUS.start(), most = MTUS.end())]
     BadMtu(u16),
     /// Neither the link nor the defaults have a rate.
     #[error("the link has no rate: give it one, or all of them by rate = \"50 Mbit/s\" under [defaults]")]
@@ -147,7 +150,7 @@ pub enum Problem {
         first: usize,
     },
     /// The text after ':' is not a valid port.
-    #[error("bad port in {end:?}: use name:port with a port from 1 to {most}, or only the name", most = crate::MAX_PORT)]
+    #[error("bad port in {end:?}: use name:port with a port from 1 to {most}, or only the name", most = MAX_PORT)]
     BadPort {
         /// The end as written in the file.
         end: String,
@@ -156,7 +159,7 @@ pub enum Problem {
     #[error("{0:?} is a host and has one interface: leave the port away")]
     PortOfHost(String),
     /// More links than ports.
-    #[error("switch {switch:?} has too many links: it has {most} ports", most = crate::MAX_PORT)]
+    #[error("switch {switch:?} has too many links: it has {most} ports", most = MAX_PORT)]
     TooManyPorts {
         /// The switch.
         switch: String,
@@ -176,3 +179,6 @@ pub enum Problem {
         server: String,
     },
 }
+
+/// A problem, and its place in the text.
+pub(crate) type At = (Range<usize>, Problem);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use thiserror::Error;
 
-use crate::graph::MAX_PORT;
+use crate::limits::MAX_PORT;
 
 /// A fat tree of switches that all have the same number of ports (Al-Fares, Loukissas and Vahdat, 2008).
 ///

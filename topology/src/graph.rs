@@ -2,24 +2,21 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::ops::{Index, RangeInclusive};
-use std::path::Path;
+use std::ops::Index;
 
 use petgraph::graph::{EdgeIndex, NodeIndex, UnGraph};
 use petgraph::visit::EdgeRef;
 use serde::{Deserialize, Serialize};
 use tributary_wire::{MacAddr, NodeId};
 
-use crate::error::{Problem, TopologyError};
+use crate::error::Problem;
+use crate::limits::{DEFAULT_MTU, MTUS};
 
 /// A node's index in the graph: its order of appearance, switches first.
 pub type NodeKey = NodeIndex;
 /// A link's index in the graph: its order of appearance.
 pub type LinkKey = EdgeIndex;
 
-/// The highest port number of a link. v1model's ports have 9 bits; the last of them are the controller's and the drop
-/// port.
-pub const MAX_PORT: u16 = 500;
 /// Length of the network prefix that all hosts share, 10.0.0.0/16.
 pub const SUBNET_PREFIX_BITS: u8 = 16;
 
@@ -144,12 +141,6 @@ pub struct Neighbour {
     pub remote_port: u16,
 }
 
-/// The MTUs that a link may have, in bytes.
-pub const MTUS: RangeInclusive<u16> = 576..=9000;
-
-/// The MTU of a link if the file does not give one: Ethernet's 1,500 bytes.
-pub(crate) const DEFAULT_MTU: u16 = 1500;
-
 /// A validated topology.
 ///
 /// Keys are only valid for the topology that they come from; indexing with another's may panic.
@@ -162,30 +153,6 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads a topology file.
-    ///
-    /// # Errors
-    /// [`TopologyError`]: the file cannot be read, or one of its lines is wrong.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, TopologyError> {
-        let file = path.as_ref().display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text, &file),
-            Err(reason) => Err(TopologyError::Unreadable { file, reason }),
-        }
-    }
-
-    /// Parses a topology from `text`; errors call it `file`.
-    ///
-    /// # Errors
-    /// [`TopologyError::Invalid`].
-    pub fn parse(text: &str, file: &str) -> Result<Self, TopologyError> {
-        crate::build::topology(text).map_err(|(line, problem)| TopologyError::Invalid {
-            file: file.to_owned(),
-            line,
-            problem,
-        })
-    }
-
     /// The same topology with another MTU on all links.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ mod fat_tree;
 mod file;
 mod forwarding;
 mod graph;
+mod limits;
 mod links;
 mod rate;
 
@@ -47,7 +48,8 @@ pub use evolve::Evolution;
 pub use fat_tree::{FatTree, FatTreeError};
 pub use forwarding::Forwarding;
 pub use graph::{
-    End, Host, Link, LinkDirection, LinkKey, MAX_PORT, MTUS, Neighbour, Node, NodeKey, NodeKind, Role,
-    SUBNET_PREFIX_BITS, Switch, Topology,
+    End, Host, Link, LinkDirection, LinkKey, Neighbour, Node, NodeKey, NodeKind, Role, SUBNET_PREFIX_BITS,
+    Switch, Topology,
 };
+pub use limits::{MAX_PORT, MTUS};
 pub use rate::{format_rate, parse_rate};

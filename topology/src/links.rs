@@ -6,10 +6,11 @@ use std::ops::Range;
 use toml::Spanned;
 
 use crate::assign::Unique;
-use crate::build::{At, Builder, line_at};
-use crate::error::Problem;
+use crate::build::{Builder, line_at};
+use crate::error::{At, Problem};
 use crate::file::{Defaults, LinkEntry, Load, Pair};
-use crate::graph::{DEFAULT_MTU, End, Link, MAX_PORT, MTUS, NodeKey};
+use crate::graph::{End, Link, NodeKey};
+use crate::limits::{DEFAULT_MTU, MAX_PORT, MTUS};
 use crate::rate::parse_rate;
 
 /// One end of a link as the file gives it.

@@ -1,0 +1,13 @@
+//! What a link may be.
+
+use std::ops::RangeInclusive;
+
+/// The highest port number of a link. v1model's ports have 9 bits; the last of them are the controller's and the drop
+/// port.
+pub const MAX_PORT: u16 = 500;
+
+/// The MTUs that a link may have, in bytes.
+pub const MTUS: RangeInclusive<u16> = 576..=9000;
+
+/// The MTU of a link if the file does not give one: Ethernet's 1,500 bytes.
+pub(crate) const DEFAULT_MTU: u16 = 1500;
