@@ -9,10 +9,11 @@ use super::hosts::Connections;
 use super::job::Job;
 use super::network::Network;
 use super::ordered::Ordered;
+use super::outage::Outage;
 use super::outcome::{Iteration, JobOutcome, Outcome};
 use super::planned::{PlannedFabric, Tree};
 use super::route::Routes;
-use super::setup::{Outage, Setup};
+use super::setup::Setup;
 use super::share::{Sharing, Stream};
 use crate::agenda::Agenda;
 

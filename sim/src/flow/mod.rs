@@ -9,6 +9,7 @@
 //!
 //! The same [`Setup`] gives the same [`Outcome`] every time, on every machine.
 
+mod assumptions;
 mod background;
 mod engine;
 mod error;
@@ -16,6 +17,7 @@ mod hosts;
 mod job;
 mod network;
 mod ordered;
+mod outage;
 mod outcome;
 mod planned;
 mod route;
@@ -23,10 +25,12 @@ mod setup;
 mod share;
 pub mod study;
 
+pub use assumptions::Assumptions;
 pub use background::Background;
 pub use engine::simulate;
 pub use error::FlowError;
 pub use job::{Compute, Job, Method};
+pub use outage::{Down, Outage};
 pub use outcome::{Iteration, JobOutcome, Outcome};
-pub use setup::{Assumptions, Down, Outage, Setup};
+pub use setup::Setup;
 pub use share::{Stream, max_min};

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use tributary_topology::{LinkDirection, LinkKey, NodeKey, Topology};
 
-use super::setup::{Assumptions, Down};
+use super::assumptions::Assumptions;
+use super::outage::Down;
 
 const BITS_PER_BYTE: f64 = 8.0;
 

@@ -1,6 +1,6 @@
 //! One job beside more and more background traffic.
 
-use super::{Point, Settings};
+use super::settings::{Point, Settings};
 use crate::flow::background::Background;
 use crate::flow::error::FlowError;
 use crate::flow::setup::Setup;

@@ -3,11 +3,12 @@
 use tributary_topology::NodeKey;
 
 use super::congestion::HOSTS;
-use super::{Point, Settings};
+use super::settings::{Point, Settings};
 use crate::flow::engine::simulate;
 use crate::flow::error::FlowError;
+use crate::flow::outage::{Down, Outage};
 use crate::flow::outcome::{JobOutcome, Outcome};
-use crate::flow::setup::{Down, Outage, Setup};
+use crate::flow::setup::Setup;
 
 /// The tiers' names in the topology file, and in words.
 pub(super) const TIERS: [(&str, &str); 3] = [("core", "core"), ("agg", "aggregation"), ("edge", "edge")];

@@ -2,7 +2,7 @@
 
 use tributary_topology::Topology;
 
-use super::{Point, Settings};
+use super::settings::{Point, Settings};
 use crate::flow::error::FlowError;
 
 pub(super) const JOBS: [usize; 5] = [1, 2, 4, 8, 16];

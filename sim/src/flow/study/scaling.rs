@@ -1,6 +1,6 @@
 //! More and more workers of one job.
 
-use super::{Point, Settings};
+use super::settings::{Point, Settings};
 use crate::flow::error::FlowError;
 use crate::flow::job::{Compute, Job};
 use crate::flow::outcome::Outcome;

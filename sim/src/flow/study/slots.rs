@@ -1,10 +1,11 @@
 //! Many jobs, while switches have slots for more and more of them.
 
 use super::jobs::{MOST, network};
-use super::{Point, Settings};
+use super::settings::{Point, Settings};
+use crate::flow::assumptions::Assumptions;
 use crate::flow::error::FlowError;
 use crate::flow::job::Method;
-use crate::flow::setup::{Assumptions, Setup};
+use crate::flow::setup::Setup;
 
 /// The numbers of jobs whose windows fit into a switch.
 pub(super) const WINDOWS: [u32; 5] = [0, 1, 2, 4, 16];

@@ -1,0 +1,23 @@
+//! What dies, and when.
+
+use tributary_topology::{LinkKey, NodeKey};
+
+/// A part that can die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Down {
+    /// A switch or a host, with all its links.
+    Node(NodeKey),
+    /// A link, in both directions.
+    Link(LinkKey),
+}
+
+/// A part dies and comes back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outage {
+    /// The part.
+    pub what: Down,
+    /// When it dies, in seconds.
+    pub from: f64,
+    /// When it is back, in seconds.
+    pub until: f64,
+}
