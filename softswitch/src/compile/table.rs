@@ -8,9 +8,9 @@ use crate::control::KeyMatch;
 use crate::error::LoadError;
 use crate::json::{self, ConstKey};
 use crate::program::{
-    ActionProgram, FixedEntry, Invocation, KeyField, KeySource, MAX_KEY_WORDS, MatchKind, TableProgram,
+    ActionProgram, FixedEntry, Invocation, KeyField, KeySource, MAX_KEY_WORDS, MatchKind, Pattern,
+    TableProgram, limbs,
 };
-use crate::table::{Pattern, limbs};
 
 /// Describes a table; `actions` are its actions, compiled, in the order of the JSON.
 pub(super) fn table(

@@ -6,9 +6,9 @@ use tributary_p4runtime::p4info::Scope;
 use super::{ActionCall, CounterValue, EntryKey, FieldMatch, KeyMatch, TableEntry};
 use crate::check::{ActionIds, TableIds};
 use crate::error::ControlError;
-use crate::program::{Invocation, MatchKind, TableProgram};
+use crate::program::{Invocation, MatchKind, Pattern, TableProgram};
 use crate::switch::Switch;
-use crate::table::{Action, Entry, Pattern};
+use crate::table::{Action, Entry};
 
 /// A table by id: its ids, and its description in the program.
 #[derive(Clone, Copy)]

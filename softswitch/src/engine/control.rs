@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use mio::Waker;
 use tokio::sync::oneshot;
 
-use super::EngineState;
+use super::state::EngineState;
 use crate::error::ControlError;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;

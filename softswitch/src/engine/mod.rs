@@ -12,29 +12,26 @@
 mod allowance;
 mod control;
 mod ports;
+mod state;
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 
 use mio::{Events, Poll, Token, Waker};
-use tributary_link::{BATCH, FramePort};
+use tributary_link::FramePort;
 
 use crate::error::SwitchError;
-use crate::switch::{Outputs, Switch};
+use crate::switch::Outputs;
 use control::Request;
 pub use control::{Control, PacketIns};
 use ports::Ports;
+use state::EngineState;
 
 /// Packets for the controller that may wait for the server to send them.
 const PACKET_INS: usize = 1024;
 /// The control plane's token; a port's token is its index.
 const CONTROL: Token = Token(usize::MAX);
-/// Frames of one port that are processed before the next port's turn.
-const FRAMES_A_ROUND: usize = 64;
-/// Frames are sent off once they have so many bytes, even if there is no [batch](BATCH) yet for each port that they
-/// leave by.
-const BYTES_AT_ONCE: usize = 1 << 20;
 /// Readiness events that are taken from the operating system at once; all ports are looked at, whatever the events
 /// name.
 const EVENTS: usize = 256;
@@ -93,55 +90,6 @@ impl Drop for Engine {
         if let Err(error) = self.end() {
             tracing::error!(%error, "switch ended");
         }
-    }
-}
-
-/// The state of the thread, on which requests work.
-#[derive(Debug)]
-struct EngineState {
-    switch: Option<Switch>,
-    outputs: Outputs,
-    ports: Ports,
-    stopping: bool,
-}
-
-impl EngineState {
-    /// Takes a few frames of each port and sends off the results. Returns whether there were any frames.
-    fn round(&mut self) -> bool {
-        let mut any = false;
-        for port in 0..self.ports.count() {
-            let mut from = None;
-            for taken in 1..=FRAMES_A_ROUND {
-                let Some((number, frame)) = self.ports.receive(port) else { break };
-                from = Some(number);
-                if let Some(switch) = &mut self.switch {
-                    switch.process(number, frame, &mut self.outputs);
-                }
-                // No more frames leave by one port than have come in; neighbours should be sent together.
-                if taken.is_multiple_of(BATCH) || self.outputs.byte_len() >= BYTES_AT_ONCE {
-                    self.send_off(number);
-                }
-            }
-            if let Some(number) = from {
-                any = true;
-                self.send_off(number);
-            }
-        }
-        any
-    }
-
-    /// Processes a frame that no port has received.
-    fn inject(&mut self, port: u16, frame: &[u8]) {
-        if let Some(switch) = &mut self.switch {
-            switch.process(port, frame, &mut self.outputs);
-            self.send_off(port);
-        }
-    }
-
-    /// Sends off the results of frames that came in by `ingress`.
-    fn send_off(&mut self, ingress: u16) {
-        self.ports.send_all(ingress, &self.outputs);
-        self.outputs.clear();
     }
 }
 

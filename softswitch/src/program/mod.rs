@@ -5,39 +5,22 @@
 //! lowest line first. An instruction ([`Op`]) names words and lines by their index. A field's value always stays below
 //! 2^width.
 
+mod key;
+mod machine;
 mod op;
+mod pattern;
 
+pub(crate) use key::{KeyField, KeySource, MatchKind};
+pub(crate) use machine::{
+    CodeIndex, LIMBS, LINE_BITS, Line, LineIndex, MAX_BITS, MAX_KEY_WORDS, NOWHERE, WORDS, Word,
+};
 pub(crate) use op::Op;
+pub(crate) use pattern::{Pattern, limbs};
 
-use crate::table::Pattern;
-
-/// Index of a word.
-pub(crate) type Word = u16;
-/// How many words an index can name.
-pub(crate) const WORDS: usize = 1 << Word::BITS;
-/// Index of a line, or of the first of several.
-pub(crate) type LineIndex = u16;
-
-/// Index of an instruction.
-pub(crate) type CodeIndex = u16;
-/// An index behind the last possible instruction: a run ends there.
-pub(crate) const NOWHERE: CodeIndex = CodeIndex::MAX;
-
-/// Limbs in a line.
-pub(crate) const LIMBS: usize = 8;
-/// Bits in a line.
-pub(crate) const LINE_BITS: u32 = 512;
-/// Bits of the widest value: fields of 2048 bits, with room for their sums.
-pub(crate) const MAX_BITS: u32 = 4096;
-/// Words of the longest possible table key.
-pub(crate) const MAX_KEY_WORDS: usize = 16;
 /// The port number that drops: `mark_to_drop` sets it.
 pub(crate) const DROP_PORT: u64 = 511;
 /// `instance_type` of a packet that is one of several copies.
 pub(crate) const INSTANCE_REPLICATION: u64 = 5;
-
-/// 512 bits, the lowest limb first.
-pub(crate) type Line = [u64; LIMBS];
 
 /// Where each stage of a packet's processing begins in the code.
 #[derive(Debug, Clone, Copy, Default)]
@@ -234,42 +217,6 @@ pub(crate) struct TableProgram {
     pub(crate) fixed: Vec<FixedEntry>,
     /// Whether it counts the packets that its entries match.
     pub(crate) counts: bool,
-}
-
-/// One field of a table's key.
-#[derive(Debug, Clone)]
-pub(crate) struct KeyField {
-    /// Its name, for messages.
-    pub(crate) name: String,
-    /// How it matches.
-    pub(crate) kind: MatchKind,
-    /// Its width in bits.
-    pub(crate) bits: u32,
-    /// Where it comes from.
-    pub(crate) source: KeySource,
-    /// The word of the packed key that it is in, or begins in.
-    pub(crate) word: usize,
-    /// Number of bits below it in that word.
-    pub(crate) shift: u32,
-}
-
-/// Where a key field comes from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum KeySource {
-    /// A word.
-    Word(Word),
-    /// Lines: the first line, and the number of words that the field takes.
-    Lines(LineIndex, usize),
-}
-
-/// How a field of a key matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MatchKind {
-    Exact,
-    Lpm,
-    Ternary,
-    Range,
-    Optional,
 }
 
 /// An action of a table.

@@ -1,6 +1,6 @@
 //! The instructions.
 
-use super::{CodeIndex, LineIndex, Word};
+use super::machine::{CodeIndex, LineIndex, Word};
 
 /// An instruction. `d` is the place of its result; `to` is the index of a jump's target.
 ///

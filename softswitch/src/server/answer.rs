@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prost::Message;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -16,37 +16,12 @@ use super::read::Query;
 
 /// Most clients refuse messages above 4 MiB.
 const RESPONSE_BYTES: usize = 1 << 20;
-/// Reads that may run at once.
-const READS: usize = 8;
 /// How long a reader may take nothing before it counts as gone.
 const READER_PATIENCE: Duration = Duration::from_secs(30);
 /// After each lookup all readers together leave the switch to packets for so many times as long as the lookup took.
 const TO_PACKETS: u32 = 4;
 /// The shortest pause; less is not worth it.
 const REST: Duration = Duration::from_millis(1);
-
-/// The switch's readers, and the limits on the time they take from it.
-#[derive(Debug)]
-pub(super) struct Readers {
-    places: Arc<Semaphore>,
-    /// How long packets have the switch to themselves before the next lookup.
-    owed: Mutex<Duration>,
-}
-
-impl Default for Readers {
-    fn default() -> Self {
-        Self { places: Arc::new(Semaphore::new(READS)), owed: Mutex::default() }
-    }
-}
-
-impl Readers {
-    /// Takes a place for one more reader.
-    pub(super) fn enter(&self) -> Result<OwnedSemaphorePermit, Status> {
-        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            Status::resource_exhausted(format!("{READS} reads are under way: ask again when one has ended"))
-        })
-    }
-}
 
 /// Looks up what is asked for, piece by piece. Returns once the first part of the answer, or an error, is there.
 ///

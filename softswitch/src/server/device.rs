@@ -9,9 +9,9 @@ use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::v1::stream_message_response::Update;
 use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, PacketOut, StreamMessageResponse, Uint128};
 
-use super::answer::Readers;
 use super::arbitration::{Arbitration, ConnectionId, from_wire};
 use super::packet;
+use super::readers::Readers;
 use super::status::Refusal;
 use crate::engine::{Control, PacketIns};
 use crate::error::ControlError;

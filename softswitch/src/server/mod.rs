@@ -20,6 +20,7 @@ mod interrupted;
 mod packet;
 mod pipeline_config;
 mod read;
+mod readers;
 pub mod requests;
 mod service;
 mod sizes;

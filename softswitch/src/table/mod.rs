@@ -4,15 +4,12 @@
 //! of a range field these are the lowest and the highest value instead. So exact, prefix, ternary and optional fields
 //! are all compared in the same way.
 
-mod pattern;
-
 use rustc_hash::FxHashMap;
-
-pub(crate) use pattern::Pattern;
 
 use crate::control::CounterValue;
 use crate::program::{
-    CodeIndex, Invocation, KeyField, KeySource, LIMBS, Line, MAX_KEY_WORDS, MatchKind, TableProgram,
+    CodeIndex, Invocation, KeyField, KeySource, LIMBS, Line, MAX_KEY_WORDS, MatchKind, Pattern, TableProgram,
+    limbs,
 };
 
 /// An action with its arguments, in the form that the inner loop needs.
@@ -63,12 +60,6 @@ impl Action {
         let bound = BoundAction { action: invocation.action as u16, code: action.code, words, lines };
         Self { invocation, bound }
     }
-}
-
-/// A big-endian byte string as limbs, the lowest first.
-pub(crate) fn limbs(bytes: &[u8]) -> Vec<u64> {
-    let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
-    bytes.rchunks(8).map(limb).collect()
 }
 
 /// How entries are found.

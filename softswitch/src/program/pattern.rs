@@ -2,10 +2,9 @@
 
 use tributary_p4runtime::canonical;
 
-use super::limbs;
+use super::key::{KeyField, MatchKind};
 use crate::control::KeyMatch;
 use crate::json::number::Number;
-use crate::program::{KeyField, MatchKind};
 
 /// What an entry matches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -143,4 +142,10 @@ fn canonical_bytes(limbs: &[u64]) -> Vec<u8> {
     let bytes: Vec<u8> = limbs.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect();
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count().min(bytes.len().saturating_sub(1));
     bytes[zeros..].to_vec()
+}
+
+/// A big-endian byte string as limbs, the lowest first.
+pub(crate) fn limbs(bytes: &[u8]) -> Vec<u64> {
+    let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
+    bytes.rchunks(8).map(limb).collect()
 }

@@ -1,0 +1,39 @@
+//! A table's key, field by field.
+
+use super::machine::{LineIndex, Word};
+
+/// One field of a table's key.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyField {
+    /// Its name, for messages.
+    pub(crate) name: String,
+    /// How it matches.
+    pub(crate) kind: MatchKind,
+    /// Its width in bits.
+    pub(crate) bits: u32,
+    /// Where it comes from.
+    pub(crate) source: KeySource,
+    /// The word of the packed key that it is in, or begins in.
+    pub(crate) word: usize,
+    /// Number of bits below it in that word.
+    pub(crate) shift: u32,
+}
+
+/// Where a key field comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum KeySource {
+    /// A word.
+    Word(Word),
+    /// Lines: the first line, and the number of words that the field takes.
+    Lines(LineIndex, usize),
+}
+
+/// How a field of a key matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MatchKind {
+    Exact,
+    Lpm,
+    Ternary,
+    Range,
+    Optional,
+}

@@ -1,0 +1,31 @@
+//! What an instruction can name: words, lines and other instructions.
+
+/// Index of a word.
+pub(crate) type Word = u16;
+
+/// How many words an index can name.
+pub(crate) const WORDS: usize = 1 << Word::BITS;
+
+/// Index of a line, or of the first of several.
+pub(crate) type LineIndex = u16;
+
+/// Index of an instruction.
+pub(crate) type CodeIndex = u16;
+
+/// An index behind the last possible instruction: a run ends there.
+pub(crate) const NOWHERE: CodeIndex = CodeIndex::MAX;
+
+/// Limbs in a line.
+pub(crate) const LIMBS: usize = 8;
+
+/// Bits in a line.
+pub(crate) const LINE_BITS: u32 = 512;
+
+/// Bits of the widest value: fields of 2048 bits, with room for their sums.
+pub(crate) const MAX_BITS: u32 = 4096;
+
+/// Words of the longest possible table key.
+pub(crate) const MAX_KEY_WORDS: usize = 16;
+
+/// 512 bits, the lowest limb first.
+pub(crate) type Line = [u64; LIMBS];
