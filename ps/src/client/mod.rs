@@ -19,154 +19,30 @@
 
 mod backoff;
 mod encoder;
+mod error;
+mod exchange;
 mod groups;
 mod host_fabric;
+mod options;
 mod outgoing;
 mod server_handle;
 mod server_task;
 mod session;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use thiserror::Error;
 use tokio::sync::{Mutex, watch};
-use tonic::Status;
-use tributary_codec::{DecodeError, EncodeError, Kind};
-use tributary_transport::{ConnectError, Remote};
+use tributary_codec::EncodeError;
 
 pub use host_fabric::{Contribution, Contributor, Fabric, FabricError, operation_name};
 
 use crate::parts::Parts;
 pub use crate::parts::{MAX_PARTS, PartError};
-use crate::policy::Worker;
-use server_handle::{HandIn, ServerHandle};
-
-/// The most bytes of a message besides parameters.
-const MESSAGE_ROOM: usize = 64 << 10;
-
-/// How a worker takes part in a job.
-#[derive(Debug, Clone)]
-pub struct ClientOptions {
-    /// The servers, each of which holds a range of the parameters, in the ranges' order.
-    pub servers: Vec<Remote>,
-    /// The job's name.
-    pub job: String,
-    /// The job's token, if it has one.
-    pub token: Vec<u8>,
-    /// This worker's rank.
-    pub worker: Worker,
-    /// The codec of gradients.
-    pub codec: Kind,
-    /// The codec of parameters on their way back; it always has error feedback.
-    pub parameters_codec: Kind,
-    /// How long a server may be away before the worker gives up.
-    pub patience: Duration,
-    /// The fabric that may aggregate a group's gradients; none: all of them go to the servers over TCP.
-    pub fabric: Option<Arc<dyn Fabric>>,
-}
-
-impl ClientOptions {
-    /// Options without a token, codecs and a fabric, and with a patience of five minutes.
-    pub fn new(servers: Vec<Remote>, job: impl Into<String>, worker: Worker) -> Self {
-        let patience = Duration::from_secs(300);
-        let (job, token) = (job.into(), Vec::new());
-        let (codec, parameters_codec) = (Kind::None, Kind::None);
-        Self { servers, job, token, worker, codec, parameters_codec, patience, fabric: None }
-    }
-}
-
-/// Why a worker cannot go on.
-#[derive(Debug, Error)]
-pub enum ClientError {
-    /// There is no server, or there are more servers than parameters.
-    #[error("{servers} servers for {parameters} parameters: each needs at least one")]
-    Servers {
-        /// The number of servers.
-        servers: usize,
-        /// The number of the model's parameters.
-        parameters: usize,
-    },
-    /// The codec needs all workers' agreement, for which the server has no messages.
-    #[error(
-        "{0} needs a codebook that all workers agree on, which goes over the fabric: choose another codec"
-    )]
-    Codec(Kind),
-    /// The gradient has the wrong length.
-    #[error("a gradient of {got} values for a model of {expected} parameters")]
-    Length {
-        /// The number of the model's parameters.
-        expected: usize,
-        /// The number of values given.
-        got: usize,
-    },
-    /// A part does not fit into the gradient, or the parts are not a whole gradient.
-    #[error(transparent)]
-    Parts(#[from] PartError),
-    /// The gradient cannot be encoded.
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-    /// A server and this worker do not trust each other.
-    #[error(transparent)]
-    NoTrust(ConnectError),
-    /// A server has refused this worker or its gradient.
-    #[error("the parameter server {server} refuses: {}", status.message())]
-    Refused {
-        /// The server.
-        server: String,
-        /// Its answer.
-        status: Status,
-    },
-    /// A server was away for longer than the worker's patience.
-    #[error("the parameter server {server} is not there for {patience:?}: {reason}. Is it running?")]
-    Away {
-        /// The server.
-        server: String,
-        /// How long the worker waited for it.
-        patience: Duration,
-        /// The error of the last attempt.
-        reason: String,
-    },
-    /// A server's change of the parameters that cannot be decoded.
-    #[error("the parameter server {server} sent parameters that cannot be decoded: {error}")]
-    Decode {
-        /// Which one.
-        server: String,
-        /// What is wrong.
-        error: DecodeError,
-    },
-    /// A server's message that makes no sense.
-    #[error("the parameter server {server} sent {got} values where {expected} are expected")]
-    Step {
-        /// Which one.
-        server: String,
-        /// Values of its range.
-        expected: usize,
-        /// Values that it sent.
-        got: usize,
-    },
-    /// The runtime that the client was made in is shutting down.
-    #[error("the runtime that the client was made in has stopped: keep it until training is over")]
-    Stopped,
-}
-
-/// What to compute the next gradient from.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Step {
-    /// The next iteration: how many of this worker's gradients are in all parameters. After a server has gone back to
-    /// its checkpoint it is lower than expected, and the lost iterations have to be done again.
-    pub iteration: u64,
-    /// The number of updates of the parameters by all workers' gradients; with several servers, of the server that is
-    /// furthest behind. A server's restart from its checkpoint sets it back, too.
-    pub updates: u64,
-    /// The whole model's parameters.
-    pub parameters: Vec<f32>,
-    /// The worker whose gradient, or whose leaving, made the last server release this worker.
-    pub released_by: Worker,
-    /// Whether this worker is in a synchronous group.
-    pub in_group: bool,
-}
+pub use error::ClientError;
+use exchange::HandIn;
+pub use options::{ClientOptions, Step};
+use server_handle::ServerHandle;
 
 /// A worker's part in a job. Dropping it leaves the job.
 pub struct Client {

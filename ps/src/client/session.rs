@@ -4,7 +4,7 @@ use tokio::sync::{mpsc, watch};
 use tonic::{Status, Streaming};
 use tributary_api::ps::{ServerMessage, WorkerMessage};
 
-use super::ClientError;
+use super::error::ClientError;
 use super::groups::Groups;
 use crate::changes::Known;
 

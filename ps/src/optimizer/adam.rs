@@ -1,7 +1,7 @@
 //! Adam: steps of about equal size for every parameter (Kingma and Ba, "Adam: A Method for Stochastic
 //! Optimization", 2015, algorithm 1; the defaults are theirs).
 
-use super::{Optimizer, OptimizerState};
+use super::rule::{Optimizer, OptimizerState};
 
 pub(super) fn default_beta1() -> f32 {
     0.9

@@ -1,6 +1,6 @@
 //! Momentum: each step carries on a part of the last one.
 
-use super::{Optimizer, OptimizerState};
+use super::rule::{Optimizer, OptimizerState};
 
 /// The usual value.
 pub(super) fn default_momentum() -> f32 {

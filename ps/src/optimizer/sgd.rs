@@ -1,6 +1,6 @@
 //! Plain stochastic gradient descent.
 
-use super::{Optimizer, OptimizerState};
+use super::rule::{Optimizer, OptimizerState};
 
 /// `W ← W − rate · g`
 pub(super) struct Sgd {

@@ -30,12 +30,9 @@ pub use a2s::{A2s, Spread};
 pub use asp::Asp;
 pub use bsp::Bsp;
 pub use dssp::Dssp;
-pub use progress::Progress;
+pub use progress::{Progress, Worker};
 pub use ssp::Ssp;
 pub use sync_switch::SyncSwitch;
-
-/// The rank of a worker in its job.
-pub type Worker = u16;
 
 /// A gradient of an update, with its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

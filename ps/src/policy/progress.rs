@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use super::Worker;
+/// The rank of a worker in its job.
+pub type Worker = u16;
 
 /// The present workers, with the number of gradients that each has handed in.
 #[derive(Debug, Clone, PartialEq, Eq)]

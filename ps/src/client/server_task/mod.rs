@@ -19,16 +19,20 @@ use tributary_transport::{ConnectError, Remote};
 
 use super::backoff::Backoff;
 use super::encoder::Encoder;
+use super::error::ClientError;
+use super::exchange::{Exchange, HandIn, Request};
 use super::groups::Groups;
+use super::options::{ClientOptions, Step};
 use super::outgoing::Outgoing;
-use super::server_handle::{Exchange, HandIn, Request};
 use super::session::{Heard, Session, Trouble, hear};
-use super::{ClientError, ClientOptions, Step};
 use crate::changes::Known;
 use crate::values;
 
 /// Messages that may wait to be sent: a gradient or its parts, an urge and a failure.
 const MESSAGES: usize = 4;
+
+/// The most bytes of a message besides parameters.
+const MESSAGE_ROOM: usize = 64 << 10;
 
 /// The state of the task.
 pub(super) struct ServerTask {
@@ -232,7 +236,7 @@ impl ServerTask {
             // Waiting does not improve a certificate.
             error => Trouble::Lasting(ClientError::NoTrust(error)),
         })?;
-        let most = self.length.saturating_mul(size_of::<f32>()).saturating_add(super::MESSAGE_ROOM);
+        let most = self.length.saturating_mul(size_of::<f32>()).saturating_add(MESSAGE_ROOM);
         let mut client = ParameterServerClient::new(channel)
             .max_decoding_message_size(most)
             .max_encoding_message_size(usize::MAX);
