@@ -19,7 +19,6 @@ pub use event::{OperationEvent, OperationId};
 use layout::Layout;
 pub(crate) use layout::SliceRole;
 pub(crate) use queue::Operations;
-use verify::Mismatch;
 
 /// What is known about the SUM slices whose bounds one MAX slice carries.
 #[derive(Debug, Clone, Copy, Hash)]
@@ -30,6 +29,13 @@ enum Agreement {
     Reached { weight: u32, contributors: u32 },
     /// The MAX slice's result is wrong for good.
     GivenUp,
+}
+
+/// A result that cannot be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    reason: &'static str,
+    contributors: u32,
 }
 
 impl Tensor {

@@ -2,15 +2,8 @@
 
 use tributary_wire::{Operator, Tally, ValuesView};
 
-use super::{Agreement, Operation, SliceRole};
+use super::{Agreement, Mismatch, Operation, SliceRole};
 use crate::tags::Membership;
-
-/// A result that cannot be believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mismatch {
-    pub(super) reason: &'static str,
-    pub(super) contributors: u32,
-}
 
 impl<C> Operation<C> {
     /// Whether a result can be believed that these members have summed.

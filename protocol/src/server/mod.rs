@@ -19,7 +19,7 @@ use crate::takeover::FinishedSlice;
 use crate::time::Time;
 use crate::vouch::Vouchers;
 use reader::Reader;
-use slot::{Answer, Answers, Contribution, Slot};
+use slot::{Answer, Answers, Contribution, Slot, index_of};
 
 /// The round trip while none has been measured.
 const INITIAL_ROUND_TRIP: Duration = Duration::from_millis(1);
@@ -370,10 +370,6 @@ impl Server {
             }
         }
     }
-}
-
-fn index_of(slots: &[Slot], seq: Seq) -> usize {
-    seq.0 as usize & (slots.len() - 1)
 }
 
 fn slot_of(slots: &mut [Slot], seq: Seq) -> Option<&mut Slot> {

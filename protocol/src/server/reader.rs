@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use tributary_wire::{JobId, JobSecret, Operator, Rank, Seq, SliceWidth, ValuesView, values};
 
-use super::index_of;
-use super::slot::{Slot, Sum};
+use super::slot::{Slot, Sum, index_of};
 use crate::error::StartError;
 use crate::masks::Masks;
 use crate::numbers::Tensor;

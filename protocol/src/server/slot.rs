@@ -204,3 +204,7 @@ impl Answers {
         Answer::One
     }
 }
+
+pub(super) fn index_of(slots: &[Slot], seq: Seq) -> usize {
+    seq.0 as usize & (slots.len() - 1)
+}
