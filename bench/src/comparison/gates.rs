@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::contender::{Case, Contender};
-use super::report::{Ratios, Setting};
+use super::ratios::Ratios;
+use super::setting::Setting;
 
 /// The topology for which the limits are set.
 const TOPOLOGY: &str = "three-tier-8";

@@ -8,10 +8,14 @@ mod contender;
 mod gates;
 mod limit;
 mod machine;
+mod ratios;
 mod report;
+mod setting;
 
 pub use contender::{Case, Contender};
 pub use gates::Gate;
 pub use limit::Limit;
 pub use machine::Machine;
-pub use report::{Ratios, Report, Row, Setting, Skipped, Turn};
+pub use ratios::Ratios;
+pub use report::{Report, Row, Turn};
+pub use setting::{Setting, Skipped};

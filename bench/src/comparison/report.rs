@@ -1,13 +1,12 @@
 //! The results of a comparison.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::contender::{Case, Contender};
 use super::gates::{self, Gate};
 use super::limit::Limit;
-use super::machine::Machine;
+use super::ratios::Ratios;
+use super::setting::Setting;
 use crate::statistics::{Ratio, StatisticsError, Summary};
 
 /// One turn of one contender.
@@ -19,42 +18,6 @@ pub struct Turn {
     pub link_bytes: f64,
     /// Share of all processors' time that was not idle during the turn.
     pub processor_share: f64,
-}
-
-/// The setting of a comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Setting {
-    /// The start, as Unix time.
-    pub began: u64,
-    /// The topology's name.
-    pub topology: String,
-    /// Number of ranks.
-    pub workers: usize,
-    /// Size of the tensor.
-    pub bytes: u64,
-    /// The longest packet that the links carry, in bytes.
-    pub mtu: u16,
-    /// Turns of each contender.
-    pub rounds: u32,
-    /// All-reduces in each turn.
-    pub iterations: u32,
-    /// The machine that all nodes shared.
-    pub machine: Machine,
-    /// The exact version of each contender.
-    pub versions: BTreeMap<Contender, String>,
-    /// The contenders that could not be measured.
-    pub skipped: Vec<Skipped>,
-}
-
-/// A contender that could not be measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
-    /// The contender.
-    pub contender: Contender,
-    /// Why it could not be measured.
-    pub reason: String,
-    /// The command that installs it.
-    pub install: String,
 }
 
 /// All turns of one case.
@@ -77,17 +40,6 @@ pub struct Row {
     pub limit: Limit,
     /// The median of each turn in order, in seconds.
     pub turns: Vec<f64>,
-}
-
-/// The time of this project's all-reduce relative to another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ratios {
-    /// This project's case.
-    pub ours: Case,
-    /// The case that it is compared with: another contender's, or its own without losses.
-    pub other: Case,
-    /// Ratio of the times. Its spread is over pairs of turns in the same round.
-    pub ratio: Ratio,
 }
 
 /// The report of a comparison.

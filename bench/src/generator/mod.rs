@@ -21,11 +21,8 @@ use tributary_wire::Seq;
 
 pub use error::GeneratorError;
 pub(crate) use slices::VALUES_AT;
-pub use slices::{Arrived, Contributions, Flow};
+pub use slices::{Arrived, CHILDREN, Contributions, Flow};
 pub use socket::{Receiver, Sender};
-
-/// How many children send: each slice is the sum of that many contributions.
-pub const CHILDREN: usize = 2;
 
 /// A slice is retransmitted if its sum takes longer than this. A switch with thousands of slices queued answers sooner,
 /// and a loss delays only its own slot.

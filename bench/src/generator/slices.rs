@@ -6,13 +6,15 @@ use tributary_wire::{
     Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, WireError,
 };
 
-use super::{CHILDREN, GeneratorError};
+use super::GeneratorError;
 
 /// Hops of a contribution: the switch, and the parent as the server.
 const HOPS: usize = 2;
 /// The offset of the values in a contribution's frame.
 pub(crate) const VALUES_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOPS * HOP_BYTES;
 
+/// How many children send: each slice is the sum of that many contributions.
+pub const CHILDREN: usize = 2;
 /// The increment of each child's values, and of its checks, from one slice to the next: odd, so that 2^32 slices
 /// differ.
 const STEPS: [u32; CHILDREN] = [0x9e37_79b1, 0x85eb_ca77];

@@ -9,9 +9,12 @@ use tributary_topology::Node;
 use tributary_wire::constants::INA_HEADER_BYTES;
 use tributary_wire::frame::ENCAPSULATION_BYTES;
 
-use super::{SwitchLabError, SwitchUnderTest};
+use super::SwitchLabError;
 use crate::compile::compile;
 use crate::generator::{CHILDREN, Flow, VALUES_AT};
+
+/// What it is called.
+pub(super) const NAME: &str = "the bare loop";
 
 const SOURCE: &str = include_str!("../../baselines/loop.c");
 const COMPILER: &str = "cc";
@@ -50,8 +53,7 @@ pub(super) fn start(
     for port in child_ports {
         command.arg(name(port)?);
     }
-    let failed =
-        |reason| SwitchLabError::Process { switch: SwitchUnderTest::Loop.name(), step: "start", reason };
+    let failed = |reason| SwitchLabError::Process { switch: NAME, step: "start", reason };
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
     let mut child = child.map_err(failed)?;
     if let Some(output) = child.stdout.take() {

@@ -153,7 +153,13 @@ impl<'a> TestBed<'a> {
         number: usize,
         stop: &AtomicBool,
     ) -> Result<Run, SwitchLabError> {
-        let process = switch::Process::start(self, &self.options.program, switch, flow)?;
+        let process = switch::Process::start(
+            self.lab,
+            &self.options.program,
+            (self.switch, self.child_ports),
+            switch,
+            flow,
+        )?;
         if let Some(target) = process.target() {
             process.explain(tables::install(self.lab, target, flow, self.child_ports))?;
         }

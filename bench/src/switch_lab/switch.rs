@@ -6,12 +6,13 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tributary_lab::{Daemons, SwitchProgram};
+use tributary_lab::{Daemons, Lab, SwitchProgram};
 use tributary_p4runtime::Target;
+use tributary_topology::Node;
 
-use super::{SwitchLabError, TestBed, bare_loop};
+use super::{SwitchLabError, bare_loop};
 use crate::cpu::{self, ProcessTimes};
-use crate::generator::Flow;
+use crate::generator::{CHILDREN, Flow};
 
 /// How many of the last lines of a log an error shows.
 const SHOWN_LINES: usize = 5;
@@ -34,7 +35,7 @@ impl SwitchUnderTest {
         match self {
             Self::Softswitch => "the embedded switch",
             Self::Bmv2 => "simple_switch_grpc",
-            Self::Loop => "the bare loop",
+            Self::Loop => bare_loop::NAME,
         }
     }
 
@@ -94,18 +95,18 @@ pub(super) struct Process {
 impl Process {
     /// Starts it at the switch's station, on all interfaces there. It may not be up yet when this returns.
     pub(super) fn start(
-        bed: &TestBed<'_>,
+        lab: &Lab,
         program: &Path,
+        (node, child_ports): (&Node, [u16; CHILDREN]),
         switch: SwitchUnderTest,
         flow: &Flow,
     ) -> Result<Self, SwitchLabError> {
         let failed = |step| move |reason| SwitchLabError::Process { switch: switch.name(), step, reason };
-        let TestBed { lab, switch: node, .. } = bed;
         let log = lab.folder().join("switch.log");
         let output = File::create(&log).map_err(failed("write the log of"))?;
         let errors = output.try_clone().map_err(failed("write the log of"))?;
         let Some(switches) = switch.program() else {
-            let child = bare_loop::start(lab, node, flow, bed.child_ports, errors.into())?;
+            let child = bare_loop::start(lab, node, flow, child_ports, errors.into())?;
             return Ok(Self { switch, child, log, target: None });
         };
         let (name, device_id) = (node.name.clone(), node.id.get());
