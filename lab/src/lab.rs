@@ -18,7 +18,7 @@ use crate::processes;
 use crate::record::{self, Record, Records};
 use crate::setup;
 use crate::slow::{self, Slowdown};
-use crate::station::{self, CONTROLLER, Interface, Station};
+use crate::station::{self, Interface, Station};
 use crate::tools::LAB_VARIABLE;
 
 /// An emulated network on this machine.
@@ -259,7 +259,7 @@ impl Lab {
         let cut = link.clone();
         // Recorded first, so that every step after it can be undone.
         records.save(&record)?;
-        setup::cut(self, &cut, how)?;
+        setup::cut(&self.record, &cut, how)?;
         Ok(cut)
     }
 
@@ -274,7 +274,7 @@ impl Lab {
         let place = links::find(self.name(), &record.links, link)?;
         let link = &mut record.links[place];
         let how = link.cut.ok_or_else(|| LabError::NotCut(link.name.clone()))?;
-        setup::mend(self, link, how)?;
+        setup::mend(&self.record, link, how)?;
         link.cut = None;
         let mended = link.clone();
         records.save(&record)?;
@@ -297,14 +297,7 @@ impl Lab {
     }
 
     fn station(&self, name: &str) -> Result<&Station, LabError> {
-        self.record.stations.iter().find(|station| station.name == name).ok_or_else(|| {
-            let nodes: Vec<_> = self.stations().filter(|station| *station != CONTROLLER).collect();
-            LabError::NoStation {
-                lab: self.name().into(),
-                station: name.into(),
-                known: format!("{}, and {CONTROLLER}", nodes.join(", ")),
-            }
-        })
+        self.record.station(name)
     }
 }
 

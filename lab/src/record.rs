@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
 use crate::links::Link;
-use crate::station::Station;
+use crate::station::{CONTROLLER, Station};
 
 /// Shared with the daemons of this machine, whose sockets ordinary users have to reach.
 const SHARED_FOLDER: &str = "/run/tributary";
@@ -26,6 +26,25 @@ pub(crate) struct Record {
     pub(crate) links: Vec<Link>,
     /// As in the lab's [options](crate::LabOptions::offloads).
     pub(crate) offloads: bool,
+}
+
+impl Record {
+    /// The station of that name.
+    pub(crate) fn station(&self, name: &str) -> Result<&Station, LabError> {
+        self.stations.iter().find(|station| station.name == name).ok_or_else(|| {
+            let nodes: Vec<_> = self
+                .stations
+                .iter()
+                .map(|station| station.name.as_str())
+                .filter(|name| *name != CONTROLLER)
+                .collect();
+            LabError::NoStation {
+                lab: self.name.clone(),
+                station: name.into(),
+                known: format!("{}, and {CONTROLLER}", nodes.join(", ")),
+            }
+        })
+    }
 }
 
 /// The records of this machine, locked by one process at a time: labs are made and removed one by one, so that none is

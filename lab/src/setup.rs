@@ -6,11 +6,11 @@ use std::io;
 use tributary_topology::Topology;
 
 use crate::error::LabError;
-use crate::lab::Lab;
 use crate::links::{Cut, Link, LinkEnd};
 use crate::namespace;
 use crate::options::LabOptions;
 use crate::processes;
+use crate::record::Record;
 use crate::script::{Scripts, Setup};
 use crate::station::Station;
 use crate::tools::{ETHTOOL, IP, NFT, TC, Toolbox};
@@ -56,37 +56,39 @@ fn apply(tools: Toolbox<'_>, setup: &Setup) -> Result<(), LabError> {
 }
 
 /// Cuts a link at both of its ends.
-pub(crate) fn cut(lab: &Lab, link: &Link, how: Cut) -> Result<(), LabError> {
+pub(crate) fn cut(record: &Record, link: &Link, how: Cut) -> Result<(), LabError> {
     match how {
-        Cut::Silent => at_both_ends(lab, link, |tools, end| tools.script(NFT, &["-f", "-"], &end.cut())),
-        Cut::Carrier => set_port(lab, link, "down"),
+        Cut::Silent => at_both_ends(record, link, |tools, end| tools.script(NFT, &["-f", "-"], &end.cut())),
+        Cut::Carrier => set_port(record, link, "down"),
     }
 }
 
 /// Undoes [`cut`], even if only half of it was done.
-pub(crate) fn mend(lab: &Lab, link: &Link, how: Cut) -> Result<(), LabError> {
+pub(crate) fn mend(record: &Record, link: &Link, how: Cut) -> Result<(), LabError> {
     match how {
-        Cut::Silent => at_both_ends(lab, link, |tools, end| tools.script(NFT, &["-f", "-"], &end.mend())),
-        Cut::Carrier => set_port(lab, link, "up"),
+        Cut::Silent => at_both_ends(record, link, |tools, end| tools.script(NFT, &["-f", "-"], &end.mend())),
+        Cut::Carrier => set_port(record, link, "up"),
     }
 }
 
 fn at_both_ends(
-    lab: &Lab,
+    record: &Record,
     link: &Link,
     work: impl Fn(Toolbox<'_>, &LinkEnd) -> Result<(), LabError> + Sync,
 ) -> Result<(), LabError> {
     let work = &work;
     link.ends.iter().try_for_each(|end| {
-        let tools = Toolbox { lab: lab.name(), place: &end.station };
-        lab.inside(&end.station, || work(tools, end))?
+        let tools = Toolbox { lab: &record.name, place: &end.station };
+        namespace::inside(&record.station(&end.station)?.namespace, || work(tools, end))?
     })
 }
 
-fn set_port(lab: &Lab, link: &Link, state: &str) -> Result<(), LabError> {
+fn set_port(record: &Record, link: &Link, state: &str) -> Result<(), LabError> {
     let end = link.port();
-    let tools = Toolbox { lab: lab.name(), place: &end.station };
-    lab.inside(&end.station, || tools.run(IP, &["link", "set", "dev", &end.interface, state], ""))?
+    let tools = Toolbox { lab: &record.name, place: &end.station };
+    namespace::inside(&record.station(&end.station)?.namespace, || {
+        tools.run(IP, &["link", "set", "dev", &end.interface, state], "")
+    })?
 }
 
 /// Applies to the calling thread's namespace, which is the one that `/proc/sys/net` shows.
