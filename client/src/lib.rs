@@ -90,6 +90,7 @@ mod request_stream;
 mod schedule;
 mod segment;
 mod session;
+mod synchronise;
 mod training;
 
 pub use agent::Agent;
