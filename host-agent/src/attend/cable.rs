@@ -11,7 +11,7 @@ use tributary_link::FramePort;
 use tributary_wire::Probe;
 use tributary_wire::probe::FRAME_BYTES;
 
-use super::Cable;
+use super::config::Cable;
 use crate::error::AgentError;
 
 const FRAMES: Token = Token(0);

@@ -6,7 +6,7 @@ use tributary_api::v1;
 use tributary_link::InterfaceCondition;
 use tributary_transport::ClientTls;
 
-use super::AttendConfig;
+use super::config::AttendConfig;
 
 /// The host's present condition.
 pub(super) fn condition(config: &AttendConfig) -> v1::HostCondition {

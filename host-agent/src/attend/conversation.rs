@@ -16,7 +16,8 @@ use tributary_wire::{NodeId, Probe};
 
 use super::cable::Prober;
 use super::condition::condition;
-use super::{AttendConfig, Duties, Progress};
+use super::config::AttendConfig;
+use super::duties::{Duties, Progress};
 
 /// Reports that may wait to be sent.
 const REPORTS: usize = 4;

@@ -6,80 +6,21 @@
 
 mod cable;
 mod condition;
+mod config;
 mod conversation;
+mod duties;
 
 use std::sync::Arc;
 
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tributary_api::v1;
-use tributary_transport::Remote;
-use tributary_wire::MacAddr;
 
 use crate::backoff::Backoff;
-use crate::part::{OpenPort, Servers};
+use crate::part::Servers;
+pub use config::{AttendConfig, Cable};
 use conversation::{Conversation, End};
-
-/// A daemon's attendance at its controller.
-#[derive(Clone)]
-pub struct AttendConfig {
-    /// This host's name in the topology.
-    pub host: String,
-    /// The controller's API.
-    pub controller: Remote,
-    /// The daemon's version, as `tributary --version` prints it.
-    pub version: String,
-    /// Whether it can be the aggregation server of jobs.
-    pub serves: bool,
-    /// Whether it has training processes.
-    pub works: bool,
-    /// The interface that leads to this host's switch, whose settings are reported to the controller; `None`: none are
-    /// reported.
-    pub interface: Option<String>,
-    /// The cable to this host's switch; `None`: it is not probed.
-    pub cable: Option<Cable>,
-}
-
-/// A host's cable.
-#[derive(Clone)]
-pub struct Cable {
-    /// The address of the interface that it is plugged into.
-    pub address: MacAddr,
-    /// Opens a port that is used for [probes](tributary_wire::probe) only.
-    pub open: OpenPort,
-}
-
-/// The state of a host's jobs.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Progress {
-    /// Jobs of its training processes.
-    pub(crate) jobs: Vec<v1::JobProgress>,
-    /// Jobs that it serves.
-    pub(crate) served: Vec<v1::ServedJob>,
-}
-
-/// What a daemon does for the controller and reports to it.
-#[tonic::async_trait]
-pub(crate) trait Duties: Send + Sync + 'static {
-    /// The state of this host's jobs.
-    async fn progress(&self) -> Progress;
-
-    /// Serves a job on this host.
-    fn serve(&self, job: &str, token: &[u8]);
-}
-
-#[tonic::async_trait]
-impl Duties for Servers {
-    async fn progress(&self) -> Progress {
-        Progress { jobs: Vec::new(), served: self.report().await }
-    }
-
-    fn serve(&self, job: &str, token: &[u8]) {
-        // The outcome is in the log.
-        drop(Self::serve(self, job, token));
-    }
-}
+pub(crate) use duties::{Duties, Progress};
 
 /// The relation of a daemon to its controller.
 #[derive(Debug, Clone, PartialEq, Eq)]

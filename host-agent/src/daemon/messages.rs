@@ -6,15 +6,9 @@ use tributary_protocol::Run;
 use tributary_wire::Rank;
 
 use super::running::Running;
-use super::session::SessionId;
 use crate::worker::{Completion, Detached, Outcome, Regroup, Situation};
 
-pub(super) fn started(
-    session: SessionId,
-    host: &str,
-    running: &Running,
-    situation: Situation,
-) -> v1::Started {
+pub(super) fn started(session: &[u8], host: &str, running: &Running, situation: Situation) -> v1::Started {
     let Situation { members, regroup: joined, .. } = situation;
     v1::Started {
         session: session.to_vec(),

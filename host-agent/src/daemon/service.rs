@@ -286,7 +286,7 @@ async fn tell(
             Phase::Running(running) => {
                 // If the agent has ended already, the next phase says so.
                 let situation = running.agent.situation().await.ok();
-                situation.map(|situation| Event::Started(started(session, host, &running, situation)))
+                situation.map(|situation| Event::Started(started(&session, host, &running, situation)))
             }
             Phase::Over(Ok(())) => Some(Event::Ended(v1::Ended {})),
             Phase::Over(Err(error)) => Some(Event::Failed(v1::Failed { reason: error.to_string() })),
