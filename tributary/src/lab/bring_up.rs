@@ -9,10 +9,10 @@ use tributary_lab::{CONTROLLER, Daemons, Lab, LabOptions, SwitchKind, SwitchProg
 use tributary_topology::Topology;
 
 use super::interrupted;
-use super::job::{self, JobOptions};
+use super::job;
 use super::launch::{Launch, Ready};
 use super::page;
-use super::record::Record;
+use super::record::{JobOptions, Record};
 use crate::daemons::service::Stop;
 use crate::options::topology;
 use tributary_cli::options::{Aggregation, Downlink, probability, window};

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 use tokio::runtime;
 use tokio::time::timeout;
 use tonic::transport::Channel;
@@ -12,30 +11,14 @@ use tributary_api::v1::controller_client::ControllerClient;
 use tributary_lab::{CONTROLLER, Lab};
 use tributary_transport::Remote;
 
-use super::record::Record;
+use super::record::{JobOptions, Record};
 use crate::commands::jobs::{queue, write_token};
 use crate::options::remote::{self, read_token, refused};
-use tributary_cli::options::{Aggregation, Downlink};
 
 /// How long the controller may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long dead parts have to come back: a mended cable carries frames before the controller knows of it.
 const REVIVAL: Duration = Duration::from_secs(10);
-
-/// How the lab's job is planned.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct JobOptions {
-    pub(super) aggregation: Aggregation,
-    pub(super) downlink: Downlink,
-    /// `None`: the controller's default.
-    pub(super) window: Option<u32>,
-    /// The job's θ; `None`: it does nothing about slow processes.
-    #[serde(default)]
-    pub(super) theta: Option<f64>,
-    /// Whether workers hide their values.
-    #[serde(default)]
-    pub(super) confidential: bool,
-}
 
 /// Creates the job. The controller asks the server's daemon to serve it.
 pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {

@@ -12,7 +12,8 @@ use tributary_topology::{NodeKey, Topology};
 
 use super::background::{Background, log_file};
 use super::launch::Launch;
-use super::{DEFAULT_NAME, job::JobOptions, name_option};
+use super::{DEFAULT_NAME, name_option};
+use tributary_cli::options::{Aggregation, Downlink};
 use tributary_cli::output;
 
 /// Written when everything is up: a lab without it was left by a crash.
@@ -21,6 +22,21 @@ const FILE: &str = "fabric.json";
 const JOB: &str = "lab";
 /// Name of the daemon that comes and goes with its job.
 const SERVER: &str = "server";
+
+/// How the lab's job is planned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct JobOptions {
+    pub(super) aggregation: Aggregation,
+    pub(super) downlink: Downlink,
+    /// `None`: the controller's default.
+    pub(super) window: Option<u32>,
+    /// The job's θ; `None`: it does nothing about slow processes.
+    #[serde(default)]
+    pub(super) theta: Option<f64>,
+    /// Whether workers hide their values.
+    #[serde(default)]
+    pub(super) confidential: bool,
+}
 
 /// A fabric that is up.
 #[derive(Debug, Serialize, Deserialize)]

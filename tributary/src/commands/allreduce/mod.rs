@@ -1,127 +1,29 @@
 //! `tributary allreduce`: measures all-reduces through the agent of this host.
 
+mod args;
 mod barrier;
 mod contribution;
 mod plain;
 mod quantised;
 mod report;
-
-use std::time::Duration;
+mod work;
 
 use anyhow::{Result, ensure};
-use bytesize::ByteSize;
-use clap::{Args, ValueEnum};
 use half::{bf16, f16};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime;
 use tributary_client::{Job, JoinOptions};
 
+pub(crate) use args::AllReduceArgs;
+use args::{Codec, DataType};
 use barrier::Barrier;
 use contribution::Number;
 use plain::Plain;
 use quantised::Quantised;
-use report::{Quantisation, Report, Timing};
+use report::{Report, Timing};
+use work::Work;
 
 use crate::daemons::service::WrongUse;
-use crate::options::part::PartArgs;
-use tributary_cli::options::size;
-
-/// Reduces a tensor over all members of a job, and says how long it took
-///
-/// It goes through the agent of this host. To be run on every worker of the job with the same options.
-#[derive(Debug, Args)]
-pub(crate) struct AllReduceArgs {
-    #[command(flatten)]
-    part: PartArgs,
-
-    /// Size of the tensor
-    #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = size)]
-    size: ByteSize,
-
-    /// Reduce it as this many tensors of about the same size, one after the other
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "codec",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    tensors: u32,
-
-    /// How many of the tensors are in flight at the same time
-    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
-    in_flight: u32,
-
-    /// How its elements are stored
-    #[arg(long, value_enum, default_value_t = DataType::F32)]
-    dtype: DataType,
-
-    /// Quantise f32: send levels that the fabric aggregates, instead of the values (docs/quantisation.md)
-    #[arg(long, value_enum)]
-    codec: Option<Codec>,
-
-    /// Add what the levels leave out of one iteration to the next
-    #[arg(long, requires = "codec")]
-    feedback: bool,
-
-    /// How often to reduce
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    iterations: u32,
-
-    /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process pays for
-    /// memory that nobody has touched yet
-    #[arg(long, value_name = "BYTES", default_value = "0")]
-    warm_up: ByteSize,
-
-    /// Compare every sum with the expected one; with --codec, also measure its error relative to the plain sum
-    #[arg(long)]
-    check: bool,
-
-    /// Let all ranks begin and end each iteration together, so that no rank's time includes waiting for a rank that is
-    /// not there yet
-    #[arg(long)]
-    barrier: bool,
-
-    /// How long each all-reduce may take until it fails [default: as long as the job lives]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    deadline: Option<Duration>,
-
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    json: bool,
-}
-
-/// How elements are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DataType {
-    F32,
-    I32,
-    F16,
-    Bf16,
-}
-
-/// Codecs whose codes a fabric can aggregate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Codec {
-    /// Four levels that all ranks agree on in each iteration
-    #[value(name = "casq-4-shared")]
-    Casq4Shared,
-}
-
-impl Codec {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Casq4Shared => "casq-4-shared",
-        }
-    }
-}
-
-impl DataType {
-    /// The codec's name on the command line.
-    fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::I32 => "i32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-        }
-    }
-}
 
 /// Measures, and prints the report.
 ///
@@ -144,31 +46,6 @@ pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
         }
     })?;
     report.print(args.json)
-}
-
-/// One way to reduce a tensor, iteration after iteration.
-trait Work: Sized {
-    /// Prepares to reduce tensors of `elements` elements.
-    async fn new(job: &Job, args: &AllReduceArgs, elements: usize) -> Result<Self>;
-
-    /// Fills in this rank's contribution to an iteration.
-    fn fill(&mut self, job: &Job, iteration: u32) -> Result<()>;
-
-    /// Replaces the contribution by the sum.
-    async fn reduce(&mut self, job: &Job, name: &str) -> Result<()>;
-
-    /// Compares the sum with the expected one.
-    fn check(&mut self, job: &Job, iteration: u32) -> Result<()>;
-
-    /// How long the last all-reduce spent in the agent; `None` if the iteration was not a single call.
-    fn in_agent(&self) -> Option<Duration> {
-        None
-    }
-
-    /// What quantisation saved and cost; `None` without a codec.
-    fn quantisation(&self) -> Option<Quantisation> {
-        None
-    }
 }
 
 async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>) -> Result<Report> {
@@ -223,13 +100,6 @@ fn options(args: &AllReduceArgs, progress: &ProgressBar) -> JoinOptions {
         Some(deadline) => options.deadline(deadline),
         None => options,
     }
-}
-
-/// Parses a positive time in seconds.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let seconds = seconds.filter(|seconds| !seconds.is_zero());
-    seconds.ok_or_else(|| "a number of seconds is needed, such as 2.5, and more than 0".to_owned())
 }
 
 /// One all-reduce of a tensor of the size that `--warm-up` gives; none if that is 0.

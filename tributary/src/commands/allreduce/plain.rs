@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tributary_client::{Job, Operation, Reduction, Run, Segment};
 
+use super::args::AllReduceArgs;
 use super::contribution::{self, Number};
-use super::{AllReduceArgs, Work};
+use super::work::Work;
 
 /// Tensors in memory that is shared with the agent.
 #[derive(Debug)]

@@ -4,8 +4,10 @@ use anyhow::{Context, Result, bail};
 use tributary_client::{Job, Sent};
 use tributary_codec::{Lanes, Residual};
 
+use super::args::AllReduceArgs;
+use super::contribution;
 use super::report::Quantisation;
-use super::{AllReduceArgs, Work, contribution};
+use super::work::Work;
 
 /// A tensor, and the state needed to quantise it.
 #[derive(Debug)]

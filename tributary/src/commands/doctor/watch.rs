@@ -12,7 +12,8 @@ use tributary_transport::Remote;
 
 use super::finding::{Code, Finding};
 use super::findings_metric::LastLook;
-use super::{DoctorArgs, look, report};
+use super::look::{DoctorArgs, look};
+use super::report;
 
 /// The difference between two looks.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 mod agent;
 mod allreduce;
+mod common;
 mod counters;
 mod degraded;
 mod endurance;
@@ -13,13 +14,9 @@ mod schedule;
 mod simulate;
 mod switch;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, Subcommand};
-use tokio::runtime;
-use tributary_topology::parse_rate;
-use tributary_wire::SliceWidth;
 
-use crate::daemons::service::Stop;
 use crate::lab::rights;
 
 /// Measures the fabric, the agent, the protocol, the switch and the planner.
@@ -74,34 +71,5 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Measurement::Schedule(args) => schedule::run(args),
         Measurement::Simulate(args) => simulate::run(args),
         Measurement::Switch(args) => switch::run(args),
-    }
-}
-
-/// Runs a measurement until a signal stops it; dropping it then ends its processes and removes its networks.
-fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut stop = Stop::new()?;
-        tokio::select! {
-            outcome = measurement => outcome,
-            () = stop.requested() => bail!("interrupted; nothing stays"),
-        }
-    })
-}
-
-/// Parses the longest packet of links: a slice has to fit.
-fn mtu(text: &str) -> Result<u16, String> {
-    let mtu = text.parse().ok().filter(|mtu: &u16| SliceWidth::widest_within((*mtu).into()).is_some());
-    mtu.ok_or_else(|| {
-        format!("a number of bytes is needed, such as 1500, at least {}", SliceWidth::NARROWEST.mtu())
-    })
-}
-
-/// Parses a rate.
-fn rate(text: &str) -> Result<u64, String> {
-    // `tc` writes rates without "/s".
-    match parse_rate(text).or_else(|| parse_rate(&format!("{text}/s"))) {
-        Some(rate) if rate > 0 => Ok(rate),
-        _ => Err("a rate above 0 is needed, such as 50mbit or \"2.5 Gbit/s\"".to_owned()),
     }
 }

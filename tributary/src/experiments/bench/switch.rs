@@ -38,7 +38,7 @@ pub(crate) struct SwitchArgs {
 
     /// Longest packets of the links, in bytes, which slices fill: 256 values with 1500, 2,048 with 9000
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "1500,9000",
-          value_parser = super::mtu)]
+          value_parser = super::common::mtu)]
     mtu: Vec<u16>,
 
     /// Slices in flight at once, powers of two

@@ -3,7 +3,7 @@
 use tributary_api::v1;
 use tributary_wire::SliceWidth;
 
-use super::seconds;
+use super::limits::seconds;
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tributary_api::v1;
 
-use super::{Limits, seconds};
+use super::limits::{Limits, seconds};
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 

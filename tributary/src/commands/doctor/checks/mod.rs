@@ -4,25 +4,16 @@ mod certificates;
 mod controller;
 mod hosts;
 mod jobs;
+mod limits;
 mod losses;
 mod machines;
 mod switches;
 #[cfg(test)]
 mod testing;
 
-use std::time::Duration;
-
 use super::finding::Finding;
 use super::snapshot::Snapshot;
-
-/// Limits for what counts as wrong, where that is a matter of choice.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// How long a job may wait, for members or for results.
-    pub(super) patience: Duration,
-    /// A certificate that expires within this time should be renewed.
-    pub(super) expiry: Duration,
-}
+pub(super) use limits::Limits;
 
 /// All findings, the worst first.
 pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
@@ -37,11 +28,6 @@ pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
     // A faulty cable is found at both of its ends.
     findings.dedup_by(|later, first| later.is_same(first));
     findings
-}
-
-/// Formats milliseconds for people.
-fn seconds(milliseconds: u64) -> String {
-    format!("{:.0} s", Duration::from_millis(milliseconds).as_secs_f64())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tributary_api::v1;
 
-use super::Limits;
+use super::limits::Limits;
 use crate::commands::doctor::snapshot::{Own, Snapshot};
 
 pub(super) const NOW: u64 = 1_800_000_000;

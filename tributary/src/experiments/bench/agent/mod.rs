@@ -21,9 +21,9 @@ use tributary_topology::Topology;
 use tributary_wire::SliceWidth;
 
 use super::allreduce::{reduce_on_all, tensors_of_a_turn, timing};
+use super::common::{mtu, until_stopped};
 use super::counters::Counters;
 use super::networks::Network;
-use super::until_stopped;
 use crate::daemons::service::Stop;
 use crate::lab::{FabricArgs, Record, up_fabric};
 use report::{Case, Report, Turn};
@@ -49,7 +49,7 @@ pub(in crate::experiments::bench) struct AgentArgs {
 
     /// Longest packets of the links, in bytes, which slices fill: 256 values with 1500, 2,048 with 9000
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "1500,9000",
-          value_parser = super::mtu)]
+          value_parser = mtu)]
     mtu: Vec<u16>,
 
     /// Size of the tensor

@@ -1,11 +1,10 @@
 //! Which other implementations are installed on this machine.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 use tributary_bench::comparison::{Contender, Skipped};
-
-use super::AllReduceArgs;
 
 const INSTALL: &str = "make bench-tools";
 const GLOO_VERSION: &str =
@@ -20,14 +19,14 @@ pub(super) struct Baselines {
 
 impl Baselines {
     /// Looks for the contenders that were asked for.
-    pub(super) fn find(args: &AllReduceArgs) -> Self {
+    pub(super) fn find(contenders: &[Contender], python: &Path) -> Self {
         let mut found = Self { versions: BTreeMap::new(), skipped: Vec::new() };
-        for &contender in &args.contenders {
+        for &contender in contenders {
             let version = match contender {
                 Contender::Ours | Contender::Leaf | Contender::Server => {
                     Ok(format!("tributary {}", env!("CARGO_PKG_VERSION")))
                 }
-                Contender::Gloo => ask(Command::new(&args.python).args(["-c", GLOO_VERSION])),
+                Contender::Gloo => ask(Command::new(python).args(["-c", GLOO_VERSION])),
                 Contender::OpenMpi | Contender::OpenMpiRing => ask(Command::new("mpicc").arg("--version"))
                     .and_then(|_| ask(Command::new("mpirun").arg("--version"))),
             };

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use tributary_lab::Lab;
 
-use super::AllReduceArgs;
+use super::args::AllReduceArgs;
 use super::timing::{self, Timing};
 use crate::experiments::bench::ranks::Rank;
 use crate::lab::{Record, threads_of_a_rank};

@@ -1,5 +1,6 @@
 //! `tributary bench allreduce`: an all-reduce over the fabric beside what people would use instead.
 
+mod args;
 mod baseline;
 mod gloo;
 mod openmpi;
@@ -12,108 +13,22 @@ mod table;
 pub(super) mod timing;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use bytesize::ByteSize;
-use clap::Args;
-use tributary_bench::comparison::{Case, Contender, Report};
+use tributary_bench::comparison::Report;
 use tributary_cli::output;
 
 use crate::daemons::service::WrongUse;
-use crate::experiments::bench::{rate, until_stopped};
-use baseline::Baselines;
+use crate::experiments::bench::common::until_stopped;
+pub(super) use args::AllReduceArgs;
+use args::BYTES_PER_ELEMENT;
 pub(super) use own_contenders::run as reduce_on_all;
-pub(super) use rounds::tensors_of_a_turn;
-use tributary_cli::options::{probability, size};
+pub(super) use timing::tensors_of_a_turn;
 use tributary_picture::{PngError, png};
 
 /// File name, without extension, of the results in the folder of `--out`.
 const FILE: &str = "allreduce";
-const BYTES_PER_ELEMENT: u64 = 4;
-
-/// Times all-reduces of f32 over links of the same rate: by this project's fabric, by one that aggregates on leaves only, by
-/// PyTorch's gloo, by Open MPI, and by this project's server without aggregation in the network
-///
-/// All contenders run in turn on the same network of this machine. Those that are not this project's get kernel bridges
-/// in place of switches. Every sum is checked. A contender that is not installed is left out, and the report says so.
-/// The project's own limits are checked on three-tier-8 with 8 MiB, at 50, 100 and 200 Mbit/s and 1 Gbit/s and MTUs of
-/// 1500 and 9000; the exit status is 1 if one is missed.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct AllReduceArgs {
-    /// Topology file [default: the built-in topologies/three-tier-8.toml]
-    #[arg(long, value_name = "FILE")]
-    topology: Option<PathBuf>,
-
-    /// Rates of all links, such as 50mbit or "2.5 Gbit/s"
-    #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = rate,
-          default_value = "50mbit,100mbit,200mbit")]
-    rate: Vec<u64>,
-
-    /// Longest packet of all links, in bytes, for all contenders alike [default: the topology's]
-    #[arg(long, value_name = "BYTES")]
-    mtu: Option<u16>,
-
-    /// Probabilities that a link loses a frame, on every link and in both directions, such as 0.1%; with losses,
-    /// only this project's own all-reduce is measured
-    #[arg(long, value_name = "P", value_delimiter = ',', value_parser = probability, default_value = "0,0.1%,1%")]
-    loss: Vec<f64>,
-
-    /// Size of the tensor
-    #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = size)]
-    size: ByteSize,
-
-    /// How often each contender has its turn
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-
-    /// All-reduces in each turn
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    iterations: u32,
-
-    /// Which contenders are measured
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = contender,
-          default_values_t = Contender::ALL)]
-    contenders: Vec<Contender>,
-
-    /// A Python interpreter that has PyTorch
-    #[arg(long, value_name = "PROGRAM", env = "TRIBUTARY_BENCH_PYTHON", default_value = "python3")]
-    python: PathBuf,
-
-    /// Also write the results to allreduce.json, and as a picture to allreduce.svg and allreduce.png, in this folder
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
-}
-
-impl AllReduceArgs {
-    fn elements(&self) -> u64 {
-        self.size.as_u64() / BYTES_PER_ELEMENT
-    }
-
-    /// The cases to measure at one rate, in the order in which they take turns; each case once.
-    fn cases(&self, rate: u64, baselines: &Baselines) -> Vec<Case> {
-        let mut cases = Vec::new();
-        for &contender in self.contenders.iter().filter(|contender| baselines.has(**contender)) {
-            for &loss in self.loss.iter().filter(|loss| **loss == 0.0 || contender == Contender::Ours) {
-                let case = Case { rate, loss, contender };
-                if !cases.contains(&case) {
-                    cases.push(case);
-                }
-            }
-        }
-        cases
-    }
-}
-
-fn contender(text: &str) -> Result<Contender, String> {
-    let known = Contender::ALL.map(Contender::name).join(", ");
-    Contender::from_name(text).ok_or_else(|| format!("it is none of {known}"))
-}
-
 /// Measures and reports.
 ///
 /// # Errors

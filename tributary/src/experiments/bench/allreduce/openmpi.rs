@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use tributary_bench::compile::compile;
 use tributary_lab::Lab;
 
-use super::AllReduceArgs;
+use super::args::AllReduceArgs;
 use super::timing::{self, Timing};
 use crate::experiments::bench::ranks::Rank;
 use crate::lab::{Record, Worker};

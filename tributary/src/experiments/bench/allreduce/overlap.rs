@@ -16,8 +16,8 @@ use tributary_topology::format_rate;
 
 use super::{own_contenders, timing};
 use crate::daemons::service::Stop;
+use crate::experiments::bench::common::{rate, until_stopped};
 use crate::experiments::bench::networks::{Network, Shape, Switches};
-use crate::experiments::bench::{rate, until_stopped};
 
 /// The most time that the parts may take, relative to the whole.
 const LIMIT: f64 = 1.1;

@@ -3,8 +3,7 @@
 use anyhow::Result;
 use tributary_lab::{Daemons, Lab};
 
-use super::AllReduceArgs;
-use super::rounds;
+use super::args::AllReduceArgs;
 use super::timing::{self, Timing};
 use crate::experiments::bench::ranks::Rank;
 use crate::lab::Record;
@@ -25,7 +24,7 @@ pub(in crate::experiments::bench) async fn run(
 ) -> Result<Vec<String>> {
     let daemons = Daemons::new(lab, std::env::current_exe()?);
     let (size, iterations) = (bytes.to_string(), iterations.to_string());
-    let warm_up = bytes.div_ceil(rounds::WARM_UP_PART).to_string();
+    let warm_up = bytes.div_ceil(timing::WARM_UP_PART).to_string();
     let mut options = vec!["allreduce", "--check", "--barrier", "--json"];
     options.extend(["--size", &size, "--iterations", &iterations, "--warm-up", &warm_up]);
     options.extend(more);

@@ -8,12 +8,13 @@ use tokio::time::timeout;
 use tributary_bench::comparison::{Case, Contender, Machine, Report, Setting, Turn};
 use tributary_topology::format_rate;
 
+use super::args::AllReduceArgs;
 use super::baseline::Baselines;
 use super::gloo::Gloo;
 use super::openmpi::OpenMpi;
+use super::own_contenders;
 use super::processor::Processor;
-use super::timing::Timing;
-use super::{AllReduceArgs, own_contenders};
+use super::timing::{Timing, tensors_of_a_turn};
 use crate::daemons::service::Stop;
 use crate::experiments::bench::counters::Counters;
 use crate::experiments::bench::networks::{Network, Shape, Switches};
@@ -22,19 +23,12 @@ use tributary_cli::options::Aggregation;
 /// How much longer than the slowest contender's bound a turn may take: losses, slow machines and the start cost time.
 const PATIENCE_FACTOR: f64 = 30.0;
 const PATIENCE_TO_START: Duration = Duration::from_secs(120);
-/// All contenders warm up with this fraction of the tensor in each turn, as in `bench/baselines`.
-pub(super) const WARM_UP_PART: u64 = 8;
-
-/// How many tensors a turn of `iterations` all-reduces has reduced, with the warm-up.
-pub(in crate::experiments::bench) fn tensors_of_a_turn(iterations: u32) -> f64 {
-    f64::from(iterations) + 1.0 / WARM_UP_PART as f64
-}
 
 /// Measures everything that `args` ask for.
 pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
     let began = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let shape = Shape::load(args.topology.as_deref(), args.mtu)?;
-    let baselines = Baselines::find(args);
+    let baselines = Baselines::find(&args.contenders, &args.python);
     let cases: Vec<Vec<Case>> = args.rate.iter().map(|rate| args.cases(*rate, &baselines)).collect();
     ensure!(
         cases.iter().any(|cases| !cases.is_empty()),

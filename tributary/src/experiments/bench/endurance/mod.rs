@@ -19,8 +19,8 @@ use tributary_cli::output;
 use tributary_controller::JOB_HISTORY;
 
 use super::allreduce::reduce_on_all;
+use super::common::{rate, until_stopped};
 use super::networks::{Network, Shape, Switches};
-use super::{rate, until_stopped};
 use crate::daemons::service::Stop;
 use crate::lab;
 use growth::{Growth, Sample};

@@ -16,7 +16,7 @@ use tributary_protocol::DEFAULT_WINDOW;
 use tributary_sim::flow::study::{Settings, Study};
 use tributary_sim::flow::{Assumptions, Compute};
 
-use super::rate;
+use super::common::rate;
 use report::{Report, Studied};
 use tributary_picture::PictureFile;
 

@@ -16,9 +16,9 @@ use tributary_bench::comparison::Machine;
 use tributary_bench::statistics::{Ratio, Summary};
 use tributary_cli::output;
 
+use super::common::{rate, until_stopped};
 use super::networks::{Network, Shape, Switches};
 use super::ranks::Rank;
-use super::{rate, until_stopped};
 use crate::daemons::service::Stop;
 use crate::lab::{job_schedule, worker_command};
 use crate::present::schedule::picture as schedule_picture;

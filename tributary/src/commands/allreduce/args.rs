@@ -1,0 +1,113 @@
+//! The options of the measurement.
+
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use tributary_cli::options::size;
+
+use crate::options::part::PartArgs;
+
+/// Reduces a tensor over all members of a job, and says how long it took
+///
+/// It goes through the agent of this host. To be run on every worker of the job with the same options.
+#[derive(Debug, Args)]
+pub(crate) struct AllReduceArgs {
+    #[command(flatten)]
+    pub(super) part: PartArgs,
+
+    /// Size of the tensor
+    #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = size)]
+    pub(super) size: ByteSize,
+
+    /// Reduce it as this many tensors of about the same size, one after the other
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "codec",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) tensors: u32,
+
+    /// How many of the tensors are in flight at the same time
+    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) in_flight: u32,
+
+    /// How its elements are stored
+    #[arg(long, value_enum, default_value_t = DataType::F32)]
+    pub(super) dtype: DataType,
+
+    /// Quantise f32: send levels that the fabric aggregates, instead of the values (docs/quantisation.md)
+    #[arg(long, value_enum)]
+    pub(super) codec: Option<Codec>,
+
+    /// Add what the levels leave out of one iteration to the next
+    #[arg(long, requires = "codec")]
+    pub(super) feedback: bool,
+
+    /// How often to reduce
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) iterations: u32,
+
+    /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process pays for
+    /// memory that nobody has touched yet
+    #[arg(long, value_name = "BYTES", default_value = "0")]
+    pub(super) warm_up: ByteSize,
+
+    /// Compare every sum with the expected one; with --codec, also measure its error relative to the plain sum
+    #[arg(long)]
+    pub(super) check: bool,
+
+    /// Let all ranks begin and end each iteration together, so that no rank's time includes waiting for a rank that is
+    /// not there yet
+    #[arg(long)]
+    pub(super) barrier: bool,
+
+    /// How long each all-reduce may take until it fails [default: as long as the job lives]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(super) deadline: Option<Duration>,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How elements are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum DataType {
+    F32,
+    I32,
+    F16,
+    Bf16,
+}
+
+/// Codecs whose codes a fabric can aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Codec {
+    /// Four levels that all ranks agree on in each iteration
+    #[value(name = "casq-4-shared")]
+    Casq4Shared,
+}
+
+impl Codec {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Casq4Shared => "casq-4-shared",
+        }
+    }
+}
+
+impl DataType {
+    /// The codec's name on the command line.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::I32 => "i32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+/// Parses a positive time in seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let seconds = seconds.filter(|seconds| !seconds.is_zero());
+    seconds.ok_or_else(|| "a number of seconds is needed, such as 2.5, and more than 0".to_owned())
+}

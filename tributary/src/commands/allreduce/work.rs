@@ -1,0 +1,34 @@
+//! What is measured.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tributary_client::Job;
+
+use super::args::AllReduceArgs;
+use super::report::Quantisation;
+
+/// One way to reduce a tensor, iteration after iteration.
+pub(super) trait Work: Sized {
+    /// Prepares to reduce tensors of `elements` elements.
+    async fn new(job: &Job, args: &AllReduceArgs, elements: usize) -> Result<Self>;
+
+    /// Fills in this rank's contribution to an iteration.
+    fn fill(&mut self, job: &Job, iteration: u32) -> Result<()>;
+
+    /// Replaces the contribution by the sum.
+    async fn reduce(&mut self, job: &Job, name: &str) -> Result<()>;
+
+    /// Compares the sum with the expected one.
+    fn check(&mut self, job: &Job, iteration: u32) -> Result<()>;
+
+    /// How long the last all-reduce spent in the agent; `None` if the iteration was not a single call.
+    fn in_agent(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What quantisation saved and cost; `None` without a codec.
+    fn quantisation(&self) -> Option<Quantisation> {
+        None
+    }
+}

@@ -1,0 +1,17 @@
+//! What counts as wrong where that is a matter of choice, and how times are shown.
+
+use std::time::Duration;
+
+/// Limits for what counts as wrong, where that is a matter of choice.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::commands::doctor) struct Limits {
+    /// How long a job may wait, for members or for results.
+    pub(in crate::commands::doctor) patience: Duration,
+    /// A certificate that expires within this time should be renewed.
+    pub(in crate::commands::doctor) expiry: Duration,
+}
+
+/// Formats milliseconds for people.
+pub(super) fn seconds(milliseconds: u64) -> String {
+    format!("{:.0} s", Duration::from_millis(milliseconds).as_secs_f64())
+}

@@ -1,0 +1,60 @@
+//! One look at a deployment, and the options for it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use tributary_transport::Remote;
+
+use super::checks::{self, Limits};
+use super::finding::Finding;
+use super::snapshot::Snapshot;
+use crate::options::remote::ControllerArgs;
+
+/// Looks at a running deployment, and says what is wrong and what to do
+///
+/// Exit status: 0 where nothing is wrong, 1 where something is, 2 where the controller cannot be asked.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(super) controller: ControllerArgs,
+
+    /// Keep looking until interrupted, and report what is new and what is mended
+    #[arg(long)]
+    pub(super) watch: bool,
+
+    /// Seconds between two looks with --watch
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) interval: u64,
+
+    /// Address that Prometheus finds the findings at, under /metrics, with --watch [default: none]
+    #[arg(long, value_name = "ADDR:PORT", requires = "watch")]
+    pub(super) metrics: Option<SocketAddr>,
+
+    /// How long a job may wait, for members or for results, before that is wrong
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    patience: u64,
+
+    /// How long before it expires a certificate should be renewed
+    #[arg(long, value_name = "DAYS", default_value_t = 14)]
+    expiry: u32,
+
+    /// Print JSON objects, one a line, instead of tables
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl DoctorArgs {
+    fn limits(&self) -> Limits {
+        Limits {
+            patience: Duration::from_secs(self.patience),
+            expiry: Duration::from_secs(24 * 3600 * u64::from(self.expiry)),
+        }
+    }
+}
+
+/// One look at everything.
+pub(super) async fn look(args: &DoctorArgs, remote: &Remote) -> Result<Vec<Finding>> {
+    Ok(checks::all(&Snapshot::take(remote).await?, &args.limits()))
+}
