@@ -10,6 +10,7 @@
 )]
 
 mod args;
+mod cause;
 mod hosts;
 mod interruption;
 mod judge;

@@ -15,10 +15,10 @@ use tributary_trainer::PARAMETERS;
 use tributary_transport::Remote;
 
 use crate::DemoArgs;
+use crate::cause::is_consequence;
 use crate::hosts::Hosts;
 use crate::network::DemoNetwork;
 use crate::report::{AtServer, Bytes, LowerBound, Slots};
-use crate::training::is_consequence;
 use tributary_cli::{controller as remote, switches};
 
 pub(crate) const JOB: &str = "demo";

@@ -30,4 +30,4 @@ pub(crate) use participant::{Participant, ParticipantId, SessionId};
 pub(crate) use profiles::{Agreed, HandedIn, Number, Outcome};
 pub(crate) use record::{JobRecord, Terms};
 pub use registry::JOB_HISTORY;
-pub(crate) use registry::{JobKey, Registry};
+pub(crate) use registry::{GenerationKey, JobKey, Registry};

@@ -14,6 +14,9 @@ use super::record::JobRecord;
 /// A job's place in the order of creation; never used again.
 pub(crate) type JobKey = u64;
 
+/// One generation of one job.
+pub(crate) type GenerationKey = (JobKey, u32);
+
 /// Jobs that are over but still listed.
 pub const JOB_HISTORY: usize = 256;
 

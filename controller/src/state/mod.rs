@@ -19,8 +19,8 @@ use crate::fallback;
 use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{
-    Beginning, DecisionInputs, DesiredGeneration, Generation, Job, JobError, JobKey, LifeSigns,
-    ParticipantId, Registry, Stage, Step, add_job, next_step,
+    Beginning, DecisionInputs, DesiredGeneration, Generation, GenerationKey, Job, JobError, JobKey,
+    LifeSigns, ParticipantId, Registry, Stage, Step, add_job, next_step,
 };
 use crate::journal::LoadedJob;
 use crate::liveness::{Cabling, Doubt, Health, ProvenPaths, StandstillDetector};
@@ -120,9 +120,6 @@ pub(crate) struct ControllerState {
     /// The controller is stopping: the next one looks after the jobs.
     hung_up: bool,
 }
-
-/// One generation of one job.
-pub(crate) type GenerationKey = (JobKey, u32);
 
 impl ControllerState {
     /// The state of a controller without jobs. `base`: every switch that it manages; `slots`: slots of a switch,

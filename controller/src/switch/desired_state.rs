@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::health::SwitchHealth;
 use crate::error::SwitchError;
-use crate::state::GenerationKey;
+use crate::jobs::GenerationKey;
 use crate::switch_state::SwitchState;
 
 /// How long orders wait for a switch that has just been lost, since it may be back in a moment. Nobody waits for one

@@ -36,8 +36,8 @@ pub(crate) use health::{AwayCause, SwitchHealth};
 pub(crate) use packets::PacketIn;
 
 use crate::error::SwitchError;
+use crate::jobs::GenerationKey;
 use crate::pipeline::Pipeline;
-use crate::state::GenerationKey;
 use crate::switch_state::SwitchState;
 use compare::Compare;
 use connect::Connector;
