@@ -376,6 +376,9 @@ fn a_command_at_one_node_is_as_if_it_were_typed_there() {
         &["no node \"nobody\"", "w0, w1"],
     );
     refused(&["lab", "exec", "w0"], 2, &["COMMAND"]);
+    for (program, status) in [("no-such-program", 127), ("/etc/passwd", 126)] {
+        refused(&["lab", "exec", "--name", &name.0, "w0", "--", program], status, &["error: ", program]);
+    }
     name.lab("down", &[]);
     name.is_gone();
 }

@@ -17,12 +17,14 @@ mod version;
 
 use std::process::ExitCode;
 
+use anyhow::Error;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{allreduce, certs, counters, doctor, jobs, manual, plan, topology};
 use daemons::service::{DaemonArgs, WrongUse};
 use daemons::{agent, controller, server, switch};
 use experiments::{bench, ps};
+use lab::NoProgram;
 
 /// In-network gradient aggregation: switches aggregate the gradients of distributed training
 #[derive(Debug, Parser)]
@@ -88,7 +90,15 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            if error.is::<WrongUse>() { ExitCode::from(WRONG_USE) } else { ExitCode::FAILURE }
+            exit_code(&error)
         }
+    }
+}
+
+fn exit_code(error: &Error) -> ExitCode {
+    match error.downcast_ref::<NoProgram>() {
+        Some(no_program) => ExitCode::from(no_program.status()),
+        None if error.is::<WrongUse>() => ExitCode::from(WRONG_USE),
+        None => ExitCode::FAILURE,
     }
 }

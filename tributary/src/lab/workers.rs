@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tributary_lab::{Daemons, Lab};
 
-use super::interrupted;
 use super::record::{Record, Worker};
+use super::{interrupted, program};
 use crate::daemons::service::Stop;
 
 /// The port at which the ranks of a program meet, as with torchrun.
@@ -87,19 +87,21 @@ pub(crate) async fn run(
 /// PATH, which finds the lab's controller.
 ///
 /// # Errors
-/// The lab has no such station.
+/// The lab has no such station; [`NoProgram`](super::NoProgram).
 pub(crate) fn command_at(
     lab: &Lab,
     record: &Record,
     station: &str,
     program: impl AsRef<OsStr>,
 ) -> Result<std::process::Command> {
+    let (program, path) = (program.as_ref(), path_with_this_program()?);
+    program::check(program, &path)?;
     let worker = record.workers.iter().enumerate().find(|(_, worker)| worker.host == station);
     let mut command = match worker {
         Some(worker) => worker_command(lab, record, worker, program)?,
         None => lab.command(station, program)?,
     };
-    command.env("PATH", path_with_this_program()?).env("TRIBUTARY_CONTROLLER", record.controller.to_string());
+    command.env("PATH", path).env("TRIBUTARY_CONTROLLER", record.controller.to_string());
     Daemons::without_certificates(&mut command);
     Ok(command)
 }
