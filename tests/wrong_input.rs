@@ -3,16 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 use std::convert::Infallible;
+use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
-use std::{fs, io};
 
 use serde_json::Value;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::Request;
-use tributary_testkit::binary::{json, refused, stderr};
+use tributary_testkit::binary::{json, refused};
 use tributary_testkit::root;
 
 fn path(file: &Path) -> &str {
@@ -40,16 +39,6 @@ fn changed_pipeline(folder: &Path, change: impl FnOnce(&mut Value)) {
 
 fn named<'a>(list: &'a mut Value, name: &str) -> &'a mut Value {
     list.as_array_mut().unwrap().iter_mut().find(|item| item["name"] == name).unwrap()
-}
-
-#[test]
-fn a_reader_that_has_seen_enough_is_told_of_no_defect() {
-    let (reader, writer) = io::pipe().unwrap();
-    drop(reader);
-    let list = Command::new(env!("CARGO_BIN_EXE_tributary")).args(["lab", "list"]).stdout(writer).output();
-    let list = list.unwrap();
-    assert!(!list.status.success());
-    assert_eq!(stderr(&list), "");
 }
 
 #[test]
