@@ -3,9 +3,13 @@
 #![allow(clippy::unwrap_used)] // helpers of tests
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use tributary_link::{InterfaceCondition, LinkError};
 use tributary_testkit::netns;
+
+/// Anything that takes longer has a defect.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs ethtool; `false` if it is not installed.
 fn ethtool(arguments: &[&str]) -> bool {
@@ -44,7 +48,12 @@ fn an_interface_is_as_it_was_set_up() {
     assert_eq!(InterfaceCondition::of("left").unwrap(), is(1000, &["tso", "gso", "tx"]));
     netns::ip("address add 192.0.2.1/24 dev left");
     netns::ip("link set right down");
-    let down = InterfaceCondition::of("left").unwrap();
+    // The kernel tells of a carrier later.
+    let deadline = Instant::now() + PATIENCE;
+    let mut down = InterfaceCondition::of("left").unwrap();
+    while down.is_up && Instant::now() < deadline {
+        down = InterfaceCondition::of("left").unwrap();
+    }
     assert!(down.has_address && !down.is_up, "without a carrier: {down:?}");
     for name in ["nowhere", "longer than any interface may be called", ""] {
         let refused = InterfaceCondition::of(name).unwrap_err();
