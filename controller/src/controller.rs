@@ -21,7 +21,6 @@ use crate::error::{StartError, SwitchError};
 use crate::forwarding;
 use crate::jobs::JobKey;
 use crate::journal::{Journal, LoadedJob};
-use crate::liveness;
 use crate::manager::{Manager, watch_loads, watch_queue};
 use crate::observer::Observer;
 use crate::pipeline::{Pipeline, PipelineSource};
@@ -31,6 +30,7 @@ use crate::service::Service;
 use crate::sizes::by_size;
 use crate::state::{ControllerState, Reload};
 use crate::switch::{Common, Elections, Switch};
+use crate::watch;
 
 /// The interval of HTTP/2 keep-alive pings; a member whose host does not answer is gone.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
@@ -139,7 +139,7 @@ impl Controller {
         let switches = targets.into_iter().map(switch).collect();
         let manager = Manager::start(topology, journal, state, switches, common.packet_ins);
         manager.first_contact(config.switch_patience).await;
-        liveness::watch(&manager);
+        watch::start(&manager);
         taken_up.into_iter().for_each(|key| reconciler::start(&manager, key));
         tokio::spawn(watch_loads(Arc::downgrade(&manager)));
         tokio::spawn(watch_queue(Arc::downgrade(&manager)));

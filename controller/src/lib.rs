@@ -45,6 +45,7 @@ mod tables;
 #[cfg(test)]
 mod testing;
 mod token;
+mod watch;
 mod wrong_sum;
 
 pub use access::ControllerTls;

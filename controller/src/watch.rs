@@ -1,0 +1,220 @@
+//! Watches over switches and cables: sends probes, takes those that come back, and tells what has changed.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tributary_api::v1;
+use tributary_api::v1::EventKind;
+use tributary_topology::NodeKey;
+use tributary_wire::{MacAddr, NodeId, Probe};
+
+use crate::liveness::{End, Life, News, PROBE_INTERVAL, Standstill, cable, miswiring};
+use crate::manager::Manager;
+use crate::state::ControllerState;
+use crate::switch::SwitchHealth;
+
+/// Starts the watch over all switches and cables; it ends with the manager.
+pub(crate) fn start(manager: &Arc<Manager>) {
+    for key in manager.switches().keys() {
+        tokio::spawn(watch_switch(Arc::downgrade(manager), *key));
+    }
+    tokio::spawn(hear_switches(Arc::downgrade(manager)));
+    tokio::spawn(beat(Arc::downgrade(manager)));
+}
+
+/// Lets the planner know whether a switch is there.
+async fn watch_switch(manager: Weak<Manager>, key: NodeKey) {
+    let Some(mut health) = manager.upgrade().and_then(|manager| Some(manager.switches().get(&key)?.health()))
+    else {
+        return;
+    };
+    let mut before = SwitchHealth::Connecting { since: Instant::now() };
+    loop {
+        let now = health.borrow_and_update().clone();
+        let life = match (now.reason(), now.is_dead()) {
+            (None, _) => Life::Alive,
+            (Some(_), false) => Life::Silent,
+            (Some(_), true) => Life::Dead,
+        };
+        let Some(manager) = manager.upgrade() else { return };
+        manager.note_node(key, life);
+        manager.note_switch_event(key, &before, &now);
+        before = now;
+        drop(manager);
+        if health.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Takes the probes that switches hand up.
+async fn hear_switches(manager: Weak<Manager>) {
+    let Some(mut packets) = manager.upgrade().map(|manager| manager.packet_ins()) else { return };
+    loop {
+        let packet = match packets.recv().await {
+            Ok(packet) => packet,
+            Err(RecvError::Lagged(lost)) => {
+                tracing::debug!(lost, "probes came faster than they are read");
+                continue;
+            }
+            Err(RecvError::Closed) => return,
+        };
+        let Some(manager) = manager.upgrade() else { return };
+        if let Ok(probe) = Probe::parse(&packet.payload) {
+            manager.hear_probe((packet.switch, packet.port), probe);
+        }
+    }
+}
+
+/// Sends probes, and evaluates what has been heard since the last ones.
+async fn beat(manager: Weak<Manager>) {
+    let mut beats = interval(PROBE_INTERVAL);
+    // A late beat counts once: what was not heard meanwhile says nothing.
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        beats.tick().await;
+        let Some(manager) = manager.upgrade() else { return };
+        manager.beat();
+    }
+}
+
+impl Manager {
+    /// Notes that a switch has died or come back.
+    fn note_node(&self, key: NodeKey, life: Life) {
+        let mut state = self.state();
+        if state.health.set_node(key, life, Instant::now()) {
+            state.look_at_all();
+        }
+    }
+
+    /// Notes for those who look that a switch has gone or come. Further failures to reach one that is away are not news.
+    fn note_switch_event(&self, key: NodeKey, before: &SwitchHealth, now: &SwitchHealth) {
+        let topology = self.topology();
+        let name = &topology[key].name;
+        match (before, now) {
+            (SwitchHealth::Away { .. }, SwitchHealth::Up { .. }) => {
+                self.events.of_node(EventKind::SwitchUp, name, "is up again, with what it should hold");
+            }
+            (SwitchHealth::Connecting { .. }, SwitchHealth::Up { .. }) => {
+                self.events.of_node(EventKind::SwitchUp, name, "is up");
+            }
+            (
+                SwitchHealth::Connecting { .. } | SwitchHealth::Up { .. },
+                SwitchHealth::Away { reason, .. },
+            ) => {
+                self.events.of_node(EventKind::SwitchAway, name, &format!("is away: {reason}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn hear_probe(&self, at: End, probe: Probe) {
+        let news = self.state().cabling.hear(at, probe, Instant::now());
+        if let Some(news) = news {
+            self.announce(&news);
+        }
+    }
+
+    /// Notes the report of a host's daemon.
+    pub(crate) fn hear(&self, host: NodeKey, heartbeat: &v1::Heartbeat) {
+        let Some(via) = self.topology().neighbours(host).into_iter().next() else { return };
+        for heard in &heartbeat.probes {
+            let node = u16::try_from(heard.node).ok().and_then(NodeId::new);
+            if let (Some(node), Ok(port)) = (node, u16::try_from(heard.port)) {
+                self.hear_probe((host, via.port), Probe { node, port });
+            }
+        }
+        let mut state = self.state();
+        state.cabling.hear_of(host, Instant::now());
+        state.progress.note(&self.topology()[host].name, heartbeat, Instant::now());
+        for progress in &heartbeat.jobs {
+            state.jobs.note_progress(host, progress);
+        }
+    }
+
+    fn beat(&self) {
+        for (key, switch) in self.switches() {
+            let node = self.topology()[*key].id;
+            for via in self.topology().neighbours(*key) {
+                let probe = Probe { node, port: via.port };
+                switch.packet_out(via.port, probe.to_frame(source_of(node)).to_vec());
+            }
+        }
+        let news = {
+            let mut state = self.state();
+            let state: &mut ControllerState = &mut state;
+            let hosts = &state.hosts;
+            let able = |key: NodeKey| match self.switches().get(&key) {
+                Some(switch) => switch.health().borrow().is_up(),
+                None => hosts.attends(&self.topology()[key].name),
+            };
+            let able: BTreeSet<NodeKey> =
+                self.topology().nodes().map(|(key, _)| key).filter(|key| able(*key)).collect();
+            let now = Instant::now();
+            // If they hang up, it is their doing; if all fall silent at once, it is this controller's own network.
+            let alone = !state.cabling.is_heard()
+                && (state.cabling.expects(&able) || !state.standstills.is_steady(now));
+            if !alone && let Some(Standstill { from, to }) = state.standstills.beat(now) {
+                let seconds = (to - from).as_secs_f64();
+                tracing::warn!(
+                    seconds,
+                    "this controller has stood still, or could hear nobody: whoever is away has time"
+                );
+            }
+            state.cabling.beat(|key| able.contains(&key))
+        };
+        for news in &news {
+            self.announce(news);
+        }
+    }
+
+    /// Logs the news, and acts on it.
+    fn announce(&self, news: &News) {
+        let mut state = self.state();
+        let topology = &self.topology();
+        let now = Instant::now();
+        let news = match news {
+            News::Link(link, life) => {
+                let (cable, was_dead) = (cable(topology, *link), state.health.is_dead(*link));
+                match life {
+                    Life::Dead => {
+                        tracing::warn!(cable, "no frames get through any more");
+                        let words = format!("no frames get through {cable} any more");
+                        self.events.of_node(EventKind::CableDead, "", &words);
+                    }
+                    Life::Silent => tracing::debug!(cable, "nobody tells whether frames get through"),
+                    Life::Alive if was_dead => {
+                        tracing::info!(cable, "frames get through again");
+                        let words = format!("frames get through {cable} again");
+                        self.events.of_node(EventKind::CableBack, "", &words);
+                    }
+                    Life::Alive => {}
+                }
+                state.health.set_link(*link, *life, now)
+            }
+            News::Miswired(one) => {
+                let words = miswiring(topology, one);
+                tracing::warn!("{words}: correct the cable or the topology");
+                self.events.of_node(EventKind::CableMiswired, &topology[one.at.0].name, &words);
+                false
+            }
+            News::Rewired((node, port)) => {
+                tracing::info!(node = topology[*node].name, port, "the cable leads where the topology says");
+                let words = format!("the cable at port {port} leads where the topology says");
+                self.events.of_node(EventKind::CableCorrected, &topology[*node].name, &words);
+                false
+            }
+        };
+        if news {
+            state.look_at_all();
+        }
+    }
+}
+
+/// A locally administered address for a switch's own frames.
+fn source_of(node: NodeId) -> MacAddr {
+    let [high, low] = node.get().to_be_bytes();
+    MacAddr::new(0x02, 0x74, 0x72, 0x00, high, low)
+}
