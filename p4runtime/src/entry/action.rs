@@ -1,12 +1,43 @@
 //! Action calls and packet headers' fields, converted between names and messages.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use super::table::check_scope;
-use super::{ActionCall, EntryError};
+use super::EntryError;
 use crate::canonical;
 use crate::p4::v1::{self as message, action::Param};
-use crate::p4info::{Field, P4Info, Table};
+use crate::p4info::{Field, P4Info, Scope, Table};
+
+/// An action with a value for each of its parameters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionCall {
+    /// The action's alias.
+    pub name: String,
+    /// Values by parameter name.
+    pub parameters: BTreeMap<String, u128>,
+}
+
+impl ActionCall {
+    /// An action without parameters.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), parameters: BTreeMap::new() }
+    }
+
+    /// Adds a parameter.
+    #[must_use]
+    pub fn with(mut self, parameter: &str, value: impl Into<u128>) -> Self {
+        self.parameters.insert(parameter.to_owned(), value.into());
+        self
+    }
+}
+
+impl fmt::Display for ActionCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parameters: Vec<_> =
+            self.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        write!(f, "{}({})", self.name, parameters.join(", "))
+    }
+}
 
 pub(super) fn encode(
     p4info: &P4Info,
@@ -87,4 +118,17 @@ fn missing(place: &str, field: &Field) -> EntryError {
 
 fn wrong(place: &str, field: &Field, reason: canonical::ByteStringError) -> EntryError {
     EntryError::Value { place: place.to_owned(), field: field.name.clone(), reason }
+}
+
+/// Checks that a table may use an action in this place.
+fn check_scope(table: &Table, action: &str, id: u32, default: bool) -> Result<(), EntryError> {
+    let scope = table.actions.iter().find(|one| one.id == id).map(|one| one.scope);
+    let reason = match (scope, default) {
+        (None, _) => "at all",
+        (Some(Scope::TableOnly), true) => "as its default",
+        (Some(Scope::DefaultOnly), false) => "in an entry: it is for the default only",
+        (Some(Scope::GroupAction), _) => "outside of an action profile group",
+        _ => return Ok(()),
+    };
+    Err(EntryError::Action { place: table.name.alias.clone(), action: action.to_owned(), reason })
 }

@@ -14,9 +14,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use action::ActionCall;
 pub use counter::CounterCell;
 pub use entity::{Entity, Query, kind};
 pub use error::EntryError;
 pub use multicast::{LAST_GROUP, MulticastGroup, Replica};
 pub use packet::ControllerPacket;
-pub use table::{ActionCall, Match, TableEntry};
+pub use table::{Match, TableEntry};

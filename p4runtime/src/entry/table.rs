@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{EntryError, action, key};
+use super::action::{self, ActionCall};
+use super::{EntryError, key};
 use crate::p4::v1 as message;
-use crate::p4info::{P4Info, Scope, Table};
+use crate::p4info::{P4Info, Table};
 
 /// How one field of a key must match. A field that may have any value is left out of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,29 +36,6 @@ pub enum Match {
     },
     /// Exactly this, in a field that other entries may leave out.
     Optional(u128),
-}
-
-/// An action with a value for each of its parameters.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ActionCall {
-    /// The action's alias.
-    pub name: String,
-    /// Values by parameter name.
-    pub parameters: BTreeMap<String, u128>,
-}
-
-impl ActionCall {
-    /// An action without parameters.
-    pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), parameters: BTreeMap::new() }
-    }
-
-    /// Adds a parameter.
-    #[must_use]
-    pub fn with(mut self, parameter: &str, value: impl Into<u128>) -> Self {
-        self.parameters.insert(parameter.to_owned(), value.into());
-        self
-    }
 }
 
 /// An entry of a table, or its default action.
@@ -185,19 +163,6 @@ impl TableEntry {
     }
 }
 
-/// Checks that a table may use an action in this place.
-pub(super) fn check_scope(table: &Table, action: &str, id: u32, default: bool) -> Result<(), EntryError> {
-    let scope = table.actions.iter().find(|one| one.id == id).map(|one| one.scope);
-    let reason = match (scope, default) {
-        (None, _) => "at all",
-        (Some(Scope::TableOnly), true) => "as its default",
-        (Some(Scope::DefaultOnly), false) => "in an entry: it is for the default only",
-        (Some(Scope::GroupAction), _) => "outside of an action profile group",
-        _ => return Ok(()),
-    };
-    Err(EntryError::Action { place: table.name.alias.clone(), action: action.to_owned(), reason })
-}
-
 impl fmt::Display for Match {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -206,14 +171,6 @@ impl fmt::Display for Match {
             Self::Ternary { value, mask } => write!(f, "{value:#x}&{mask:#x}"),
             Self::Range { low, high } => write!(f, "{low}..={high}"),
         }
-    }
-}
-
-impl fmt::Display for ActionCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parameters: Vec<_> =
-            self.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        write!(f, "{}({})", self.name, parameters.join(", "))
     }
 }
 
