@@ -69,7 +69,12 @@ impl InterfacePort {
     /// that failed.
     pub fn open(name: &str) -> Result<Self, LinkError> {
         let meter = InterfaceMeter::default();
-        let (socket, incoming, mtu) = socket::open(name, &meter.received)?;
+        let fail = |step| move |errno| socket::failed(name, step, errno);
+        let (socket, index, mtu) = socket::open_promiscuous(name)?;
+        let incoming =
+            Ring::new(&socket, mtu, meter.received.clone()).map_err(fail("make a ring for frames"))?;
+        // Last: before, nothing is received.
+        socket::bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
         let outgoing = Outgoing::new(meter.sent.clone());
         Ok(Self { name: name.into(), socket, incoming, queued: Frames::new(), outgoing, meter, mtu })
     }

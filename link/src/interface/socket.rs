@@ -6,9 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::ring::Ring;
 use crate::error::LinkError;
-use crate::meter::DirectionMeter;
 
 /// The size of the send buffer: several windows of slices for dozens of children, in the kernel's own counting, which
 /// takes about two bytes for each of ours.
@@ -16,20 +14,18 @@ const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
 /// The size of the buffer for joined frames that come in and wait outside of the ring.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 8 << 20;
 
-/// Opens a socket that receives every frame that comes in at the interface `name`, and none that leaves by it. Returns
-/// it with its receiving ring and the interface's MTU in bytes. `meter` counts the frames.
+/// Opens a socket that receives nothing yet, and may get every frame that passes the interface `name`, except those that
+/// leave by it. Returns it with the interface's index and MTU in bytes.
 ///
 /// # Errors
 /// As [`InterfacePort::open`](super::InterfacePort::open).
-pub(super) fn open(name: &str, meter: &DirectionMeter) -> Result<(OwnedFd, Ring, usize), LinkError> {
+pub(super) fn open_promiscuous(name: &str) -> Result<(OwnedFd, libc::c_int, usize), LinkError> {
     let fail = |step| move |errno| failed(name, step, errno);
     let (socket, index) = create(name)?;
     let mtu = mtu(&socket, name).map_err(fail("find the longest frame"))?;
     be_promiscuous(&socket, index).map_err(fail("enter promiscuous mode"))?;
     enlarge_buffers(&socket);
-    let ring = Ring::new(&socket, mtu, meter.clone()).map_err(fail("make a ring for frames"))?;
-    bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
-    Ok((socket, ring, mtu))
+    Ok((socket, index, mtu))
 }
 
 /// Opens a socket that receives the frames of one EtherType that come in at the interface `name`, including those to
@@ -241,7 +237,7 @@ fn set_option<T: Copy>(
 
 /// Binds to the interface and starts to receive one protocol, or all: rustix has no link-layer addresses.
 #[allow(unsafe_code)]
-fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno> {
+pub(super) fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as libc::c_ushort,
         sll_protocol: protocol.to_be(),
