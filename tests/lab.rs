@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -521,8 +522,23 @@ fn an_ordinary_user_has_labs_too() {
     user.does(&["down", "theirs"]);
     assert_eq!(user.holders(), 0);
     assert_eq!(labs::traces("theirs"), Vec::<String>::new());
-    let page = user.lab(&["up", "two-workers.toml", "--page", "8080"]);
-    assert!(page.status.code() == Some(2) && stderr(&page).contains("--page"), "{}", stderr(&page));
+
+    // A free port can only be found by taking it.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let show = ["up", "two-workers.toml", "--no-rates", "--page", &port, "--name"];
+    user.does(&[&show[..], &["shown"]].concat());
+    let mut browser = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    browser.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut page = String::new();
+    browser.read_to_string(&mut page).unwrap();
+    assert!(page.starts_with("HTTP/1.0 200"), "{page}");
+    let again = user.lab(&[&show[..], &["again"]].concat());
+    assert!(
+        again.status.code() == Some(1) && stderr(&again).contains("choose another port"),
+        "{}",
+        stderr(&again)
+    );
+    user.does(&["down", "shown"]);
     assert_eq!(user.holders(), 0);
     assert!(user.does(&["list"]).contains("no labs of this user"));
 }

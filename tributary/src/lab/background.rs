@@ -40,11 +40,17 @@ pub(super) struct Background {
 impl Background {
     /// Starts the daemon at a station, with a log in `folder`.
     pub(crate) fn launch(folder: &Path, name: &str, launch: &Launch) -> Result<Self> {
-        Self::start(folder, name, launch.command(), launch.ready())
+        Self::start(folder, name, (launch.command(), Stdio::null()), launch.ready())
     }
 
-    /// Starts it with a log in `folder`, in a process group of its own so that Ctrl-C does not reach it.
-    pub(crate) fn start(folder: &Path, name: &str, mut command: Command, ready: Ready) -> Result<Self> {
+    /// Starts a command with this standard input and a log in `folder`, in a process group of its own so that Ctrl-C does
+    /// not reach it.
+    pub(crate) fn start(
+        folder: &Path,
+        name: &str,
+        (mut command, stdin): (Command, Stdio),
+        ready: Ready,
+    ) -> Result<Self> {
         let notify_path = folder.join(format!("{name}.notify"));
         // Left over if the process that waited for the daemon before was killed.
         let _ = fs::remove_file(&notify_path);
@@ -56,7 +62,7 @@ impl Background {
         command
             .env("NOTIFY_SOCKET", &notify_path)
             .process_group(0)
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(file.try_clone()?)
             .stderr(file);
         let child = tokio::process::Command::from(command).spawn();

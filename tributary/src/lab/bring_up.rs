@@ -11,7 +11,7 @@ use tributary_topology::Topology;
 use super::interrupted;
 use super::job;
 use super::launch::{Launch, Ready};
-use super::page;
+use super::page::{self, PagePlace};
 use super::record::{JobOptions, Record};
 use crate::daemons::service::Stop;
 use crate::options::topology;
@@ -81,9 +81,13 @@ impl From<Switches> for SwitchProgram {
 }
 
 impl FabricArgs {
-    /// Whether browsers on this machine are to find the controller's page.
-    pub(crate) fn shows_page(&self) -> bool {
-        self.page.is_some()
+    /// Takes the place where browsers are to find the controller's page, if they are to find it. An ordinary user's
+    /// process must do so before it has the rights to make a lab: then it is in another network.
+    ///
+    /// # Errors
+    /// Something else has the place.
+    pub(crate) fn take_page_place(&self) -> Result<Option<PagePlace>> {
+        self.page.map(PagePlace::take).transpose()
     }
 
     /// The default fabric, with this probability of loss.
@@ -122,6 +126,16 @@ pub(crate) async fn up(
     args: &FabricArgs,
     stop: &mut Stop,
 ) -> Result<(Lab, Record)> {
+    up_with_page(name, topology_file, (args, None), stop).await
+}
+
+/// The same, and shows the controller's page there.
+pub(crate) async fn up_with_page(
+    name: &str,
+    topology_file: &Path,
+    (args, page): (&FabricArgs, Option<PagePlace>),
+    stop: &mut Stop,
+) -> Result<(Lab, Record)> {
     let topology = topology::load(topology_file, args.mtu)?;
     let kind = SwitchKind::for_daemons(&topology);
     let switches = SwitchProgram::from(args.switch);
@@ -143,7 +157,7 @@ pub(crate) async fn up(
         confidential: args.confidential,
     };
     let started = tokio::select! {
-        started = start(&lab, &topology, (topology_file, args.mtu), switches, job, args.page) => started,
+        started = start(&lab, &topology, (topology_file, args.mtu), switches, job, page) => started,
         () = stop.requested() => Err(interrupted()),
     };
     match started {
@@ -161,7 +175,7 @@ async fn start(
     (topology_file, mtu): (&Path, Option<u16>),
     switches: SwitchProgram,
     job: JobOptions,
-    page: Option<u16>,
+    page: Option<PagePlace>,
 ) -> Result<Record> {
     let daemons = Daemons::new(lab, std::env::current_exe()?).with_switches(switches);
     let mut record = Record::new(lab, topology, &daemons, job)?;
@@ -185,10 +199,10 @@ async fn start(
         daemon.ready(lab).await?;
     }
     let mut controller = daemons.controller(topology, (&copy, mtu))?;
-    if let Some(port) = page {
+    if let Some(place) = page {
         controller.arg("--page").arg(page::address(&record).to_string());
-        record.page = Some(page::url(port));
-        starting.push(page::start(lab, &record, port)?);
+        record.page = Some(place.url());
+        starting.push(page::start(lab, &record, place)?);
     }
     starting.push(record.launch(lab, CONTROLLER, Launch::of(&controller, Ready::Notifies)?)?);
     // A host is ready when the controller has accepted it.

@@ -15,9 +15,10 @@ pub(crate) mod workers;
 use anyhow::anyhow;
 
 pub(crate) use background::log_file;
-pub(crate) use bring_up::{FabricArgs, up as up_fabric};
+pub(crate) use bring_up::{FabricArgs, up as up_fabric, up_with_page};
 pub(crate) use job::{explain, restart as restart_job, schedule as job_schedule, switches};
 pub(crate) use operations::slow as slow_station;
+pub(crate) use page::PagePlace;
 pub(crate) use program::NoProgram;
 pub(crate) use record::{DaemonState, Record, Worker};
 pub(crate) use rights::{hold_namespaces, rights};

@@ -1,5 +1,6 @@
 //! Operations on a lab that is up: daemons die and come back, cables break, machines become slow.
 
+use std::process::Stdio;
 use std::sync::mpsc;
 
 use anyhow::{Result, bail};
@@ -207,6 +208,7 @@ pub(crate) async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()
         }
         let mut command = lab.command_beside(std::env::current_exe()?);
         command.args(["lab", "keep-slow", "--name", lab.name(), name, &factor.to_string()]);
+        let command = (command, Stdio::null());
         let keeper = Background::start(&folder, &format!("{name}.slow"), command, Ready::Notifies)?;
         station.slow = Some(Slow { factor, process: keeper.process });
         Ok(Some(keeper))

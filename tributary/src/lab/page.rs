@@ -1,8 +1,11 @@
 //! The live page of a lab's controller, on this machine: the controller listens in a network namespace that browsers are
-//! not in. A process outside of it takes their connections on loopback and carries the bytes across.
+//! not in. A process outside of it takes their connections on loopback and carries the bytes across. An ordinary user's lab
+//! is in a network of its own as a whole, so that the socket for browsers is made before this program goes there.
 
 use std::future::pending;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream as Stream};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener as Listener, TcpStream as Stream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,15 +30,39 @@ const NAME: &str = "page";
 /// How long the controller may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where to serve it.
+/// Whose page to serve, at the listening socket that is the standard input.
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
     /// The lab
     #[arg(long)]
     name: String,
+}
 
-    /// Port on this machine's loopback
-    port: u16,
+/// A place on this machine where browsers are to find the page.
+#[derive(Debug)]
+pub(crate) struct PagePlace {
+    listener: Listener,
+    address: SocketAddr,
+}
+
+impl PagePlace {
+    /// Takes this port of loopback, in the network that the calling process is in.
+    ///
+    /// # Errors
+    /// It is in use.
+    pub(crate) fn take(port: u16) -> Result<Self> {
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let listener = Listener::bind(address);
+        let listener =
+            listener.with_context(|| format!("cannot show the page at {address}: choose another port"))?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Where a browser on this machine finds it.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
 }
 
 /// The controller's address for the page.
@@ -43,29 +70,21 @@ pub(super) fn address(record: &Record) -> SocketAddrV4 {
     SocketAddrV4::new(*record.controller.ip(), PORT)
 }
 
-/// Where a browser on this machine finds the page.
-pub(super) fn url(port: u16) -> String {
-    format!("http://{}/", own_address(port))
-}
-
-fn own_address(port: u16) -> SocketAddrV4 {
-    SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
-}
-
 /// Starts the process; it ends with the lab.
-pub(super) fn start(lab: &Lab, record: &Record, port: u16) -> Result<Background> {
+pub(super) fn start(lab: &Lab, record: &Record, place: PagePlace) -> Result<Background> {
     let mut command = lab.command_beside(std::env::current_exe()?);
-    command.args(["lab", "keep-page", "--name", lab.name(), &port.to_string()]);
-    Background::start(&record.folder, NAME, command, Ready::Notifies)
+    command.args(["lab", "keep-page", "--name", lab.name()]);
+    let listener = OwnedFd::from(place.listener).into();
+    Background::start(&record.folder, NAME, (command, listener), Ready::Notifies)
 }
 
 /// `tributary lab keep-page`, which [`start`] starts. It lives on while the controller does not.
 pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
     let mut stop = Stop::new()?;
     let lab = Arc::new(Lab::open(&args.name)?);
-    let own = own_address(args.port);
-    let listener = TcpListener::bind(own).await;
-    let listener = listener.with_context(|| format!("cannot show the page at {own}: choose another port"))?;
+    let listener = Listener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
     let target = SocketAddr::from((lab.management_address(CONTROLLER)?, PORT));
     // More the controller would not take: they all come to it from one address.
     let room = Arc::new(Semaphore::new(CONNECTIONS_OF_ONE));

@@ -13,11 +13,12 @@ use tokio::runtime;
 use tributary_lab::Lab;
 
 use crate::commands::counters;
-use crate::daemons::service::{Stop, WrongUse};
+use crate::daemons::service::Stop;
 use crate::experiments::chaos;
 use crate::lab::workers::{self, Prefix};
 use crate::lab::{
-    DEFAULT_NAME, FabricArgs, Record, broken, hold_namespaces, job, operations, page, rights, up_fabric,
+    DEFAULT_NAME, FabricArgs, PagePlace, Record, broken, hold_namespaces, job, operations, page, rights,
+    up_with_page,
 };
 
 /// Runs a whole fabric on this machine
@@ -157,11 +158,12 @@ struct CountersArgs {
 }
 
 impl LabCommand {
-    fn shows_page(&self) -> bool {
+    fn take_page_place(&self) -> Result<Option<PagePlace>> {
         match self {
-            Self::Up(args) => args.fabric.shows_page(),
-            Self::Run(args) => args.fabric.shows_page(),
-            _ => false,
+            Self::Up(args) => args.fabric.take_page_place(),
+            Self::Run(args) => args.fabric.take_page_place(),
+            Self::Chaos(args) => args.fabric().take_page_place(),
+            _ => Ok(None),
         }
     }
 }
@@ -174,16 +176,13 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
     if let LabCommand::HoldNamespaces { folder } = &args.command {
         return hold_namespaces(folder);
     }
+    let page = args.command.take_page_place()?;
     let rights = rights()?;
-    if rights.are_a_users() && args.command.shows_page() {
-        let why = "--page: an ordinary user's lab has a network of its own, in which no browser is; make the lab as root";
-        return Err(WrongUse(why.to_owned()).into());
-    }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match &args.command {
-            LabCommand::Up(args) => up(args).await,
-            LabCommand::Run(args) => run_command(args).await,
+            LabCommand::Up(args) => up(args, page).await,
+            LabCommand::Run(args) => run_command(args, page).await,
             LabCommand::Exec(args) => exec::run(args),
             LabCommand::Down(args) => down(args),
             LabCommand::List(args) => list::run(args, &rights),
@@ -194,7 +193,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
             LabCommand::Cut(args) => operations::run_cut(args),
             LabCommand::Mend(args) => operations::run_mend(args),
             LabCommand::Slow(args) => operations::run_slow(args).await,
-            LabCommand::Chaos(args) => chaos::run(args).await,
+            LabCommand::Chaos(args) => chaos::run(args, page).await,
             LabCommand::ChaosWorker(args) => chaos::run_worker(args).await,
             LabCommand::KeepPage(args) => page::run_keep_page(args).await,
             LabCommand::KeepSlow(args) => operations::run_keep_slow(args).await,
@@ -203,9 +202,9 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
     })
 }
 
-async fn up(args: &UpArgs) -> Result<()> {
+async fn up(args: &UpArgs, page: Option<PagePlace>) -> Result<()> {
     let mut stop = Stop::new()?;
-    let (lab, record) = up_fabric(&args.name, &args.topology, &args.fabric, &mut stop).await?;
+    let (lab, record) = up_with_page(&args.name, &args.topology, (&args.fabric, page), &mut stop).await?;
     lab.keep();
     record.print(args.json)
 }
@@ -221,11 +220,11 @@ fn show_counters(args: &CountersArgs) -> Result<()> {
     job::with_controller(&lab, &record, async |mut client| counters::show(&mut client, &args.shown).await)
 }
 
-async fn run_command(args: &RunArgs) -> Result<()> {
+async fn run_command(args: &RunArgs, page: Option<PagePlace>) -> Result<()> {
     let mut stop = Stop::new()?;
     let prefix = if args.no_prefix { Prefix::None } else { Prefix::Host };
     if let Some(topology) = &args.topology {
-        let (lab, record) = up_fabric(&args.name, topology, &args.fabric, &mut stop).await?;
+        let (lab, record) = up_with_page(&args.name, topology, (&args.fabric, page), &mut stop).await?;
         let done = workers::run(&lab, &record, (&args.command, prefix), &mut stop).await;
         let removed = lab.down();
         return done.and(removed.map_err(Into::into));

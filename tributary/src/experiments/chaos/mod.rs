@@ -29,7 +29,7 @@ use targets::Kind;
 pub(crate) use worker::{WorkerArgs, run as run_worker};
 
 use crate::daemons::service::{Stop, WrongUse};
-use crate::lab::{FabricArgs, interrupted, up_fabric};
+use crate::lab::{FabricArgs, PagePlace, interrupted, up_with_page};
 
 /// Size of the largest slices, in bytes: tensors consist of whole slices, so that each slice identifies its
 /// contributors.
@@ -79,6 +79,12 @@ pub(crate) struct ChaosArgs {
     json: bool,
 }
 
+impl ChaosArgs {
+    pub(crate) fn fabric(&self) -> &FabricArgs {
+        &self.fabric
+    }
+}
+
 fn outages(text: &str) -> Result<Outages, String> {
     let seconds = |text: &str| text.parse().ok().filter(|seconds| (0.0..=LONGEST_OUTAGE).contains(seconds));
     let both = text.split_once("..").and_then(|(from, to)| Some((seconds(from)?, seconds(to)?)));
@@ -97,11 +103,11 @@ fn size(text: &str) -> Result<ByteSize, String> {
     }
 }
 
-/// Makes the lab, runs the disturbances, and prints the results.
+/// Makes the lab, runs the disturbances, and prints the results. `page`: where to show the controller's page meanwhile.
 ///
 /// # Errors
 /// Wrong use, a lab that cannot be made, or a failure: a wrong sum, a lost job, a stuck member.
-pub(crate) async fn run(args: &ChaosArgs) -> Result<()> {
+pub(crate) async fn run(args: &ChaosArgs, page: Option<PagePlace>) -> Result<()> {
     let mut stop = Stop::new()?;
     let start = Instant::now();
     let topology = Topology::load(&args.topology)?;
@@ -114,7 +120,7 @@ pub(crate) async fn run(args: &ChaosArgs) -> Result<()> {
     }
     let progress = Progress::new(args.kills, args.json);
     progress.message("making the lab");
-    let (lab, record) = up_fabric(&args.name, &args.topology, &args.fabric, &mut stop).await?;
+    let (lab, record) = up_with_page(&args.name, &args.topology, (&args.fabric, page), &mut stop).await?;
     progress.message("waiting for the members");
     let (topology_name, switch) = (topology.name().to_owned(), args.fabric.switch());
     let report = Report { topology: topology_name, switch, seed: args.seed, ..Report::default() };
