@@ -80,5 +80,5 @@ pub(crate) fn entry(name: &str, key: &[u64], action: ActionCall) -> TableEntry {
     };
     let matches = table.key.iter().zip(key).map(field).collect();
     let key = EntryKey { table_id: table.name.id, matches, priority: 0 };
-    TableEntry { key, action, metadata: Vec::new() }
+    TableEntry::new(key, action)
 }

@@ -66,6 +66,9 @@ pub enum ControlError {
         /// The number of entries it has room for.
         size: usize,
     },
+    /// Something else refers to it.
+    #[error("{0} is in use: remove what refers to it first")]
+    InUse(String),
     /// The program fixed this at compile time.
     #[error("{0} is constant: the program does not let the control plane change it")]
     Constant(String),

@@ -12,18 +12,24 @@
 mod check;
 mod compile;
 pub mod control;
+mod digests;
 pub mod engine;
 mod error;
 mod exec;
 mod json;
+mod meters;
+mod passes;
+mod path;
 mod pipeline;
 mod pre;
+mod profiles;
 mod program;
 mod registers;
 pub mod server;
 mod soft_switch;
 mod switch;
 mod table;
+mod value_sets;
 
 pub use error::{ControlError, LoadError, SwitchError};
 pub use pipeline::Pipeline;

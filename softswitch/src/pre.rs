@@ -1,17 +1,21 @@
-//! The packet replication engine: the copies that a multicast group makes.
+//! The packet replication engine: the copies that a multicast group or a clone session makes.
 
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use crate::control::{MulticastGroup, Replica};
+use crate::control::{CloneSession, MulticastGroup, Replica};
 use crate::error::ControlError;
 use crate::program::DROP_PORT;
 
-/// The multicast groups of a switch.
+/// The highest clone session: programs name them with 15 bits, as on BMv2.
+pub(crate) const LAST_SESSION: u16 = 0x7fff;
+
+/// The multicast groups and clone sessions of a switch.
 #[derive(Debug, Default)]
 pub(crate) struct Replication {
     groups: FxHashMap<u16, Vec<Replica>>,
+    sessions: FxHashMap<u16, CloneSession>,
 }
 
 impl Replication {
@@ -54,26 +58,80 @@ impl Replication {
         groups.sort_by_key(|group| group.id);
         groups
     }
+
+    /// A clone session.
+    pub(crate) fn session(&self, id: u16) -> Option<&CloneSession> {
+        self.sessions.get(&id)
+    }
+
+    /// Adds a clone session.
+    pub(crate) fn insert_session(&mut self, session: &CloneSession) -> Result<(), ControlError> {
+        check_session(session)?;
+        if self.sessions.contains_key(&session.id) {
+            return Err(ControlError::AlreadyExists(session_name(session.id)));
+        }
+        self.sessions.insert(session.id, session.clone());
+        Ok(())
+    }
+
+    /// Replaces a clone session.
+    pub(crate) fn modify_session(&mut self, session: &CloneSession) -> Result<(), ControlError> {
+        check_session(session)?;
+        let known = self.sessions.get_mut(&session.id);
+        known.ok_or_else(|| ControlError::NotFound(session_name(session.id)))?.clone_from(session);
+        Ok(())
+    }
+
+    /// Removes a clone session.
+    pub(crate) fn delete_session(&mut self, id: u16) -> Result<(), ControlError> {
+        let removed = self.sessions.remove(&id);
+        removed.map(|_| ()).ok_or_else(|| ControlError::NotFound(session_name(id)))
+    }
+
+    /// All clone sessions, by id.
+    pub(crate) fn sessions(&self) -> Vec<CloneSession> {
+        let mut sessions: Vec<_> = self.sessions.values().cloned().collect();
+        sessions.sort_by_key(|session| session.id);
+        sessions
+    }
 }
 
 fn name(id: u16) -> String {
     format!("multicast group {id}")
 }
 
+fn session_name(id: u16) -> String {
+    format!("clone session {id}")
+}
+
 fn check(group: &MulticastGroup) -> Result<(), ControlError> {
-    let refuse = |problem: String| Err(ControlError::InvalidArgument { place: name(group.id), problem });
     if group.id == 0 {
-        return refuse("0 stands for no group".to_owned());
+        return refuse(name(group.id), "0 stands for no group".to_owned());
     }
+    check_replicas(&group.replicas, || name(group.id))
+}
+
+fn check_session(session: &CloneSession) -> Result<(), ControlError> {
+    if !(1..=LAST_SESSION).contains(&session.id) {
+        return refuse(session_name(session.id), format!("sessions go from 1 to {LAST_SESSION}"));
+    }
+    check_replicas(&session.replicas, || session_name(session.id))
+}
+
+fn check_replicas(replicas: &[Replica], place: impl Fn() -> String) -> Result<(), ControlError> {
     let mut seen = BTreeSet::new();
-    for replica in &group.replicas {
-        if u64::from(replica.port) >= DROP_PORT {
-            return refuse(format!("there is no port {}: the highest is {}", replica.port, DROP_PORT - 1));
+    for Replica { port, instance } in replicas {
+        if u64::from(*port) >= DROP_PORT {
+            return refuse(place(), format!("there is no port {port}: the highest is {}", DROP_PORT - 1));
         }
-        if !seen.insert((replica.port, replica.instance)) {
-            let (port, instance) = (replica.port, replica.instance);
-            return refuse(format!("the replica to port {port} with instance {instance} is there twice"));
+        if !seen.insert((port, instance)) {
+            let problem = format!("the replica to port {port} with instance {instance} is there twice");
+            return refuse(place(), problem);
         }
     }
     Ok(())
+}
+
+fn refuse(place: String, problem: String) -> Result<(), ControlError> {
+    Err(ControlError::InvalidArgument { place, problem })
 }

@@ -20,6 +20,25 @@ impl Registers {
         }
     }
 
+    /// How many cells there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Words(words) => words.len(),
+            Self::Lines(lines, n) => lines.len() / n,
+        }
+    }
+
+    /// Sets a cell of any array to a number, the lowest limb first.
+    pub(crate) fn set(&mut self, index: u64, limbs: &[u64]) {
+        if let Some(cell) = self.lines_mut(index) {
+            let cell = cell.as_flattened_mut();
+            cell.fill(0);
+            cell.iter_mut().zip(limbs).for_each(|(to, from)| *to = *from);
+        } else {
+            self.set_word(index, limbs.first().copied().unwrap_or(0));
+        }
+    }
+
     /// A cell of a narrow array.
     #[inline(always)]
     pub(crate) fn word(&self, index: u64) -> Option<u64> {

@@ -62,10 +62,11 @@ impl SoftSwitch {
     /// # Errors
     /// [`SwitchError`] says which port or address cannot be used.
     pub async fn start(config: SwitchConfig) -> Result<Self, SwitchError> {
-        let (engine, packet_ins) = Engine::start(&config.name, config.ports, config.cpu_port)?;
+        let (mut engine, packet_ins) = Engine::start(&config.name, config.ports, config.cpu_port)?;
         let listen = config.listen.to_string();
         let control = engine.control().clone();
-        let server = RunningServer::start(&listen, config.device_id, control, packet_ins).await?;
+        let notices = engine.notices();
+        let server = RunningServer::start(&listen, config.device_id, control, packet_ins, notices).await?;
         Ok(Self { server, engine })
     }
 

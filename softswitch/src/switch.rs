@@ -2,14 +2,20 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tributary_link::Frames;
 
-use crate::control::Replica;
+use crate::digests::Digests;
 use crate::exec::{Packet, State};
+use crate::passes::Passes;
+use crate::path::{Path, Saved};
 use crate::pipeline::Pipeline;
 use crate::pre::Replication;
-use crate::program::{DROP_PORT, INSTANCE_REPLICATION, Line, Program};
+use crate::program::DROP_PORT;
+
+/// Passes of packets that have waited, before the switch looks for other frames.
+const PASSES_AT_ONCE: usize = 64;
 
 /// A switch without ports: it processes frames, and the control plane reads and changes it (see
 /// [`control`](crate::control)).
@@ -18,14 +24,11 @@ pub struct Switch {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) state: State,
     pub(crate) replication: Replication,
-    /// The state of a packet between ingress and egress when several copies are made.
     saved: Saved,
-}
-
-#[derive(Debug, Default)]
-struct Saved {
-    words: Vec<u64>,
-    lines: Vec<Line>,
+    passes: Passes,
+    pub(crate) digests: Digests,
+    /// When the entries that can time out are looked at next.
+    pub(crate) next_scan: Option<Instant>,
 }
 
 /// Frames that leave a switch, each with its port. When reused, it allocates no new memory.
@@ -34,6 +37,8 @@ pub struct Outputs {
     frames: Frames,
     /// The port of each frame.
     ports: Vec<u16>,
+    /// The port by which the packet came in that each frame comes from.
+    origins: Vec<u16>,
 }
 
 impl Outputs {
@@ -46,11 +51,17 @@ impl Outputs {
     pub fn clear(&mut self) {
         self.frames.clear();
         self.ports.clear();
+        self.origins.clear();
     }
 
     /// Ports and frames in the order in which they left.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
         self.ports.iter().copied().zip(self.frames.iter())
+    }
+
+    /// The same, and the port at which each frame's packet came in, in front.
+    pub(crate) fn with_origins(&self) -> impl Iterator<Item = (u16, u16, &[u8])> {
+        self.origins.iter().zip(self.iter()).map(|(origin, (port, frame))| (*origin, port, frame))
     }
 
     /// How many frames there are.
@@ -70,9 +81,16 @@ impl Outputs {
 
     /// Adds the frame that `write` writes to the beginning of a buffer of `room` bytes; `write` returns the frame's
     /// length.
-    fn add(&mut self, port: u16, room: usize, write: impl FnOnce(&mut [u8]) -> usize) {
+    pub(crate) fn add(
+        &mut self,
+        port: u16,
+        origin: u16,
+        room: usize,
+        write: impl FnOnce(&mut [u8]) -> usize,
+    ) {
         let Ok(()) = self.frames.try_add(room, |place| Ok::<_, Infallible>(write(place)));
         self.ports.push(port);
+        self.origins.push(origin);
     }
 }
 
@@ -80,7 +98,16 @@ impl Switch {
     /// A switch that runs `pipeline`, its tables filled as the program says, the rest empty.
     pub fn new(pipeline: Arc<Pipeline>) -> Self {
         let state = State::new(&pipeline.program);
-        Self { pipeline, state, replication: Replication::default(), saved: Saved::default() }
+        let digests = Digests::new(pipeline.program.digests.len());
+        Self {
+            pipeline,
+            state,
+            replication: Replication::default(),
+            saved: Saved::default(),
+            passes: Passes::default(),
+            digests,
+            next_scan: None,
+        }
     }
 
     /// The program it runs.
@@ -90,70 +117,51 @@ impl Switch {
 
     /// Processes a frame that comes in at `port` (up to 510; frames of other ports are ignored), and adds the frames
     /// that leave to `outputs`. Once `outputs` has held the frames of a few packets, nothing is allocated.
+    ///
+    /// A packet may ask for further passes: clones, and to begin ingress again. Those that are still
+    /// [waiting](Switch::is_waiting) after some of them go on with [`Switch::go_on`], or with the next frames.
     pub fn process(&mut self, port: u16, frame: &[u8], outputs: &mut Outputs) {
         if u64::from(port) >= DROP_PORT {
             return;
         }
-        let program = &self.pipeline.program;
-        let standard = &program.standard;
+        let standard = &self.pipeline.program.standard;
         let state = &mut self.state;
         let mut packet = Packet::new(frame);
-        state.reset(program);
+        state.reset(&self.pipeline.program);
         state.set(standard.ingress_port, port.into());
         state.set(standard.packet_length, frame.len() as u64);
-        for entry in [program.entries.parser, program.entries.verify, program.entries.ingress] {
-            state.run(program, &mut packet, entry);
-        }
-        let group = state.get(standard.mcast_grp);
-        let port = state.get(standard.egress_spec);
-        if group != 0 {
-            self.saved.multicast(program, state, &packet, self.replication.replicas(group), outputs);
-        } else if port != DROP_PORT {
-            leave(program, state, &mut packet, port, outputs);
+        self.path(port, outputs).ingress(&mut packet);
+        if !self.passes.is_empty() {
+            self.go_on(outputs);
         }
     }
-}
 
-/// Runs egress and the deparser.
-fn leave(program: &Program, state: &mut State, packet: &mut Packet<'_>, port: u64, outputs: &mut Outputs) {
-    let standard = &program.standard;
-    state.set(standard.egress_port, port);
-    state.set(standard.egress_spec, 0);
-    state.set(standard.packet_length, packet.frame.len() as u64);
-    state.run(program, packet, program.entries.egress);
-    if state.get(standard.egress_spec) == DROP_PORT {
-        return;
+    /// Whether packets wait for another pass.
+    pub fn is_waiting(&self) -> bool {
+        !self.passes.is_empty()
     }
-    state.run(program, packet, program.entries.update);
-    let room = program.header_bytes + packet.payload().len();
-    outputs.add(port as u16, room, |bytes| state.deparse(program, packet, bytes));
-}
 
-impl Saved {
-    /// Sends a copy of the packet to each replica.
-    fn multicast(
-        &mut self,
-        program: &Program,
-        state: &mut State,
-        packet: &Packet<'_>,
-        replicas: &[Replica],
-        outputs: &mut Outputs,
-    ) {
-        let lines = if program.egress_changes_lines { program.field_lines } else { 0 };
-        if replicas.len() > 1 {
-            self.words.clear();
-            self.words.extend_from_slice(&state.words[..program.field_words]);
-            self.lines.clear();
-            self.lines.extend_from_slice(&state.lines[..lines]);
+    /// Goes on with some of the packets that wait for another pass. A packet that asks for one each time never ends, so
+    /// there are bounds: to the passes at once, here, and to the packets that wait.
+    pub fn go_on(&mut self, outputs: &mut Outputs) {
+        for _ in 0..PASSES_AT_ONCE {
+            let Some(pass) = self.passes.take() else { break };
+            self.path(pass.origin, outputs).go_on(&pass);
+            self.passes.give_back(pass);
         }
-        for (index, replica) in replicas.iter().enumerate() {
-            if index > 0 {
-                state.words[..program.field_words].copy_from_slice(&self.words);
-                state.lines[..lines].copy_from_slice(&self.lines);
-            }
-            state.set(program.standard.egress_rid, replica.instance.into());
-            state.set(program.standard.instance_type, INSTANCE_REPLICATION);
-            leave(program, state, &mut packet.clone(), replica.port.into(), outputs);
+    }
+
+    #[inline(always)]
+    fn path<'a>(&'a mut self, origin: u16, outputs: &'a mut Outputs) -> Path<'a> {
+        Path {
+            program: &self.pipeline.program,
+            state: &mut self.state,
+            replication: &self.replication,
+            saved: &mut self.saved,
+            passes: &mut self.passes,
+            digests: &mut self.digests,
+            outputs,
+            origin,
         }
     }
 }

@@ -4,27 +4,30 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::emitter::{Emitter, Label};
 use super::expression::Expressions;
-use super::fault::{malformed, unsupported};
+use super::fault::malformed;
 use super::primitive::Objects;
-use super::table;
 use super::term::{Scope, Term};
+use super::{profile, table};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::{self, ActionCallNode, Conditional, ControlFlow, Table};
+use crate::profiles::ProfileProgram;
 use crate::program::{ActionProgram, CodeIndex, Op, TableProgram};
 
 /// Compiles a control flow: code that ends with [`Op::End`], then the code of its tables' actions. `visible` are the
-/// tables that the control plane sees; compiled tables are added to `tables`.
+/// tables that the control plane sees; compiled tables are added to `tables`, action profiles to `profiles`.
 pub(super) fn compile(
     flow: &ControlFlow,
     objects: &Objects<'_>,
     visible: &HashSet<&str>,
+    profiles: &mut Vec<ProfileProgram>,
     tables: &mut Vec<TableProgram>,
     out: &mut Emitter,
 ) -> Result<(), LoadError> {
     let place = format!("pipeline {}", flow.name);
-    if let Some(profile) = flow.action_profiles.first() {
-        return Err(unsupported(&format!("action profile {}", profile.name), "an action profile"));
+    let first_profile = profiles.len();
+    for known in &flow.action_profiles {
+        profiles.push(profile::profile(known, objects.layout)?);
     }
     let nodes = nodes(flow, out, &place)?;
     check_acyclic(flow, &nodes, &place)?;
@@ -33,7 +36,15 @@ pub(super) fn compile(
     let mut compiled = HashMap::new();
     for applied in graph.applied {
         let actions = actions(applied, objects, &mut compiled, out)?;
-        tables.push(table::table(applied, actions, objects.layout)?);
+        let mut table = table::table(applied, actions, objects.layout, objects.document)?;
+        if let Some(name) = &applied.action_profile {
+            let at = profiles.iter().skip(first_profile).position(|known| known.name == *name);
+            let at =
+                at.ok_or_else(|| malformed(&table.name, format!("there is no action profile {name}")))?;
+            profiles[first_profile + at].tables.push(tables.len());
+            table.profile = Some(first_profile + at);
+        }
+        tables.push(table);
     }
     Ok(())
 }

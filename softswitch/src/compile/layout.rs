@@ -65,6 +65,8 @@ pub(super) struct Layout {
     pub(super) words: usize,
     /// Lines in use.
     pub(super) lines: usize,
+    /// Words in use by metadata.
+    pub(super) metadata_words: usize,
     /// Lines in use by metadata.
     pub(super) metadata_lines: usize,
 }
@@ -83,7 +85,7 @@ impl Layout {
         for header in document.headers.iter().filter(|header| header.metadata) {
             layout.add(header, &types)?;
         }
-        layout.metadata_lines = layout.lines;
+        (layout.metadata_words, layout.metadata_lines) = (layout.words, layout.lines);
         for header in document.headers.iter().filter(|header| !header.metadata && !in_stack(header)) {
             layout.add(header, &types)?;
         }

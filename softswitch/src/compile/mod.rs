@@ -5,12 +5,16 @@
 
 mod checksum;
 mod control;
+mod digest;
 mod emitter;
 mod expression;
 mod fault;
+mod field_list;
 mod layout;
+mod meter;
 mod parser;
 mod primitive;
+mod profile;
 mod table;
 mod term;
 
@@ -22,10 +26,11 @@ use layout::Layout;
 use primitive::Objects;
 
 use crate::error::LoadError;
-use crate::json::{ControlFlow, Document};
+use crate::json::{ControlFlow, Document, ValueSet};
 use crate::program::{
     Arguments, Entries, LIMBS, LineIndex, MAX_BITS, Op, Program, RegisterProgram, Word, lines_for,
 };
+use crate::value_sets::ValueSetProgram;
 
 /// The most memory that a program's registers may take.
 const MAX_REGISTER_BYTES: u64 = 1 << 30;
@@ -44,7 +49,7 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
     let (argument_words, argument_lines) = argument_space(document)?;
     let mut out = Emitter::new(layout.words + argument_words, layout.lines + argument_lines);
     let objects = Objects { layout: &layout, document, arguments };
-    let (mut checksums, mut tables) = (Vec::new(), Vec::new());
+    let (mut checksums, mut profiles, mut tables) = (Vec::new(), Vec::new(), Vec::new());
 
     let mut entries = Entries { parser: out.here(), ..Entries::default() };
     let [json_parser] = document.parsers.as_slice() else {
@@ -57,13 +62,22 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
     checksum::compile(document, true, &layout, &mut checksums, &mut out)?;
     out.push(Op::End);
     entries.ingress = out.here();
-    control::compile(pipeline(document, "ingress")?, &objects, visible, &mut tables, &mut out)?;
+    control::compile(
+        pipeline(document, "ingress")?,
+        &objects,
+        visible,
+        &mut profiles,
+        &mut tables,
+        &mut out,
+    )?;
     entries.egress = out.here();
-    control::compile(pipeline(document, "egress")?, &objects, visible, &mut tables, &mut out)?;
+    control::compile(pipeline(document, "egress")?, &objects, visible, &mut profiles, &mut tables, &mut out)?;
     entries.update = out.here();
     checksum::compile(document, false, &layout, &mut checksums, &mut out)?;
     out.push(Op::End);
 
+    let field_lists = field_list::compile(document, &layout)?;
+    let (digests, digest_lists) = digest::compile(document, &layout)?;
     let egress_changes_lines =
         out.code_from(entries.egress).iter().any(|op| changes_lines(op, layout.lines as LineIndex));
     let deparser = deparser(document, &layout)?;
@@ -76,6 +90,7 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
         words,
         lines,
         field_words: layout.words,
+        metadata_words: layout.metadata_words,
         metadata_lines: layout.metadata_lines,
         field_lines: layout.lines,
         egress_changes_lines,
@@ -88,9 +103,25 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
         checksums,
         tables,
         counters: counters(document)?,
+        value_sets: value_sets(document),
+        profiles,
+        meters: meter::arrays(document)?,
         registers: registers(document)?,
         arguments,
+        field_lists,
+        digests,
+        digest_lists,
     })
+}
+
+/// The parser's value sets, whose fields the P4Info tells.
+fn value_sets(document: &Document) -> Vec<ValueSetProgram> {
+    let set = |set: &ValueSet| ValueSetProgram {
+        name: set.name.clone(),
+        size: usize::try_from(set.max_size).unwrap_or(usize::MAX),
+        fields: Vec::new(),
+    };
+    document.parse_vsets.iter().map(set).collect()
 }
 
 /// Refuses programs with more objects than can be numbered.
@@ -98,8 +129,12 @@ fn check_sizes(document: &Document) -> Result<(), LoadError> {
     let flows = || document.pipelines.iter();
     let sizes = [
         ("counters", document.counter_arrays.len()),
+        ("meters", document.meter_arrays.len()),
         ("registers", document.register_arrays.len()),
         ("checksums", document.checksums.len()),
+        ("field lists", document.field_lists.len()),
+        ("digests", document.learn_lists.len()),
+        ("value sets", document.parse_vsets.len()),
         ("tables", flows().map(|flow| flow.tables.len()).sum()),
         ("actions", flows().flat_map(|flow| &flow.tables).map(|table| table.action_ids.len()).sum()),
     ];

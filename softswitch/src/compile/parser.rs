@@ -107,6 +107,10 @@ impl States<'_> {
         let mut cases = Expressions::new(out, scope.place);
         for case in &state.transitions {
             let to = self.target(case.next_state.as_deref(), scope.place)?;
+            if case.kind.as_deref() == Some("parse_vset") {
+                self.value_set(case, key.as_ref(), to, scope.place, &mut cases)?;
+                continue;
+            }
             let Some(condition) = case_condition(case, key.as_ref(), scope.place)? else {
                 jump(to, cases.out);
                 return Ok(());
@@ -122,6 +126,31 @@ impl States<'_> {
         }
         let error = out.word_constant(self.no_match);
         out.push(Op::Fail { error });
+        Ok(())
+    }
+}
+
+impl States<'_> {
+    /// Goes to a state where a value set has the key.
+    fn value_set(
+        &self,
+        case: &Transition,
+        key: Option<&Term>,
+        to: Label,
+        place: &str,
+        cases: &mut Expressions<'_>,
+    ) -> Result<(), LoadError> {
+        let name = case.value.as_deref().unwrap_or_default();
+        let set = self.objects.document.parse_vsets.iter().position(|set| set.name == name);
+        let set = set.ok_or_else(|| malformed(place, format!("there is no value set {name}")))? as u16;
+        let key = key.ok_or_else(|| malformed(place, "a value set is compared with a key that is empty"))?;
+        let key = cases.word(key, 64)?;
+        let d = cases.out.new_word();
+        cases.out.push(Op::InSet { d, set, key });
+        let (zero, next) = (cases.out.word_constant(0), cases.out.label());
+        cases.out.jump_with(next, |to| Op::JumpEqual { a: d, b: zero, to });
+        jump(to, cases.out);
+        cases.out.bind(next);
         Ok(())
     }
 }

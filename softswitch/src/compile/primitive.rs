@@ -1,9 +1,12 @@
 //! Actions: sequences of primitives.
 
+use super::digest;
 use super::emitter::{Emitter, Label};
 use super::expression::Expressions;
 use super::fault::{malformed, unsupported};
+use super::field_list;
 use super::layout::{Layout, Slot, Storage};
+use super::meter;
 use super::term::{Scope, Term};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
@@ -37,6 +40,13 @@ impl Objects<'_> {
         let (index, register) =
             found.ok_or_else(|| malformed(place, format!("there is no register array {name}")))?;
         Ok((index as u16, register.bitwidth as u32))
+    }
+
+    /// Index of the field list whose id is a primitive's argument.
+    fn field_list(&self, id: &Argument, place: &str) -> Result<u16, LoadError> {
+        let number = if let Expr::Const(number) = id { number.to_u64() } else { None };
+        let id = number.ok_or_else(|| unsupported(place, "a field list that varies"))?;
+        field_list::index(id, self.document, place)
     }
 
     /// Where the parameters of an action are.
@@ -111,6 +121,15 @@ impl Objects<'_> {
                 let index = index_word(index, scope, out)?;
                 out.push(Op::Count { counter, index });
             }
+            ("execute_meter", [meter, index, target]) => {
+                let meter = meter::index(name(meter, "meter_array", place)?, self.document, place)?;
+                let target = field(target, scope)?;
+                let Storage::Word(d) = target.place else {
+                    return Err(unsupported(place, format!("a meter's result in {} bits", target.bits)));
+                };
+                let index = index_word(index, scope, out)?;
+                out.push(Op::Meter { d, meter, index, cut: (64 - target.bits) as u8 });
+            }
             ("register_read", [target, register, index]) => {
                 self.register_read(target, register, index, scope, out)?;
             }
@@ -118,6 +137,18 @@ impl Objects<'_> {
                 self.register_write(register, index, value, scope, out)?;
             }
             ("mark_to_drop", _) => out.push(Op::MarkToDrop),
+            ("clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress", [session, list]) => {
+                let (list, session) = (self.field_list(list, place)?, index_word(session, scope, out)?);
+                out.push(Op::Clone { session, list });
+            }
+            ("resubmit", [list]) => out.push(Op::Resubmit { list: self.field_list(list, place)? }),
+            // The receiver is always the controller.
+            ("generate_digest", [_, list]) => {
+                let id = if let Expr::Const(id) = list { id.to_u64() } else { None };
+                let id = id.ok_or_else(|| unsupported(place, "a digest that varies"))?;
+                out.push(Op::Digest { list: digest::index(id, self.document, place)? });
+            }
+            ("recirculate", [list]) => out.push(Op::Recirculate { list: self.field_list(list, place)? }),
             ("exit", []) => out.push(Op::End),
             ("no_op", []) => {}
             ("add_header" | "remove_header" | "assign_header" | "push" | "pop", arguments) => {

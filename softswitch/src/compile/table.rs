@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::fault::{malformed, unsupported};
 use super::layout::{Layout, Storage};
+use super::meter;
 use crate::control::KeyMatch;
 use crate::error::LoadError;
 use crate::json::{self, ConstKey};
@@ -17,17 +18,18 @@ pub(super) fn table(
     table: &json::Table,
     actions: Vec<ActionProgram>,
     layout: &Layout,
+    document: &json::Document,
 ) -> Result<TableProgram, LoadError> {
     let place = format!("table {}", table.name);
-    if table.kind != "simple" {
-        return Err(unsupported(&place, format!("a table of type '{}'", table.kind)));
+    match (table.kind.as_str(), &table.action_profile) {
+        ("simple", None) | ("indirect" | "indirect_ws", Some(_)) => {}
+        (kind, None) => return Err(unsupported(&place, format!("a table of type '{kind}'"))),
+        (kind, Some(_)) => {
+            return Err(malformed(&place, format!("a table of type '{kind}' has no action profile")));
+        }
     }
-    if table.direct_meters.is_some() {
-        return Err(unsupported(&place, "a direct meter"));
-    }
-    if table.support_timeout {
-        return Err(unsupported(&place, "an idle timeout"));
-    }
+    let meter = table.direct_meters.as_deref();
+    let meter = meter.map(|name| meter::direct(name, document, layout, &place)).transpose()?;
     let (key, key_words) = key(table, layout, &place)?;
     let default = table.default_entry.as_ref();
     let default_is_constant = default.is_some_and(|entry| entry.action_const || entry.action_entry_const);
@@ -45,6 +47,9 @@ pub(super) fn table(
         default_is_constant,
         fixed,
         counts: table.with_counters,
+        profile: None,
+        times_out: table.support_timeout,
+        meter,
     })
 }
 

@@ -1,6 +1,6 @@
-//! Counters and multicast groups, as the control plane sees them.
+//! Counters, as the control plane sees them.
 
-use super::{CounterValue, MulticastGroup};
+use super::CounterValue;
 use crate::error::ControlError;
 use crate::switch::Switch;
 
@@ -44,35 +44,5 @@ impl Switch {
     fn counter(&self, id: u32) -> Result<usize, ControlError> {
         let known = self.pipeline.directory.counters.get(&id);
         known.copied().ok_or(ControlError::UnknownId { what: "counter", id })
-    }
-
-    /// Adds a multicast group.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `InvalidArgument` (group 0, a port that no switch has, a replica twice),
-    /// `AlreadyExists`.
-    pub fn insert_group(&mut self, group: &MulticastGroup) -> Result<(), ControlError> {
-        self.replication.insert(group)
-    }
-
-    /// Replaces the replicas of a multicast group.
-    ///
-    /// # Errors
-    /// [`ControlError`]: `InvalidArgument`, `NotFound`.
-    pub fn modify_group(&mut self, group: &MulticastGroup) -> Result<(), ControlError> {
-        self.replication.modify(group)
-    }
-
-    /// Removes a multicast group.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn delete_group(&mut self, id: u16) -> Result<(), ControlError> {
-        self.replication.delete(id)
-    }
-
-    /// All multicast groups, by id.
-    pub fn groups(&self) -> Vec<MulticastGroup> {
-        self.replication.groups()
     }
 }

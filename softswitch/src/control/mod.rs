@@ -6,7 +6,18 @@
 //! [`Control::run`](crate::engine::Control::run).
 
 mod counters;
+mod described;
+mod digests;
+mod meters;
+mod profiles;
+mod registers;
+mod replication;
 mod tables;
+mod value_sets;
+
+pub(crate) use meters::check as check_rates;
+
+use std::time::Duration;
 
 /// What one match field of an entry requires of the packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -73,9 +84,83 @@ pub struct TableEntry {
     /// What it matches.
     pub key: EntryKey,
     /// What it does.
-    pub action: ActionCall,
+    pub action: EntryAction,
     /// The controller's own note, returned unchanged.
     pub metadata: Vec<u8>,
+    /// How long it may go without a packet before the controller is told; zero: for ever.
+    pub idle_timeout: Duration,
+}
+
+impl TableEntry {
+    /// An entry without a note, and without a timeout.
+    pub fn new(key: EntryKey, action: impl Into<EntryAction>) -> Self {
+        Self { key, action: action.into(), metadata: Vec::new(), idle_timeout: Duration::ZERO }
+    }
+}
+
+/// What an entry does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryAction {
+    /// Runs an action.
+    Call(ActionCall),
+    /// Runs the action of a member of the table's action profile.
+    Member(u32),
+    /// Runs the action of one member of a group, as the selector's hash chooses.
+    Group(u32),
+    /// Runs one of these actions, as the selector's hash chooses.
+    OneShot(Vec<WeightedCall>),
+}
+
+impl From<ActionCall> for EntryAction {
+    fn from(call: ActionCall) -> Self {
+        Self::Call(call)
+    }
+}
+
+/// One of the actions between which a selector chooses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightedCall {
+    /// The action.
+    pub call: ActionCall,
+    /// How many times it counts.
+    pub weight: u32,
+    /// It is not chosen while this port is down.
+    pub watch_port: Option<u16>,
+}
+
+/// A member of an action profile or selector: an action that entries refer to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileMember {
+    /// Id of the action profile.
+    pub profile_id: u32,
+    /// Its id in the profile.
+    pub member_id: u32,
+    /// What it does.
+    pub action: ActionCall,
+}
+
+/// A group of an action selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileGroup {
+    /// Id of the selector.
+    pub profile_id: u32,
+    /// Its id in the selector.
+    pub group_id: u32,
+    /// Its members.
+    pub members: Vec<GroupMember>,
+    /// The most that the weights may add up to; 0: as many as the selector allows.
+    pub max_size: u32,
+}
+
+/// A member of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The member's id.
+    pub member_id: u32,
+    /// How many times it counts.
+    pub weight: u32,
+    /// It is not chosen while this port is down.
+    pub watch_port: Option<u16>,
 }
 
 /// What a counter has counted.
@@ -87,6 +172,67 @@ pub struct CounterValue {
     pub bytes: u64,
 }
 
+/// The rates of a meter: tokens a second, packets or bytes as the program says, and the most tokens at once. The peak rate
+/// is not below the committed one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MeterConfig {
+    /// Packets within it are green.
+    pub committed_rate: u64,
+    /// The committed rate's burst.
+    pub committed_burst: u64,
+    /// Packets above it are red.
+    pub peak_rate: u64,
+    /// The peak rate's burst.
+    pub peak_burst: u64,
+}
+
+/// What an entry has besides its action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DirectResources {
+    /// Its counter; `None` where the table has none.
+    pub counter: Option<CounterValue>,
+    /// Its meter's rates; `None` where the table has no meter, or all packets are green.
+    pub meter: Option<MeterConfig>,
+    /// How long ago a packet last hit it, or it was written; `None` where the table has no timeouts.
+    pub since_last_hit: Option<Duration>,
+    /// Whether the program fixed the entry, so that its action cannot be changed.
+    pub constant: bool,
+}
+
+/// How the controller wants a digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DigestConfig {
+    /// How long a message may wait for others; zero: not at all.
+    pub max_timeout: Duration,
+    /// The most messages of a list; 0: as many as the switch likes.
+    pub max_list_size: usize,
+    /// How long the same message is not told again, unless the controller acknowledges it.
+    pub ack_timeout: Duration,
+}
+
+/// Messages of a digest that are told together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestList {
+    /// What the controller acknowledges.
+    pub list_id: u64,
+    /// The values of each message's fields, canonical.
+    pub messages: Vec<Vec<Vec<u8>>>,
+}
+
+/// What the switch tells its controller without being asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// Messages of a digest.
+    Digests {
+        /// Id of the digest.
+        digest_id: u32,
+        /// The messages.
+        list: DigestList,
+    },
+    /// Entries that no packet has hit for as long as their timeouts.
+    Idle(Vec<TableEntry>),
+}
+
 /// One copy that a multicast group makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Replica {
@@ -94,6 +240,29 @@ pub struct Replica {
     pub port: u16,
     /// `egress_rid` of the copy; different for replicas of a group with the same port.
     pub instance: u16,
+}
+
+/// A clone session of the packet replication engine: what becomes of a clone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CloneSession {
+    /// Its id, from 1 to 32767.
+    pub id: u16,
+    /// The copies to make.
+    pub replicas: Vec<Replica>,
+    /// The class of service, kept for the controller: this switch has one queue for all.
+    pub class_of_service: u32,
+    /// How many bytes of the packet a clone carries; 0: all. Headers stay whole.
+    pub packet_length: u32,
+}
+
+impl CloneSession {
+    /// The most bytes that a clone carries.
+    pub(crate) fn limit(&self) -> usize {
+        match self.packet_length {
+            0 => usize::MAX,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        }
+    }
 }
 
 /// A multicast group of the packet replication engine.

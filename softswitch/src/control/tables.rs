@@ -1,34 +1,33 @@
 //! Tables, as the control plane sees them.
 
-use tributary_p4runtime::canonical;
+use std::time::Instant;
+
 use tributary_p4runtime::p4info::Scope;
 
-use super::{ActionCall, CounterValue, EntryKey, FieldMatch, KeyMatch, TableEntry};
-use crate::check::{ActionIds, TableIds};
+use super::described::{Described, describe};
+use super::{
+    ActionCall, CounterValue, DirectResources, EntryAction, EntryKey, FieldMatch, MeterConfig, TableEntry,
+    meters,
+};
 use crate::error::ControlError;
-use crate::program::{Invocation, MatchKind, Pattern, TableProgram};
+use crate::exec::State;
+use crate::program::Pattern;
 use crate::switch::Switch;
-use crate::table::{Action, Entry};
-
-/// A table by id: its ids, and its description in the program.
-#[derive(Clone, Copy)]
-struct Described<'a> {
-    id: u32,
-    ids: &'a TableIds,
-    program: &'a TableProgram,
-}
+use crate::table::{Action, Behaviour, Entry};
 
 impl Switch {
     /// Adds an entry.
     ///
     /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`, `AlreadyExists`, `Full`.
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`, `AlreadyExists`, `Full`, `NotFound` (a member or
+    /// group).
     pub fn insert(&mut self, entry: &TableEntry) -> Result<(), ControlError> {
         let pipeline = self.pipeline.clone();
         let described = describe(&pipeline, entry.key.table_id)?;
         described.writable()?;
         let pattern = described.pattern(&entry.key)?;
-        let action = described.action(&entry.action, Scope::TableOnly)?;
+        described.check_timeout(entry)?;
+        let behaviour = self.behaviour(described, &entry.action)?;
         let table = &mut self.state.tables[described.ids.index];
         if table.entry(&pattern).is_some() {
             return Err(ControlError::AlreadyExists(described.entry_name()));
@@ -37,16 +36,15 @@ impl Switch {
             let (name, size) = (described.program.name.clone(), described.program.size);
             return Err(ControlError::Full { table: name, size });
         }
-        table.add(Entry {
-            pattern,
-            action,
-            metadata: entry.metadata.clone(),
-            counter: CounterValue::default(),
-        });
+        self.state.refer(described.program, &behaviour, 1);
+        let mut added = Entry { metadata: entry.metadata.clone(), ..Entry::new(pattern, behaviour) };
+        added.idle.set_timeout(entry.idle_timeout);
+        self.state.tables[described.ids.index].add(added);
+        self.timeout_changed(entry);
         Ok(())
     }
 
-    /// Changes the action of an entry; its counter goes on.
+    /// Changes the action of an entry, its note and its timeout; its counter goes on.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`, `NotFound`.
@@ -55,11 +53,16 @@ impl Switch {
         let described = describe(&pipeline, entry.key.table_id)?;
         described.writable()?;
         let pattern = described.pattern(&entry.key)?;
-        let action = described.action(&entry.action, Scope::TableOnly)?;
+        described.check_timeout(entry)?;
+        let behaviour = self.behaviour(described, &entry.action)?;
         let known = self.state.tables[described.ids.index].entry_mut(&pattern);
         let known = known.ok_or_else(|| ControlError::NotFound(described.entry_name()))?;
-        known.action = action;
         known.metadata.clone_from(&entry.metadata);
+        known.idle.set_timeout(entry.idle_timeout);
+        let before = std::mem::replace(&mut known.behaviour, behaviour);
+        self.state.refer(described.program, &before, -1);
+        self.refer_to(described, &pattern);
+        self.timeout_changed(entry);
         Ok(())
     }
 
@@ -72,31 +75,32 @@ impl Switch {
         let described = describe(&pipeline, key.table_id)?;
         described.writable()?;
         let pattern = described.pattern(key)?;
-        if self.state.tables[described.ids.index].remove(&pattern) {
-            return Ok(());
-        }
-        Err(ControlError::NotFound(described.entry_name()))
+        let removed = self.state.tables[described.ids.index].remove(&pattern);
+        let removed = removed.ok_or_else(|| ControlError::NotFound(described.entry_name()))?;
+        self.state.refer(described.program, &removed.behaviour, -1);
+        Ok(())
     }
 
-    /// One entry with its direct counter; `None` where the table has no counter.
+    /// One entry, and what it has besides its action.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `NotFound`.
-    pub fn entry(&self, key: &EntryKey) -> Result<(TableEntry, Option<CounterValue>), ControlError> {
+    pub fn entry(&self, key: &EntryKey) -> Result<(TableEntry, DirectResources), ControlError> {
         let described = describe(&self.pipeline, key.table_id)?;
         let pattern = described.pattern(key)?;
         let entry = self.state.tables[described.ids.index].entry(&pattern);
-        Ok(described.show(entry.ok_or_else(|| ControlError::NotFound(described.entry_name()))?))
+        let entry = entry.ok_or_else(|| ControlError::NotFound(described.entry_name()))?;
+        Ok(self.show(described, entry, Instant::now()))
     }
 
-    /// All entries of a table with their direct counters, in no particular order.
+    /// All entries of a table, in no particular order.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
-    pub fn entries(&self, table_id: u32) -> Result<Vec<(TableEntry, Option<CounterValue>)>, ControlError> {
+    pub fn entries(&self, table_id: u32) -> Result<Vec<(TableEntry, DirectResources)>, ControlError> {
         let described = describe(&self.pipeline, table_id)?;
-        let table = &self.state.tables[described.ids.index];
-        Ok(table.entries().map(|entry| described.show(entry)).collect())
+        let (table, now) = (&self.state.tables[described.ids.index], Instant::now());
+        Ok(table.entries().map(|entry| self.show(described, entry, now)).collect())
     }
 
     /// Sets the default action of a table, for packets that nothing matches; `None` restores the program's own.
@@ -107,7 +111,7 @@ impl Switch {
         let pipeline = self.pipeline.clone();
         let described = describe(&pipeline, table_id)?;
         let program = described.program;
-        if program.default_is_constant {
+        if program.default_is_constant || program.profile.is_some() {
             return Err(ControlError::Constant(format!("the default action of table {}", program.name)));
         }
         let action = match action {
@@ -142,112 +146,106 @@ impl Switch {
         if !described.program.counts {
             return Err(described.invalid("it has no direct counter".to_owned()));
         }
+        self.entry_to_change(described, key)?.counter = value;
+        Ok(())
+    }
+
+    /// Sets the rates of an entry's meter, and fills its buckets.
+    ///
+    /// # Errors
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has no meter), `NotFound`.
+    pub fn set_direct_meter(
+        &mut self,
+        key: &EntryKey,
+        config: Option<MeterConfig>,
+    ) -> Result<(), ControlError> {
+        let pipeline = self.pipeline.clone();
+        let described = describe(&pipeline, key.table_id)?;
+        if described.program.meter.is_none() {
+            return Err(described.invalid("it has no direct meter".to_owned()));
+        }
+        meters::check(config, &format!("table {}", described.program.name))?;
+        self.entry_to_change(described, key)?.meter.configure(config);
+        Ok(())
+    }
+
+    /// The entries that no packet has hit for as long as their timeouts. Each is named again after another timeout.
+    pub(super) fn expired(&mut self, now: Instant) -> Vec<TableEntry> {
+        let pipeline = self.pipeline.clone();
+        let mut expired = Vec::new();
+        for id in pipeline.directory.tables.keys() {
+            let Ok(described) = describe(&pipeline, *id) else { continue };
+            if !described.program.times_out {
+                continue;
+            }
+            let entries = self.state.tables[described.ids.index].entries_mut();
+            let patterns: Vec<Pattern> =
+                entries.filter_map(|entry| entry.idle.expires(now).then(|| entry.pattern.clone())).collect();
+            let table = &self.state.tables[described.ids.index];
+            let entries = patterns.iter().filter_map(|pattern| table.entry(pattern));
+            expired.extend(entries.map(|entry| self.show(described, entry, now).0));
+        }
+        expired
+    }
+
+    fn timeout_changed(&mut self, entry: &TableEntry) {
+        if !entry.idle_timeout.is_zero() {
+            self.scan_within(entry.idle_timeout);
+        }
+    }
+
+    fn entry_to_change(
+        &mut self,
+        described: Described<'_>,
+        key: &EntryKey,
+    ) -> Result<&mut Entry, ControlError> {
         let pattern = described.pattern(key)?;
         let entry = self.state.tables[described.ids.index].entry_mut(&pattern);
-        entry.ok_or_else(|| ControlError::NotFound(described.entry_name()))?.counter = value;
-        Ok(())
-    }
-}
-
-fn describe(pipeline: &crate::Pipeline, id: u32) -> Result<Described<'_>, ControlError> {
-    let ids = pipeline.directory.tables.get(&id).ok_or(ControlError::UnknownId { what: "table", id })?;
-    Ok(Described { id, ids, program: &pipeline.program.tables[ids.index] })
-}
-
-impl<'a> Described<'a> {
-    fn invalid(&self, problem: String) -> ControlError {
-        ControlError::InvalidArgument { place: format!("table {}", self.program.name), problem }
+        entry.ok_or_else(|| ControlError::NotFound(described.entry_name()))
     }
 
-    fn entry_name(&self) -> String {
-        format!("an entry of table {} with this key", self.program.name)
-    }
-
-    /// Checks that entries of the table can be written at all.
-    fn writable(&self) -> Result<(), ControlError> {
-        if self.ids.constant_entries {
-            return Err(ControlError::Constant(format!("table {}", self.program.name)));
+    /// Notes what an entry refers to.
+    fn refer_to(&mut self, described: Described<'_>, pattern: &Pattern) {
+        let State { tables, profiles, .. } = &mut self.state;
+        let entry = tables[described.ids.index].entry(pattern);
+        if let (Some(entry), Some(profile)) = (entry, described.program.profile) {
+            profiles[profile].refer(&entry.behaviour, 1);
         }
-        if self.program.key.is_empty() {
-            return Err(self.invalid("it has no key: only its default action can be set".to_owned()));
-        }
-        Ok(())
     }
 
-    fn pattern(&self, key: &EntryKey) -> Result<Pattern, ControlError> {
-        let mut matches: Vec<Option<&KeyMatch>> = vec![None; self.ids.fields.len()];
-        for field in &key.matches {
-            let place = self.ids.fields.iter().position(|id| *id == field.field_id);
-            let place =
-                place.ok_or_else(|| self.invalid(format!("it has no match field {}", field.field_id)))?;
-            if matches[place].replace(&field.key).is_some() {
-                return Err(self.invalid(format!("match field {} is there twice", field.field_id)));
+    fn behaviour(&self, described: Described<'_>, action: &EntryAction) -> Result<Behaviour, ControlError> {
+        match (action, described.program.profile) {
+            (EntryAction::Call(call), None) => {
+                Ok(Behaviour::Action(described.action(call, Scope::TableOnly)?))
             }
+            (EntryAction::Call(_), Some(_)) => Err(described.invalid(
+                "its entries refer to an action profile: give a member, a group or a set of actions"
+                    .to_owned(),
+            )),
+            (_, None) => Err(described.invalid("it has no action profile: give an action".to_owned())),
+            (action, Some(profile)) => self.profile_behaviour(described, profile, action),
         }
-        let overlap = |kind| matches!(kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
-        let needs_priority = self.program.key.iter().any(|field| overlap(field.kind));
-        if needs_priority && key.priority <= 0 {
-            return Err(self.invalid("its entries overlap: they need a priority above 0".to_owned()));
-        }
-        if !needs_priority && key.priority != 0 {
-            return Err(self.invalid(format!("its entries have no priority: {} should be 0", key.priority)));
-        }
-        Pattern::new(&self.program.key, self.program.key_words, &matches, key.priority)
-            .map_err(|problem| self.invalid(problem))
     }
 
-    /// An action of the table, in an entry ([`Scope::TableOnly`]) or as the default.
-    fn action(&self, call: &ActionCall, wanted: Scope) -> Result<Action, ControlError> {
-        let index = self.ids.actions.iter().position(|action| action.id == call.action_id);
-        let index =
-            index.ok_or_else(|| self.invalid(format!("it has no action with id {:#x}", call.action_id)))?;
-        let ids = &self.ids.actions[index];
-        let program = &self.program.actions[index];
-        if ids.scope != Scope::TableAndDefault && ids.scope != wanted {
-            let only = if wanted == Scope::TableOnly { "its default action" } else { "its entries" };
-            return Err(self.invalid(format!("action {} is only for {only}", program.name)));
-        }
-        let invalid =
-            |problem| ControlError::InvalidArgument { place: format!("action {}", program.name), problem };
-        let arguments = self.arguments(ids, &program.parameters, call).map_err(invalid)?;
-        Ok(Action::new(Invocation { action: index, arguments }, self.program))
-    }
-
-    /// The arguments in the order of the program.
-    fn arguments(&self, ids: &ActionIds, widths: &[u32], call: &ActionCall) -> Result<Vec<Vec<u8>>, String> {
-        if let Some((id, _)) = call.params.iter().find(|(id, _)| !ids.parameters.contains(id)) {
-            return Err(format!("it has no parameter {id}"));
-        }
-        let argument = |(id, width): (&u32, &u32)| {
-            let mut given = call.params.iter().filter(|(given, _)| given == id);
-            match (given.next(), given.next()) {
-                (Some((_, value)), None) => canonical::check(value, *width)
-                    .map(<[u8]>::to_vec)
-                    .map_err(|error| format!("parameter {id}: {error}")),
-                (None, _) => Err(format!("parameter {id} is missing")),
-                (Some(_), Some(_)) => Err(format!("parameter {id} is there twice")),
-            }
-        };
-        ids.parameters.iter().zip(widths).map(argument).collect()
-    }
-
-    fn show(&self, entry: &Entry) -> (TableEntry, Option<CounterValue>) {
-        let matches = entry.pattern.matches(&self.program.key).into_iter().zip(&self.ids.fields);
+    fn show(&self, described: Described<'_>, entry: &Entry, now: Instant) -> (TableEntry, DirectResources) {
+        let program = described.program;
+        let matches = entry.pattern.matches(&program.key).into_iter().zip(&described.ids.fields);
         let mut matches: Vec<FieldMatch> =
             matches.filter_map(|(key, id)| key.map(|key| FieldMatch { field_id: *id, key })).collect();
         matches.sort_by_key(|field| field.field_id);
-        let key = EntryKey { table_id: self.id, matches, priority: entry.pattern.priority };
-        let action = self.call(&entry.action.invocation);
-        let shown = TableEntry { key, action, metadata: entry.metadata.clone() };
-        (shown, self.program.counts.then_some(entry.counter))
-    }
-
-    fn call(&self, invocation: &Invocation) -> ActionCall {
-        let ids = &self.ids.actions[invocation.action];
-        let values = invocation.arguments.iter().map(|value| {
-            let zeros = value.iter().take_while(|byte| **byte == 0).count();
-            value[zeros.min(value.len().saturating_sub(1))..].to_vec()
-        });
-        ActionCall { action_id: ids.id, params: ids.parameters.iter().copied().zip(values).collect() }
+        let key = EntryKey { table_id: described.id, matches, priority: entry.pattern.priority };
+        let action = match &entry.behaviour {
+            Behaviour::Action(action) => EntryAction::Call(described.call(&action.invocation)),
+            behaviour => self.shown_behaviour(program, behaviour),
+        };
+        let metadata = entry.metadata.clone();
+        let shown = TableEntry { key, action, metadata, idle_timeout: entry.idle.timeout() };
+        let resources = DirectResources {
+            counter: program.counts.then_some(entry.counter),
+            meter: entry.meter.config(),
+            since_last_hit: program.times_out.then(|| entry.idle.since_last_hit(now)),
+            constant: described.ids.constant_entries,
+        };
+        (shown, resources)
     }
 }

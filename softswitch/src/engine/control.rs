@@ -8,6 +8,7 @@ use mio::Waker;
 use tokio::sync::oneshot;
 
 use super::state::EngineState;
+use crate::control::Notice;
 use crate::error::ControlError;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
@@ -18,6 +19,9 @@ pub(super) type Request = Box<dyn FnOnce(&mut EngineState) + Send>;
 /// Frames that the switch sends to the CPU port. They begin with the program's `packet_in` controller header in wire
 /// format. When they are not read fast enough, the newest are dropped.
 pub type PacketIns = tokio::sync::mpsc::Receiver<Vec<u8>>;
+
+/// What the switch tells its controller without being asked. When it is not read fast enough, the newest are dropped.
+pub type Notices = tokio::sync::mpsc::Receiver<Notice>;
 
 /// A handle on a running switch, for the control plane. Cheap to clone.
 #[derive(Clone)]
@@ -53,7 +57,12 @@ impl Control {
     /// [`ControlError::Stopped`].
     pub async fn install(&self, switch: Switch) -> Result<(), ControlError> {
         // The old switch is dropped here: freeing its memory must not hold up packets.
-        self.request(move |core| core.switch.replace(switch)).await.map(drop)
+        let replace = move |core: &mut EngineState| {
+            let before = core.switch.replace(switch);
+            core.tell_ports();
+            before
+        };
+        self.request(replace).await.map(drop)
     }
 
     /// Runs `work` on the switch's own thread between two packets, and returns its result. Packets see all of it happen

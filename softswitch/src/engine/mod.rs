@@ -24,12 +24,14 @@ use tributary_link::FramePort;
 use crate::error::SwitchError;
 use crate::switch::Outputs;
 use control::Request;
-pub use control::{Control, PacketIns};
+pub use control::{Control, Notices, PacketIns};
 use ports::Ports;
 use state::EngineState;
 
 /// Packets for the controller that may wait for the server to send them.
 const PACKET_INS: usize = 1024;
+/// Notices for the controller that may wait for the server to send them.
+const NOTICES: usize = 256;
 /// The control plane's token; a port's token is its index.
 const CONTROL: Token = Token(usize::MAX);
 /// Readiness events that are taken from the operating system at once; all ports are looked at, whatever the events
@@ -40,6 +42,7 @@ const EVENTS: usize = 256;
 #[derive(Debug)]
 pub struct Engine {
     control: Control,
+    notices: Option<Notices>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -59,15 +62,29 @@ impl Engine {
         let (packet_ins, received) = tokio::sync::mpsc::channel(PACKET_INS);
         let ports = Ports::new(ports, cpu_port, packet_ins, poll.registry())?;
         let (sender, requests) = mpsc::channel();
-        let core = EngineState { switch: None, outputs: Outputs::new(), ports, stopping: false };
+        let (sender_of_notices, notices) = tokio::sync::mpsc::channel(NOTICES);
+        let core = EngineState {
+            switch: None,
+            outputs: Outputs::new(),
+            ports,
+            known_failures: 0,
+            notices: sender_of_notices,
+            stopping: false,
+        };
         let thread = thread::Builder::new().name(format!("switch {name}"));
         let thread = thread.spawn(move || work(core, poll, &requests)).map_err(SwitchError::Thread)?;
-        Ok((Self { control: Control::new(sender, waker), thread: Some(thread) }, received))
+        let control = Control::new(sender, waker);
+        Ok((Self { control, notices: Some(notices), thread: Some(thread) }, received))
     }
 
     /// The control plane's handle.
     pub fn control(&self) -> &Control {
         &self.control
+    }
+
+    /// What switches tell their controllers without being asked; there is one receiver.
+    pub fn notices(&mut self) -> Option<Notices> {
+        self.notices.take()
     }
 
     /// Ends the thread and waits for it; this takes no longer than one round.
@@ -97,9 +114,11 @@ impl Drop for Engine {
 fn work(mut core: EngineState, mut poll: Poll, requests: &Receiver<Request>) {
     let mut events = Events::with_capacity(EVENTS);
     while !core.stopping {
-        if core.round() {
+        let busy = core.round();
+        let pause = core.tell();
+        if busy {
             thread::yield_now();
-        } else if let Err(error) = poll.poll(&mut events, None)
+        } else if let Err(error) = poll.poll(&mut events, pause)
             && error.kind() != std::io::ErrorKind::Interrupted
         {
             tracing::error!(%error, "the switch cannot wait for its ports any more");

@@ -22,6 +22,8 @@ pub(super) struct Ports {
     cpu_port: u16,
     packet_ins: Sender<Vec<u8>>,
     drops: Drops,
+    /// How many ports have failed.
+    failures: usize,
 }
 
 struct Link {
@@ -80,11 +82,25 @@ impl Ports {
                 .map_err(|reason| SwitchError::Register { port: number, reason })?;
             links.push(Link { number, port, state: LinkState::default() });
         }
-        Ok(Self { links, by_number, cpu_port, packet_ins, drops: Drops::default() })
+        Ok(Self { links, by_number, cpu_port, packet_ins, drops: Drops::default(), failures: 0 })
     }
 
     pub(super) fn cpu_port(&self) -> u16 {
         self.cpu_port
+    }
+
+    /// How many ports have failed.
+    pub(super) fn failures(&self) -> usize {
+        self.failures
+    }
+
+    /// All port numbers, and whether a link that works is there.
+    pub(super) fn states(&self) -> impl Iterator<Item = (u16, bool)> {
+        let works =
+            |link: Option<usize>| link.and_then(|at| self.links.get(at)).is_some_and(|one| !one.state.failed);
+        (0..)
+            .zip(&self.by_number)
+            .map(move |(number, link)| (number, number == self.cpu_port || works(*link)))
     }
 
     pub(super) fn count(&self) -> usize {
@@ -98,15 +114,16 @@ impl Ports {
             Ok(frame) => Some((*number, frame?)),
             Err(error) => {
                 state.fail(*number, &error);
+                self.failures += 1;
                 None
             }
         }
     }
 
-    /// Sends each of the frames that resulted from frames of `ingress` to its port.
-    pub(super) fn send_all(&mut self, ingress: u16, outputs: &Outputs) {
+    /// Sends each frame to its port.
+    pub(super) fn send_all(&mut self, outputs: &Outputs) {
         let mut by_link: BTreeMap<usize, Vec<&[u8]>> = BTreeMap::new();
-        for (number, frame) in outputs.iter() {
+        for (ingress, number, frame) in outputs.with_origins() {
             match self.by_number.get(usize::from(number)).copied().flatten() {
                 Some(link) => by_link.entry(link).or_default().push(frame),
                 None if number == self.cpu_port => self.send_to_controller(ingress, frame),
@@ -115,7 +132,9 @@ impl Ports {
         }
         for (link, frames) in by_link {
             if let Some(link) = self.links.get_mut(link) {
+                let failed = link.state.failed;
                 link.send_all(frames, &mut self.drops);
+                self.failures += usize::from(link.state.failed && !failed);
             }
         }
     }

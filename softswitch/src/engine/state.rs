@@ -1,8 +1,12 @@
 //! The state of the thread, and a round of its work.
 
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::Sender;
 use tributary_link::BATCH;
 
 use super::ports::Ports;
+use crate::control::Notice;
 use crate::switch::{Outputs, Switch};
 
 /// Frames of one port that are processed before the next port's turn.
@@ -17,6 +21,9 @@ pub(super) struct EngineState {
     pub(super) switch: Option<Switch>,
     pub(super) outputs: Outputs,
     pub(super) ports: Ports,
+    /// How many ports had failed when the switch was last told.
+    pub(super) known_failures: usize,
+    pub(super) notices: Sender<Notice>,
     pub(super) stopping: bool,
 }
 
@@ -25,37 +32,67 @@ impl EngineState {
     pub(super) fn round(&mut self) -> bool {
         let mut any = false;
         for port in 0..self.ports.count() {
-            let mut from = None;
             for taken in 1..=FRAMES_A_ROUND {
                 let Some((number, frame)) = self.ports.receive(port) else { break };
-                from = Some(number);
                 if let Some(switch) = &mut self.switch {
                     switch.process(number, frame, &mut self.outputs);
                 }
-                // No more frames leave by one port than have come in; neighbours should be sent together.
+                // Neighbours should be sent together.
                 if taken.is_multiple_of(BATCH) || self.outputs.byte_len() >= BYTES_AT_ONCE {
-                    self.send_off(number);
+                    self.send_off();
+                }
+                any = true;
+            }
+            self.send_off();
+        }
+        if self.ports.failures() != self.known_failures {
+            self.tell_ports();
+        }
+        any | self.go_on()
+    }
+
+    /// Tells the switch which ports are up.
+    pub(super) fn tell_ports(&mut self) {
+        self.known_failures = self.ports.failures();
+        if let Some(switch) = &mut self.switch {
+            self.ports.states().for_each(|(port, up)| switch.set_port(port, up));
+        }
+    }
+
+    /// Goes on with packets that wait for another pass; ports have their turn in between. Returns whether there were any.
+    pub(super) fn go_on(&mut self) -> bool {
+        let Some(switch) = self.switch.as_mut().filter(|switch| switch.is_waiting()) else { return false };
+        switch.go_on(&mut self.outputs);
+        self.send_off();
+        true
+    }
+
+    /// Sends what the switch has to tell. Returns how long there may be nothing else; `None`: until something comes.
+    pub(super) fn tell(&mut self) -> Option<Duration> {
+        let switch = self.switch.as_mut()?;
+        let due = switch.next_notice()?;
+        let now = Instant::now();
+        if due <= now {
+            for notice in switch.notices(now) {
+                if self.notices.try_send(notice).is_err() {
+                    tracing::debug!("a notice to the controller is dropped: nobody takes it");
                 }
             }
-            if let Some(number) = from {
-                any = true;
-                self.send_off(number);
-            }
         }
-        any
+        Some(switch.next_notice()?.saturating_duration_since(now))
     }
 
     /// Processes a frame that no port has received.
     pub(super) fn inject(&mut self, port: u16, frame: &[u8]) {
         if let Some(switch) = &mut self.switch {
             switch.process(port, frame, &mut self.outputs);
-            self.send_off(port);
+            self.send_off();
         }
     }
 
-    /// Sends off the results of frames that came in by `ingress`.
-    pub(super) fn send_off(&mut self, ingress: u16) {
-        self.ports.send_all(ingress, &self.outputs);
+    /// Sends off the results.
+    pub(super) fn send_off(&mut self) {
+        self.ports.send_all(&self.outputs);
         self.outputs.clear();
     }
 }

@@ -2,13 +2,19 @@
 
 mod checksum;
 mod headers;
+mod requests;
 mod wide;
 mod wire;
 
+pub(crate) use requests::Requests;
+
 use crate::control::CounterValue;
-use crate::program::{CodeIndex, DROP_PORT, Line, Op, Program, WORDS, Word};
+use crate::meters::{Meter, MeterProgram};
+use crate::profiles::Profile;
+use crate::program::{CodeIndex, DROP_PORT, Line, Op, Program, TableProgram, WORDS, Word};
 use crate::registers::Registers;
-use crate::table::Table;
+use crate::table::{Behaviour, Choice, Table};
+use crate::value_sets::ValueSet;
 
 /// How often the parser may go back for one packet.
 const MAX_VISITS: u32 = 1024;
@@ -21,7 +27,12 @@ pub(crate) struct State {
     pub(crate) lines: Vec<Line>,
     pub(crate) tables: Vec<Table>,
     pub(crate) counters: Vec<Vec<CounterValue>>,
+    pub(crate) value_sets: Vec<ValueSet>,
+    pub(crate) profiles: Vec<Profile>,
+    pub(crate) meters: Vec<Vec<Meter>>,
     pub(crate) registers: Vec<Registers>,
+    /// What the packet asked for that happens at the end of ingress or egress.
+    pub(crate) requests: Requests,
     /// Whether to use the processor's wide vectors.
     pub(crate) vectors: bool,
 }
@@ -47,7 +58,7 @@ pub(crate) struct Packet<'a> {
     /// The frame as it came.
     pub(crate) frame: &'a [u8],
     /// How many of its bits the parser has passed.
-    cursor: usize,
+    pub(crate) cursor: usize,
     visits: u32,
 }
 
@@ -77,7 +88,11 @@ impl State {
             lines: program.lines.clone(),
             tables: program.tables.iter().map(Table::new).collect(),
             counters: program.counters.iter().map(|size| vec![CounterValue::default(); *size]).collect(),
+            value_sets: program.value_sets.iter().map(ValueSet::new).collect(),
+            profiles: program.profiles.iter().map(|_| Profile::default()).collect(),
+            meters: program.meters.iter().map(meters).collect(),
             registers: program.registers.iter().map(|register| Registers::new(*register)).collect(),
+            requests: Requests::default(),
             vectors: has_vectors(),
         }
     }
@@ -86,6 +101,20 @@ impl State {
     pub(crate) fn reset(&mut self, program: &Program) {
         self.words[..program.field_words].fill(0);
         self.lines[..program.metadata_lines].as_flattened_mut().fill(0);
+        self.requests = Requests::default();
+    }
+
+    /// Clears all metadata; headers stay.
+    pub(crate) fn reset_metadata(&mut self, program: &Program) {
+        self.words[..program.metadata_words].fill(0);
+        self.lines[..program.metadata_lines].as_flattened_mut().fill(0);
+    }
+
+    /// Notes that an entry of a table refers to something (1), or does no longer (-1).
+    pub(crate) fn refer(&mut self, table: &TableProgram, behaviour: &Behaviour, by: isize) {
+        if let Some(profile) = table.profile {
+            self.profiles[profile].refer(behaviour, by);
+        }
     }
 
     #[inline(always)]
@@ -234,6 +263,23 @@ impl State {
                 let sum = checksum::compute(checksum, &*self.words, &self.lines);
                 self.set(checksum.target, sum);
             }
+            Op::Meter { d, meter, index, cut } => {
+                let unit = program.meters[usize::from(meter)].unit;
+                let index = usize::try_from(self.get(index)).unwrap_or(usize::MAX);
+                // As on BMv2 an index behind the end changes nothing.
+                if let Some(cell) = self.meters[usize::from(meter)].get_mut(index) {
+                    let colour = cell.mark(unit, packet.frame.len());
+                    self.put(d, colour, cut);
+                }
+            }
+            Op::Clone { session, list } => self.requests.clone_to(self.get(session), list),
+            Op::Resubmit { list } => self.requests.resubmit = Some(list),
+            Op::InSet { d, set, key } => {
+                let found = self.value_sets[usize::from(set)].contains(self.get(key));
+                self.set(d, u64::from(found));
+            }
+            Op::Digest { list } => self.requests.digest = Some(list),
+            Op::Recirculate { list } => self.requests.recirculate = Some(list),
             header => return self.run_on_headers(program, packet, header),
         }
         Flow::Continue(())
@@ -267,9 +313,22 @@ impl State {
     /// Looks a table up and puts the action's arguments where the action expects them.
     fn apply(&mut self, program: &Program, table: u16, bytes: usize) -> Applied {
         let index = usize::from(table);
-        let Self { tables, words, lines, .. } = self;
+        let Self { tables, profiles, words, lines, .. } = self;
         let found = tables[index].look_up(&program.tables[index], &**words, lines, bytes);
-        let Some(bound) = found.action else {
+        if let (Some(meter), Some(colour)) = (program.tables[index].meter, found.colour) {
+            words[usize::from(meter.target)] = colour;
+        }
+        let bound = match found.choice {
+            Some(Choice::Action(bound)) => Some(bound),
+            Some(Choice::Profile(behaviour)) => {
+                let profile = program.tables[index].profile;
+                profile.and_then(|at| {
+                    profiles[at].choose(behaviour, &program.profiles[at], index, &**words, lines)
+                })
+            }
+            None => None,
+        };
+        let Some(bound) = bound else {
             return Applied { hit: found.hit, action: None, code: None };
         };
         let arguments = program.arguments;
@@ -278,6 +337,10 @@ impl State {
         lines[line..line + bound.lines.len()].copy_from_slice(&bound.lines);
         Applied { hit: found.hit, action: Some(bound.action), code: Some(bound.code) }
     }
+}
+
+fn meters(program: &MeterProgram) -> Vec<Meter> {
+    (0..program.size).map(|_| Meter::default()).collect()
 }
 
 /// The result of a table lookup.

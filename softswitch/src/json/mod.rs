@@ -32,6 +32,10 @@ pub(crate) struct Document {
     #[serde(default)]
     pub(crate) register_arrays: Vec<RegisterArray>,
     #[serde(default)]
+    pub(crate) field_lists: Vec<FieldList>,
+    #[serde(default)]
+    pub(crate) learn_lists: Vec<FieldList>,
+    #[serde(default)]
     pub(crate) calculations: Vec<Calculation>,
     #[serde(default)]
     pub(crate) checksums: Vec<Checksum>,
@@ -42,9 +46,9 @@ pub(crate) struct Document {
     #[serde(default)]
     header_union_stacks: Vec<Named>,
     #[serde(default)]
-    parse_vsets: Vec<Named>,
+    pub(crate) parse_vsets: Vec<ValueSet>,
     #[serde(default)]
-    meter_arrays: Vec<Named>,
+    pub(crate) meter_arrays: Vec<MeterArray>,
     #[serde(default)]
     extern_instances: Vec<Named>,
 }
@@ -64,8 +68,6 @@ impl Document {
         let absent = [
             ("header union", &document.header_unions),
             ("header union stack", &document.header_union_stacks),
-            ("parser value set", &document.parse_vsets),
-            ("meter", &document.meter_arrays),
             ("extern instance", &document.extern_instances),
         ];
         for (what, objects) in absent {
@@ -101,6 +103,14 @@ pub(crate) struct HeaderType {
 /// Name, width in bits (`"*"`: variable), and whether it is signed.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Field(pub(crate) String, pub(crate) Value, #[serde(default)] pub(crate) bool);
+
+/// Values that the control plane gives the parser.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ValueSet {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) max_size: u64,
+}
 
 /// One header, or one struct of metadata.
 #[derive(Debug, Deserialize)]
@@ -170,12 +180,49 @@ pub(crate) struct CounterArray {
     pub(crate) size: Option<u64>,
 }
 
+/// Meters; those of a table's entries if `is_direct`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct MeterArray {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) is_direct: bool,
+    #[serde(default = "two")]
+    pub(crate) rate_count: u64,
+    /// `packets` or `bytes`.
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) size: u64,
+    /// The field that gets the colour, of a direct meter.
+    pub(crate) result_target: Option<(String, String)>,
+}
+
+fn two() -> u64 {
+    2
+}
+
 /// Registers.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RegisterArray {
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) bitwidth: u64,
+}
+
+/// Fields that primitives name together.
+#[derive(Debug, Deserialize)]
+pub(crate) struct FieldList {
+    pub(crate) name: String,
+    pub(crate) id: u64,
+    pub(crate) elements: Vec<ListElement>,
+}
+
+/// A field of a list.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ListElement {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) value: Value,
 }
 
 /// The inputs of a checksum.
@@ -240,7 +287,22 @@ pub(crate) struct ControlFlow {
     #[serde(default)]
     pub(crate) action_calls: Vec<ActionCallNode>,
     #[serde(default)]
-    pub(crate) action_profiles: Vec<Named>,
+    pub(crate) action_profiles: Vec<ActionProfile>,
+}
+
+/// Actions that entries of several tables refer to.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ActionProfile {
+    pub(crate) name: String,
+    /// How one of several actions is chosen.
+    pub(crate) selector: Option<Selector>,
+}
+
+/// A hash over fields.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Selector {
+    pub(crate) algo: String,
+    pub(crate) input: Vec<ListElement>,
 }
 
 /// A table.
@@ -256,6 +318,7 @@ pub(crate) struct Table {
     #[serde(default)]
     pub(crate) support_timeout: bool,
     pub(crate) direct_meters: Option<String>,
+    pub(crate) action_profile: Option<String>,
     pub(crate) action_ids: Vec<u64>,
     pub(crate) actions: Vec<String>,
     /// The next node by action name, or by `__HIT__` and `__MISS__`.

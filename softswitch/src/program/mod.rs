@@ -5,11 +5,13 @@
 //! lowest line first. An instruction ([`Op`]) names words and lines by their index. A field's value always stays below
 //! 2^width.
 
+mod instance;
 mod key;
 mod machine;
 mod op;
 mod pattern;
 
+pub(crate) use instance::Instance;
 pub(crate) use key::{KeyField, KeySource, MatchKind};
 pub(crate) use machine::{
     CodeIndex, LIMBS, LINE_BITS, Line, LineIndex, MAX_BITS, MAX_KEY_WORDS, NOWHERE, WORDS, Word,
@@ -17,10 +19,12 @@ pub(crate) use machine::{
 pub(crate) use op::Op;
 pub(crate) use pattern::{Pattern, limbs};
 
+use crate::meters::{MeterProgram, MeterUnit};
+use crate::profiles::ProfileProgram;
+use crate::value_sets::ValueSetProgram;
+
 /// The port number that drops: `mark_to_drop` sets it.
 pub(crate) const DROP_PORT: u64 = 511;
-/// `instance_type` of a packet that is one of several copies.
-pub(crate) const INSTANCE_REPLICATION: u64 = 5;
 
 /// Where each stage of a packet's processing begins in the code.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,6 +54,8 @@ pub(crate) struct Program {
     pub(crate) lines: Vec<Line>,
     /// How many words at the front hold fields and validity: they are cleared for each packet.
     pub(crate) field_words: usize,
+    /// How many words at the front hold metadata.
+    pub(crate) metadata_words: usize,
     /// How many lines at the front hold metadata: they are cleared for each packet.
     pub(crate) metadata_lines: usize,
     /// How many lines at the front hold fields.
@@ -74,10 +80,49 @@ pub(crate) struct Program {
     pub(crate) tables: Vec<TableProgram>,
     /// Number of cells of each counter array.
     pub(crate) counters: Vec<usize>,
+    /// Value sets of the parser.
+    pub(crate) value_sets: Vec<ValueSetProgram>,
+    /// Action profiles.
+    pub(crate) profiles: Vec<ProfileProgram>,
+    /// Meter arrays.
+    pub(crate) meters: Vec<MeterProgram>,
     /// Register arrays.
     pub(crate) registers: Vec<RegisterProgram>,
     /// Where arguments of actions go.
     pub(crate) arguments: Arguments,
+    /// Fields that packets keep when they are cloned, resubmitted or recirculated; the first list is empty.
+    pub(crate) field_lists: Vec<FieldList>,
+    /// Digests.
+    pub(crate) digests: Vec<DigestProgram>,
+    /// The places of the program that tell digests.
+    pub(crate) digest_lists: Vec<DigestFields>,
+}
+
+/// A digest: messages to the controller.
+#[derive(Debug, Clone)]
+pub(crate) struct DigestProgram {
+    /// Its name in the P4Info.
+    pub(crate) name: String,
+    /// Widths of its fields in bits.
+    pub(crate) widths: Vec<u32>,
+}
+
+/// Where one place of the program has a digest's values.
+#[derive(Debug, Clone)]
+pub(crate) struct DigestFields {
+    /// Index of the digest.
+    pub(crate) digest: usize,
+    /// Its fields' values, in order.
+    pub(crate) sources: Vec<KeySource>,
+}
+
+/// Fields in a fixed order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FieldList {
+    /// Those of up to 64 bits.
+    pub(crate) words: Vec<Word>,
+    /// Wider ones: first line, and number of lines.
+    pub(crate) lines: Vec<(LineIndex, u16)>,
 }
 
 /// The words of the standard metadata.
@@ -217,6 +262,21 @@ pub(crate) struct TableProgram {
     pub(crate) fixed: Vec<FixedEntry>,
     /// Whether it counts the packets that its entries match.
     pub(crate) counts: bool,
+    /// Index of the action profile that its entries refer to.
+    pub(crate) profile: Option<usize>,
+    /// Whether its entries can time out.
+    pub(crate) times_out: bool,
+    /// The meter that each of its entries has.
+    pub(crate) meter: Option<DirectMeter>,
+}
+
+/// A table's direct meter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DirectMeter {
+    /// What it counts.
+    pub(crate) unit: MeterUnit,
+    /// The word of the field that gets the colour of a packet that hits.
+    pub(crate) target: Word,
 }
 
 /// An action of a table.

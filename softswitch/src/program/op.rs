@@ -249,6 +249,12 @@ pub(crate) enum Op {
         offset: u16,
         bits: u8,
     },
+    /// 1 where a value set has the key, else 0.
+    InSet {
+        d: Word,
+        set: u16,
+        key: Word,
+    },
     /// Sets `parser_error` to the word and ends the run.
     Fail {
         error: Word,
@@ -279,6 +285,13 @@ pub(crate) enum Op {
     Count {
         counter: u16,
         index: Word,
+    },
+    /// Marks the packet with a meter: d = its colour.
+    Meter {
+        d: Word,
+        meter: u16,
+        index: Word,
+        cut: u8,
     },
     RegisterRead {
         d: Word,
@@ -311,6 +324,25 @@ pub(crate) enum Op {
 
     /// Drops the packet, unless something sets another destination afterwards.
     MarkToDrop,
+
+    // What becomes of the packet behind the running control, with the fields of a list preserved.
+    /// Copies it to the replicas of the session that the word names.
+    Clone {
+        session: Word,
+        list: u16,
+    },
+    /// Begins ingress again with the frame as it came.
+    Resubmit {
+        list: u16,
+    },
+    /// Tells the controller the values of a digest's fields.
+    Digest {
+        list: u16,
+    },
+    /// Begins ingress again with the frame as it would leave.
+    Recirculate {
+        list: u16,
+    },
 }
 
 const _: () = assert!(size_of::<Op>() == 8);

@@ -1,17 +1,15 @@
 //! Converts between P4Runtime's messages and the types of the switch's control plane.
 
-use tributary_p4runtime::entry::{LAST_GROUP, MulticastGroup as NamedGroup};
-use tributary_p4runtime::google::rpc::Code;
+use std::time::Duration;
+
 use tributary_p4runtime::p4::config::v1::p4_ids::Prefix;
 use tributary_p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
-use tributary_p4runtime::p4::v1::replica::PortKind;
 use tributary_p4runtime::p4::v1::{self as message, action::Param, table_action};
 use tributary_p4runtime::p4info::Table;
 
+use super::profiles;
 use super::status::Refusal;
-use crate::control::{
-    ActionCall, CounterValue, EntryKey, FieldMatch, KeyMatch, MulticastGroup, Replica, TableEntry,
-};
+use crate::control::{ActionCall, CounterValue, EntryAction, EntryKey, FieldMatch, KeyMatch, TableEntry};
 
 /// The key of an entry; the switch checks it against the table.
 pub(super) fn key(
@@ -19,8 +17,12 @@ pub(super) fn key(
     matches: Vec<message::FieldMatch>,
     priority: i32,
 ) -> Result<EntryKey, Refusal> {
-    let matches = matches.into_iter().map(field_match).collect::<Result<_, _>>()?;
-    Ok(EntryKey { table_id, matches, priority })
+    Ok(EntryKey { table_id, matches: self::matches(matches)?, priority })
+}
+
+/// Match fields of an entry or of a value set's member.
+pub(super) fn matches(messages: Vec<message::FieldMatch>) -> Result<Vec<FieldMatch>, Refusal> {
+    messages.into_iter().map(field_match).collect()
 }
 
 fn field_match(message: message::FieldMatch) -> Result<FieldMatch, Refusal> {
@@ -44,15 +46,21 @@ fn field_match(message: message::FieldMatch) -> Result<FieldMatch, Refusal> {
 }
 
 /// The action of an entry, if it has one.
-pub(super) fn action(message: Option<message::TableAction>) -> Result<Option<ActionCall>, Refusal> {
-    match message.and_then(|action| action.r#type) {
-        None => Ok(None),
-        Some(table_action::Type::Action(call)) => {
-            let params = call.params.into_iter().map(|param| (param.param_id, param.value)).collect();
-            Ok(Some(ActionCall { action_id: call.action_id, params }))
+pub(super) fn action(message: Option<message::TableAction>) -> Result<Option<EntryAction>, Refusal> {
+    Ok(match message.and_then(|action| action.r#type) {
+        None => None,
+        Some(table_action::Type::Action(action)) => Some(EntryAction::Call(call(action))),
+        Some(table_action::Type::ActionProfileMemberId(id)) => Some(EntryAction::Member(id)),
+        Some(table_action::Type::ActionProfileGroupId(id)) => Some(EntryAction::Group(id)),
+        Some(table_action::Type::ActionProfileActionSet(set)) => {
+            Some(EntryAction::OneShot(profiles::one_shot(set)?))
         }
-        Some(_) => Err(Refusal::unimplemented("an action profile")),
-    }
+    })
+}
+
+pub(super) fn call(message: message::Action) -> ActionCall {
+    let params = message.params.into_iter().map(|param| (param.param_id, param.value)).collect();
+    ActionCall { action_id: message.action_id, params }
 }
 
 /// An entry as a message, without its counter.
@@ -65,11 +73,12 @@ pub(super) fn entry_message(entry: TableEntry) -> message::TableEntry {
         priority: entry.key.priority,
         controller_metadata,
         metadata: metadata.to_vec(),
+        idle_timeout_ns: nanoseconds(entry.idle_timeout),
         ..Default::default()
     }
 }
 
-fn match_message(field: FieldMatch) -> message::FieldMatch {
+pub(super) fn match_message(field: FieldMatch) -> message::FieldMatch {
     let kind = match field.key {
         KeyMatch::Exact(value) => FieldMatchType::Exact(Exact { value }),
         KeyMatch::Ternary { value, mask } => FieldMatchType::Ternary(Ternary { value, mask }),
@@ -82,10 +91,33 @@ fn match_message(field: FieldMatch) -> message::FieldMatch {
     message::FieldMatch { field_id: field.field_id, field_match_type: Some(kind) }
 }
 
-pub(super) fn action_message(call: ActionCall) -> message::TableAction {
+pub(super) fn action_message(action: EntryAction) -> message::TableAction {
+    let kind = match action {
+        EntryAction::Call(call) => table_action::Type::Action(call_message(call)),
+        EntryAction::Member(id) => table_action::Type::ActionProfileMemberId(id),
+        EntryAction::Group(id) => table_action::Type::ActionProfileGroupId(id),
+        EntryAction::OneShot(calls) => {
+            table_action::Type::ActionProfileActionSet(profiles::one_shot_message(calls))
+        }
+    };
+    message::TableAction { r#type: Some(kind) }
+}
+
+pub(super) fn call_message(call: ActionCall) -> message::Action {
     let params = call.params.into_iter().map(|(param_id, value)| Param { param_id, value }).collect();
-    let action = message::Action { action_id: call.action_id, params };
-    message::TableAction { r#type: Some(table_action::Type::Action(action)) }
+    message::Action { action_id: call.action_id, params }
+}
+
+/// An idle timeout; 0: none.
+pub(super) fn timeout(nanoseconds: i64) -> Result<Duration, Refusal> {
+    let nanoseconds = u64::try_from(nanoseconds)
+        .map_err(|_| Refusal::invalid("an entry's idle_timeout_ns can't be negative"))?;
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+/// A time in nanoseconds, as messages have it.
+pub(super) fn nanoseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// The data that the controller wants back with an entry. P4Runtime has two fields for it, the switch one: eight bytes
@@ -103,6 +135,11 @@ pub(super) fn read_note(note: &[u8]) -> (u64, &[u8]) {
         Some((older, newer)) => (u64::from_be_bytes(*older), newer),
         None => (0, &[]),
     }
+}
+
+/// Whether a table's entries have meters.
+pub(super) fn has_direct_meter(table: &Table) -> bool {
+    table.direct_resources.iter().any(|id| id >> 24 == Prefix::DirectMeter as u32)
 }
 
 /// The id of a table's direct counter, if it has one.
@@ -124,49 +161,5 @@ pub(super) fn index(message: Option<&message::Index>) -> Result<Option<i64>, Ref
     match message.map(|index| index.index) {
         Some(index) if index < 0 => Err(Refusal::invalid(format!("{index} is no index: indices start at 0"))),
         index => Ok(index),
-    }
-}
-
-/// A multicast group id that a controller may use.
-pub(super) fn group_id(id: u32) -> Result<u16, Refusal> {
-    match u16::try_from(id) {
-        Ok(0) => Err(Refusal::invalid("0 is no multicast group id")),
-        Ok(small) if id <= LAST_GROUP => Ok(small),
-        _ => Err(Refusal::new(
-            Code::OutOfRange,
-            format!("multicast group ids end at {LAST_GROUP}, not at {id}"),
-        )),
-    }
-}
-
-/// The replicas of a group, each once.
-pub(super) fn group(id: u16, message: &message::MulticastGroupEntry) -> Result<MulticastGroup, Refusal> {
-    if message.replicas.iter().any(|replica| !replica.backup_replicas.is_empty()) {
-        return Err(Refusal::unimplemented("a backup replica"));
-    }
-    let named = NamedGroup::from_proto(message).map_err(|error| Refusal::invalid(error.to_string()))?;
-    let number = |what: &str, value: u32| {
-        u16::try_from(value)
-            .map_err(|_| Refusal::invalid(format!("multicast group {id}: there is no {what} {value}")))
-    };
-    let replica = |one: tributary_p4runtime::entry::Replica| {
-        Ok(Replica { port: number("port", one.port)?, instance: number("instance", one.instance)? })
-    };
-    Ok(MulticastGroup {
-        id,
-        replicas: named.replicas.into_iter().map(replica).collect::<Result<_, Refusal>>()?,
-    })
-}
-
-pub(super) fn group_message(group: &MulticastGroup) -> message::MulticastGroupEntry {
-    let replicas = group.replicas.iter().map(|replica| message::Replica {
-        instance: replica.instance.into(),
-        port_kind: Some(PortKind::EgressPort(replica.port.into())),
-        backup_replicas: Vec::new(),
-    });
-    message::MulticastGroupEntry {
-        multicast_group_id: group.id.into(),
-        replicas: replicas.collect(),
-        metadata: Vec::new(),
     }
 }

@@ -7,7 +7,9 @@ use tonic::Status;
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::v1::stream_message_response::Update;
-use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, PacketOut, StreamMessageResponse, Uint128};
+use tributary_p4runtime::p4::v1::{
+    DigestListAck, ForwardingPipelineConfig, PacketOut, StreamMessageResponse, Uint128,
+};
 
 use super::arbitration::{Arbitration, ConnectionId, from_wire};
 use super::packet;
@@ -179,6 +181,31 @@ impl Device {
                 tracing::debug!(bytes = frame.len(), "packet to the controller dropped: nobody takes it");
             }
         }
+    }
+
+    /// Posts a notice to the primary controller, if there is room for it.
+    pub(super) async fn post(&self, update: Update) {
+        let arbitration = self.arbitration.read().await;
+        let taken = arbitration.primary_mailbox().is_some_and(|primary| primary.post_packet(update));
+        if !taken {
+            tracing::debug!("notice to the controller dropped: nobody takes it");
+        }
+    }
+
+    /// Takes a controller's word that it has a digest list. Only the primary's counts.
+    pub(super) async fn acknowledge(
+        &self,
+        from: Option<ConnectionId>,
+        ack: &DigestListAck,
+    ) -> Result<(), Refusal> {
+        let arbitration = self.arbitration.read().await;
+        if !from.is_some_and(|id| arbitration.is_primary_connection(id)) {
+            let reason = "not primary: digests are acknowledged by the primary only";
+            return Err(Refusal::new(Code::PermissionDenied, reason));
+        }
+        let (digest, list) = (ack.digest_id, ack.list_id);
+        let done = self.control.run(move |switch| switch.acknowledge_digest(digest, list)).await?;
+        Ok(done?)
     }
 
     /// Hands a controller's packet to the switch.

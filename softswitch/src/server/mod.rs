@@ -17,15 +17,21 @@ mod device;
 mod error;
 #[cfg(test)]
 mod interrupted;
+mod meters;
+mod notices;
 mod packet;
 mod pipeline_config;
+mod profiles;
 mod read;
 mod readers;
+mod registers;
+mod replication;
 pub mod requests;
 mod service;
 mod sizes;
 mod status;
 mod stream;
+mod value_sets;
 mod write;
 
 use std::net::SocketAddr;
@@ -40,7 +46,7 @@ use tributary_transport::incoming;
 
 pub use error::ServerError;
 
-use crate::engine::{Control, PacketIns};
+use crate::engine::{Control, Notices, PacketIns};
 use device::Device;
 use service::Service;
 use sizes::by_size;
@@ -72,8 +78,8 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Listens on `address` (port 0: any free one) for controllers of the device `device_id`. It runs on the current
-    /// tokio runtime.
+    /// Listens on `address` (port 0: any free one) for controllers of the device `device_id`, which get the `packets` and
+    /// `notices` of the switch. It runs on the current tokio runtime.
     ///
     /// # Errors
     /// [`ServerError`] names the address, and says when another process has it.
@@ -82,14 +88,16 @@ impl RunningServer {
         device_id: u64,
         control: Control,
         packets: PacketIns,
+        notices: Option<Notices>,
     ) -> Result<Self, ServerError> {
         let failed = |error| ServerError::listen(address, error);
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopping) = watch::channel(false);
         let device = Arc::new(Device::new(device_id, control, stopping.clone()));
-        let tasks =
-            vec![tokio::spawn(deliver(device.clone(), packets)), tokio::spawn(serve(listener, device))];
+        let mut tasks = vec![tokio::spawn(deliver(device.clone(), packets))];
+        tasks.extend(notices.map(|notices| tokio::spawn(notify(device.clone(), notices))));
+        tasks.push(tokio::spawn(serve(listener, device)));
         tracing::info!(%address, device_id, "P4Runtime server listens");
         Ok(Self { address, stop, tasks })
     }
@@ -144,6 +152,14 @@ async fn deliver(device: Arc<Device>, packets: PacketIns) {
     let mut stopping = device.stopping.clone();
     tokio::select! {
         () = device.deliver_packets(packets) => {}
+        _ = stopping.wait_for(|stopping| *stopping) => {}
+    }
+}
+
+async fn notify(device: Arc<Device>, notices: Notices) {
+    let mut stopping = device.stopping.clone();
+    tokio::select! {
+        () = notices::deliver(&device, notices) => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
     }
 }

@@ -52,10 +52,16 @@ impl P4Runtime for Service {
         let primacy = self.device.require_primary(&request.role, request.election_id.as_ref()).await?;
         let programs = Arc::clone(&self.device.programs).read_owned().await;
         let program = programs.current()?;
-        if request.atomicity() != Atomicity::ContinueOnError {
-            return Err(Status::unimplemented(
-                "batches are carried out update by update: use CONTINUE_ON_ERROR",
-            ));
+        match Atomicity::try_from(request.atomicity) {
+            Ok(Atomicity::ContinueOnError) => {}
+            Ok(_) => {
+                let reason = "batches are carried out update by update: use CONTINUE_ON_ERROR";
+                return Err(Status::unimplemented(reason));
+            }
+            Err(_) => {
+                let reason = format!("there is no atomicity {}", request.atomicity);
+                return Err(Status::invalid_argument(reason));
+            }
         }
         let planned: Vec<_> =
             request.updates.into_iter().map(|update| Operation::plan(update, program.p4info())).collect();

@@ -35,7 +35,7 @@ impl Refusal {
 impl From<ControlError> for Refusal {
     fn from(error: ControlError) -> Self {
         let code = match &error {
-            ControlError::NoPipeline => rpc::Code::FailedPrecondition,
+            ControlError::NoPipeline | ControlError::InUse(_) => rpc::Code::FailedPrecondition,
             ControlError::UnknownId { .. } | ControlError::InvalidArgument { .. } => {
                 rpc::Code::InvalidArgument
             }

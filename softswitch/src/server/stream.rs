@@ -8,7 +8,8 @@ use tributary_p4runtime::p4::v1::stream_error::Details;
 use tributary_p4runtime::p4::v1::stream_message_request::Update as Request;
 use tributary_p4runtime::p4::v1::stream_message_response::Update as Response;
 use tributary_p4runtime::p4::v1::{
-    MasterArbitrationUpdate, PacketOut, PacketOutError, StreamError, StreamMessageRequest, StreamOtherError,
+    DigestListAck, DigestListAckError, MasterArbitrationUpdate, PacketOut, PacketOutError, StreamError,
+    StreamMessageRequest, StreamOtherError,
 };
 
 use super::arbitration::{ConnectionId, MAX_CONTROLLERS, Rejected, from_wire};
@@ -53,9 +54,8 @@ impl Connection {
                 None => return Ok(()),
                 Some(Some(Request::Arbitration(claim))) => self.claim(&claim).await?,
                 Some(Some(Request::Packet(packet))) => self.packet(packet).await,
-                // Programs with digests are refused when they are loaded, so an acknowledgement has nothing to refer
-                // to.
-                Some(Some(Request::DigestAck(_)) | None) => {}
+                Some(Some(Request::DigestAck(ack))) => self.acknowledge(ack).await,
+                Some(None) => {}
                 Some(Some(Request::Other(other))) => {
                     let refusal = Refusal::unimplemented("a stream message of an architecture's own kind");
                     let other = (other.encoded_len() <= ECHO_BYTES).then_some(other);
@@ -97,6 +97,13 @@ impl Connection {
         if let Err(refusal) = self.device.send_packet(self.id, &packet).await {
             let packet_out = (packet.encoded_len() <= ECHO_BYTES).then_some(packet);
             self.complain(refusal, Details::PacketOut(PacketOutError { packet_out }));
+        }
+    }
+
+    async fn acknowledge(&self, ack: DigestListAck) {
+        if let Err(refusal) = self.device.acknowledge(self.id, &ack).await {
+            let details = DigestListAckError { digest_list_ack: Some(ack) };
+            self.complain(refusal, Details::DigestListAck(details));
         }
     }
 

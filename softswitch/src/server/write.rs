@@ -4,28 +4,88 @@ use tributary_p4runtime::P4Info;
 use tributary_p4runtime::entry;
 use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::v1::entity::Entity as Kind;
-use tributary_p4runtime::p4::v1::packet_replication_engine_entry::Type as Replication;
 use tributary_p4runtime::p4::v1::{self as message, update};
 use tributary_p4runtime::p4info::Scope;
 
-use super::convert;
 use super::status::Refusal;
-use crate::control::{ActionCall, CounterValue, EntryKey, MulticastGroup, TableEntry};
+use super::{convert, meters, notices, profiles, registers, replication, value_sets};
+use crate::control::{
+    ActionCall, CloneSession, CounterValue, DigestConfig, EntryAction, EntryKey, FieldMatch, MeterConfig,
+    MulticastGroup, ProfileGroup, ProfileMember, TableEntry,
+};
 use crate::error::ControlError;
 use crate::switch::Switch;
 
 /// One update, ready to be carried out on the switch's thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Operation {
-    Insert(TableEntry, Option<CounterValue>),
-    Modify(TableEntry, Option<CounterValue>),
+    Insert(TableEntry, Resources),
+    Modify(TableEntry, Resources),
+    /// Changes what a constant entry has besides its action.
+    ModifyResources(EntryKey, Resources),
     Delete(EntryKey),
-    SetDefault { table_id: u32, action: Option<ActionCall> },
-    SetCounter { counter_id: u32, index: Option<i64>, value: CounterValue },
+    SetDefault {
+        table_id: u32,
+        action: Option<ActionCall>,
+    },
+    SetCounter {
+        counter_id: u32,
+        index: Option<i64>,
+        value: CounterValue,
+    },
     SetDirectCounter(EntryKey, CounterValue),
+    SetMeter {
+        meter_id: u32,
+        index: Option<i64>,
+        config: Option<MeterConfig>,
+    },
+    SetDirectMeter(EntryKey, Option<MeterConfig>),
+    SetRegister {
+        register_id: u32,
+        index: Option<i64>,
+        value: Vec<u8>,
+    },
+    SetValueSet {
+        value_set_id: u32,
+        members: Vec<Vec<FieldMatch>>,
+    },
+    InsertDigest {
+        digest_id: u32,
+        config: DigestConfig,
+    },
+    ChangeDigest {
+        digest_id: u32,
+        config: Option<DigestConfig>,
+    },
+    InsertMember(ProfileMember),
+    ModifyMember(ProfileMember),
+    DeleteMember {
+        profile_id: u32,
+        member_id: u32,
+    },
+    InsertProfileGroup(ProfileGroup),
+    ModifyProfileGroup(ProfileGroup),
+    DeleteProfileGroup {
+        profile_id: u32,
+        group_id: u32,
+    },
+    /// Nothing has to be done.
+    Nothing,
     InsertGroup(MulticastGroup),
     ModifyGroup(MulticastGroup),
     DeleteGroup(u16),
+    InsertSession(CloneSession),
+    ModifySession(CloneSession),
+    DeleteSession(u16),
+}
+
+/// What an update says of an entry besides its action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Resources {
+    counter: Option<CounterValue>,
+    meter: Option<MeterConfig>,
+    /// Whether the table has meters: then an update without rates takes them away.
+    metered: bool,
 }
 
 impl Operation {
@@ -39,13 +99,14 @@ impl Operation {
             Some(Kind::TableEntry(entry)) => table(kind, entry, p4info),
             Some(Kind::CounterEntry(entry)) => counter(kind, &entry),
             Some(Kind::DirectCounterEntry(entry)) => direct_counter(kind, entry),
-            Some(Kind::PacketReplicationEngineEntry(entry)) => match entry.r#type {
-                Some(Replication::MulticastGroupEntry(group)) => multicast(kind, &group),
-                Some(Replication::CloneSessionEntry(_)) => Err(Refusal::unimplemented("a clone session")),
-                None => {
-                    Err(Refusal::invalid("the replication entry is neither a multicast group nor a session"))
-                }
-            },
+            Some(Kind::MeterEntry(entry)) => meters::plan(kind, &entry),
+            Some(Kind::DirectMeterEntry(entry)) => meters::plan_direct(kind, entry),
+            Some(Kind::RegisterEntry(entry)) => registers::plan(kind, entry, p4info),
+            Some(Kind::ValueSetEntry(entry)) => value_sets::plan(kind, entry),
+            Some(Kind::DigestEntry(entry)) => notices::plan(kind, &entry),
+            Some(Kind::ActionProfileMember(entry)) => profiles::plan_member(kind, entry),
+            Some(Kind::ActionProfileGroup(entry)) => profiles::plan_group(kind, &entry),
+            Some(Kind::PacketReplicationEngineEntry(entry)) => replication::plan(kind, &entry),
             None => {
                 Err(Refusal::invalid("the update has no entity, or one of a kind that is not known here"))
             }
@@ -56,48 +117,102 @@ impl Operation {
     /// Carries it out.
     pub(super) fn carry_out(self, switch: &mut Switch) -> Result<(), ControlError> {
         match self {
-            Self::Insert(entry, counted) => {
+            Self::Insert(entry, resources) => {
+                resources.check(&entry.key)?;
                 switch.insert(&entry)?;
-                count(switch, &entry.key, counted)
+                resources.put(switch, &entry.key)
             }
-            Self::Modify(entry, counted) => {
+            Self::Modify(entry, resources) => {
+                resources.check(&entry.key)?;
                 switch.modify(&entry)?;
-                count(switch, &entry.key, counted)
+                resources.put(switch, &entry.key)
+            }
+            Self::ModifyResources(key, resources) => {
+                resources.check(&key)?;
+                switch.entry(&key)?;
+                resources.put(switch, &key)
             }
             Self::Delete(key) => switch.delete(&key),
             Self::SetDefault { table_id, action } => switch.set_default(table_id, action.as_ref()),
             Self::SetCounter { counter_id, index, value } => switch.set_counter(counter_id, index, value),
             Self::SetDirectCounter(key, value) => switch.set_direct_counter(&key, value),
+            Self::SetMeter { meter_id, index, config } => switch.set_meter(meter_id, index, config),
+            Self::SetDirectMeter(key, config) => switch.set_direct_meter(&key, config),
+            Self::SetRegister { register_id, index, value } => {
+                switch.set_register(register_id, index, &value)
+            }
+            Self::SetValueSet { value_set_id, members } => switch.set_value_set(value_set_id, &members),
+            Self::InsertDigest { digest_id, config } => switch.insert_digest(digest_id, config),
+            Self::ChangeDigest { digest_id, config } => switch.change_digest(digest_id, config),
+            Self::InsertMember(member) => switch.insert_member(&member),
+            Self::ModifyMember(member) => switch.modify_member(&member),
+            Self::DeleteMember { profile_id, member_id } => switch.delete_member(profile_id, member_id),
+            Self::InsertProfileGroup(group) => switch.insert_profile_group(&group),
+            Self::ModifyProfileGroup(group) => switch.modify_profile_group(&group),
+            Self::DeleteProfileGroup { profile_id, group_id } => {
+                switch.delete_profile_group(profile_id, group_id)
+            }
+            Self::Nothing => Ok(()),
             Self::InsertGroup(group) => switch.insert_group(&group),
             Self::ModifyGroup(group) => switch.modify_group(&group),
             Self::DeleteGroup(id) => switch.delete_group(id),
+            Self::InsertSession(session) => switch.insert_session(&session),
+            Self::ModifySession(session) => switch.modify_session(&session),
+            Self::DeleteSession(id) => switch.delete_session(id),
         }
     }
 }
 
-fn count(switch: &mut Switch, key: &EntryKey, counted: Option<CounterValue>) -> Result<(), ControlError> {
-    counted.map_or(Ok(()), |value| switch.set_direct_counter(key, value))
+impl Resources {
+    /// Checks them before anything is changed.
+    fn check(&self, key: &EntryKey) -> Result<(), ControlError> {
+        crate::control::check_rates(self.meter, &format!("table {:#010x}", key.table_id))
+    }
+
+    fn put(self, switch: &mut Switch, key: &EntryKey) -> Result<(), ControlError> {
+        if let Some(value) = self.counter {
+            switch.set_direct_counter(key, value)?;
+        }
+        if self.metered { switch.set_direct_meter(key, self.meter) } else { Ok(()) }
+    }
 }
 
 fn table(kind: update::Type, entry: message::TableEntry, p4info: &P4Info) -> Result<Operation, Refusal> {
+    if entry.is_const {
+        return Err(Refusal::invalid("is_const is for reads only: the program alone makes entries constant"));
+    }
+    // Of a DELETE nothing but the key counts.
+    if kind == update::Type::Delete && !entry.is_default_action {
+        return Ok(Operation::Delete(convert::key(entry.table_id, entry.r#match, entry.priority)?));
+    }
     check_extras(&entry, p4info)?;
     check_scope(&entry, p4info)?;
-    let counted = entry.counter_data.as_ref().map(convert::counter_value);
+    let resources = resources(&entry, p4info)?;
     if entry.is_default_action {
-        return default_action(kind, entry, counted);
+        return default_action(kind, entry, resources.counter);
     }
     let note = convert::note(&entry);
     let key = convert::key(entry.table_id, entry.r#match, entry.priority)?;
-    if kind == update::Type::Delete {
-        return Ok(Operation::Delete(key));
+    let constant = p4info.table_by_id(key.table_id).is_some_and(|table| table.const_entries);
+    if constant && kind == update::Type::Modify && entry.action.is_none() {
+        return Ok(Operation::ModifyResources(key, resources));
     }
+    let idle_timeout = convert::timeout(entry.idle_timeout_ns)?;
     let action = convert::action(entry.action)?
         .ok_or_else(|| Refusal::invalid("an entry needs an action, and this one has none"))?;
-    let entry = TableEntry { key, action, metadata: note };
+    let entry = TableEntry { key, action, metadata: note, idle_timeout };
     Ok(if kind == update::Type::Insert {
-        Operation::Insert(entry, counted)
+        Operation::Insert(entry, resources)
     } else {
-        Operation::Modify(entry, counted)
+        Operation::Modify(entry, resources)
+    })
+}
+
+fn resources(entry: &message::TableEntry, p4info: &P4Info) -> Result<Resources, Refusal> {
+    Ok(Resources {
+        counter: entry.counter_data.as_ref().map(convert::counter_value),
+        meter: entry.meter_config.as_ref().map(meters::config).transpose()?,
+        metered: p4info.table_by_id(entry.table_id).is_some_and(convert::has_direct_meter),
     })
 }
 
@@ -108,11 +223,16 @@ fn check_extras(entry: &message::TableEntry, p4info: &P4Info) -> Result<(), Refu
     if entry.time_since_last_hit.is_some() {
         return Err(Refusal::invalid("time_since_last_hit is for reads only"));
     }
-    if entry.idle_timeout_ns != 0 {
-        return Err(Refusal::invalid(format!("the table {} has no idle timeout", name())));
+    if entry.idle_timeout_ns != 0 && entry.is_default_action {
+        return Err(Refusal::invalid("a default action has no idle timeout"));
     }
-    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
+    let metered = table.is_some_and(convert::has_direct_meter);
+    if (entry.meter_config.is_some() || entry.meter_counter_data.is_some()) && !metered {
         return Err(Refusal::invalid(format!("the table {} has no direct meter", name())));
+    }
+    meters::no_colours(entry.meter_counter_data.as_ref())?;
+    if entry.meter_config.is_some() && entry.is_default_action {
+        return Err(Refusal::unimplemented("a meter of a default action"));
     }
     let counts = table.is_some_and(|table| convert::direct_counter(table).is_some());
     if entry.counter_data.is_some() && !counts {
@@ -156,7 +276,12 @@ fn default_action(
     if !convert::note(&entry).is_empty() {
         return Err(Refusal::unimplemented("metadata of a default action"));
     }
-    Ok(Operation::SetDefault { table_id: entry.table_id, action: convert::action(entry.action)? })
+    let action = match convert::action(entry.action)? {
+        None => None,
+        Some(EntryAction::Call(call)) => Some(call),
+        Some(_) => return Err(Refusal::invalid("a default action is an action, not a member or group")),
+    };
+    Ok(Operation::SetDefault { table_id: entry.table_id, action })
 }
 
 fn counter(kind: update::Type, entry: &message::CounterEntry) -> Result<Operation, Refusal> {
@@ -183,22 +308,6 @@ fn counted(kind: update::Type, data: Option<&message::CounterData>) -> Result<Co
         update::Type::Delete => Ok(CounterValue::default()),
         _ => Ok(data.map(convert::counter_value).unwrap_or_default()),
     }
-}
-
-fn multicast(kind: update::Type, entry: &message::MulticastGroupEntry) -> Result<Operation, Refusal> {
-    let id = convert::group_id(entry.multicast_group_id)?;
-    if kind == update::Type::Delete {
-        return Ok(Operation::DeleteGroup(id));
-    }
-    if !entry.metadata.is_empty() {
-        return Err(Refusal::unimplemented("metadata of a multicast group"));
-    }
-    let group = convert::group(id, entry)?;
-    Ok(if kind == update::Type::Insert {
-        Operation::InsertGroup(group)
-    } else {
-        Operation::ModifyGroup(group)
-    })
 }
 
 #[cfg(test)]

@@ -4,9 +4,15 @@
 //! of a range field these are the lowest and the highest value instead. So exact, prefix, ternary and optional fields
 //! are all compared in the same way.
 
+mod idle;
+
 use rustc_hash::FxHashMap;
 
+pub(crate) use idle::Idle;
+
 use crate::control::CounterValue;
+use crate::meters::Meter;
+use crate::profiles::OneShot;
 use crate::program::{
     CodeIndex, Invocation, KeyField, KeySource, LIMBS, Line, MAX_KEY_WORDS, MatchKind, Pattern, TableProgram,
     limbs,
@@ -29,9 +35,37 @@ pub(crate) struct BoundAction {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) pattern: Pattern,
-    pub(crate) action: Action,
+    pub(crate) behaviour: Behaviour,
     pub(crate) metadata: Vec<u8>,
     pub(crate) counter: CounterValue,
+    pub(crate) meter: Meter,
+    pub(crate) idle: Idle,
+}
+
+impl Entry {
+    /// An entry that no packet has hit.
+    pub(crate) fn new(pattern: Pattern, behaviour: Behaviour) -> Self {
+        Self {
+            pattern,
+            behaviour,
+            metadata: Vec::new(),
+            counter: CounterValue::default(),
+            meter: Meter::default(),
+            idle: Idle::default(),
+        }
+    }
+}
+
+/// What an entry does.
+#[derive(Debug)]
+pub(crate) enum Behaviour {
+    Action(Action),
+    /// Place of a member in the table's action profile.
+    Member(u32),
+    /// Place of a group in the table's action profile.
+    Group(u32),
+    /// Actions of its own, between which the selector chooses.
+    OneShot(Box<OneShot>),
 }
 
 /// An action in both forms: as the control plane writes it and as the inner loop needs it.
@@ -88,12 +122,22 @@ pub(crate) struct Table {
     ranges: u32,
 }
 
+/// What a lookup found to do.
+pub(crate) enum Choice<'a> {
+    /// An action of the table's own.
+    Action(&'a BoundAction),
+    /// Whatever a member or group of the action profile says.
+    Profile(&'a Behaviour),
+}
+
 /// The result of a lookup.
 pub(crate) struct Lookup<'a> {
     /// Whether an entry matched.
     pub(crate) hit: bool,
+    /// The colour that the entry's meter gives the packet, where the table has meters.
+    pub(crate) colour: Option<u64>,
     /// What to do; `None`: nothing.
-    pub(crate) action: Option<&'a BoundAction>,
+    pub(crate) choice: Option<Choice<'a>>,
 }
 
 impl Table {
@@ -118,13 +162,8 @@ impl Table {
         for fixed in &program.fixed {
             // Of two entries with the same key the first one counts.
             if table.find(&fixed.pattern).is_none() {
-                let action = Action::new(fixed.action.clone(), program);
-                table.add(Entry {
-                    pattern: fixed.pattern.clone(),
-                    action,
-                    metadata: Vec::new(),
-                    counter: CounterValue::default(),
-                });
+                let action = Behaviour::Action(Action::new(fixed.action.clone(), program));
+                table.add(Entry::new(fixed.pattern.clone(), action));
             }
         }
         table
@@ -133,6 +172,11 @@ impl Table {
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
+    }
+
+    /// All entries; anything but their patterns may be changed.
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.iter_mut().flatten()
     }
 
     /// All entries.
@@ -196,9 +240,9 @@ impl Table {
         }
     }
 
-    /// Removes the entry with exactly this pattern. Returns whether there was one.
-    pub(crate) fn remove(&mut self, pattern: &Pattern) -> bool {
-        let Some(at) = self.find(pattern) else { return false };
+    /// Removes the entry with exactly this pattern, if there is one, and returns it.
+    pub(crate) fn remove(&mut self, pattern: &Pattern) -> Option<Entry> {
+        let at = self.find(pattern)?;
         match &mut self.index {
             Index::None => {}
             Index::Word(map) => {
@@ -209,11 +253,9 @@ impl Table {
             }
             Index::Ordered(order) => order.retain(|other| *other != at),
         }
-        if let Some(place) = self.entries.get_mut(at as usize) {
-            *place = None;
-            self.free.push(at);
-        }
-        true
+        let removed = self.entries.get_mut(at as usize)?.take();
+        self.free.push(at);
+        removed
     }
 
     /// The default action, for packets that nothing matches, and its counter.
@@ -261,15 +303,31 @@ impl Table {
             }
         };
         let entry = at.and_then(|at| self.entries.get_mut(*at as usize)).and_then(Option::as_mut);
-        let (hit, action, counter) = match entry {
-            Some(entry) => (true, Some(&entry.action), &mut entry.counter),
-            None => (false, self.default.as_ref(), &mut self.default_counter),
+        let (hit, choice, counter, meter) = match entry {
+            Some(entry) => {
+                if program.times_out {
+                    entry.idle.hit();
+                }
+                let choice = match &entry.behaviour {
+                    Behaviour::Action(action) => Choice::Action(&action.bound),
+                    behaviour => Choice::Profile(behaviour),
+                };
+                (true, Some(choice), &mut entry.counter, Some(&mut entry.meter))
+            }
+            None => {
+                let default = self.default.as_ref().map(|action| Choice::Action(&action.bound));
+                (false, default, &mut self.default_counter, None)
+            }
         };
         if program.counts {
             counter.packets = counter.packets.wrapping_add(1);
             counter.bytes = counter.bytes.wrapping_add(bytes as u64);
         }
-        Lookup { hit, action: action.map(|action| &action.bound) }
+        let colour = match (program.meter, meter) {
+            (Some(kind), Some(meter)) => Some(meter.mark(kind.unit, bytes)),
+            _ => None,
+        };
+        Lookup { hit, colour, choice }
     }
 }
 

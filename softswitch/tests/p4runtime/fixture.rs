@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
-use tributary_link::{InProcessPort, LinkConfig, link};
+use tributary_link::{FramePort, InProcessPort, LinkConfig, link};
 use tributary_p4runtime::entry::{ActionCall, Entity, Query, TableEntry};
-use tributary_p4runtime::p4::v1 as message;
+use tributary_p4runtime::p4::v1::{self as message, update};
 use tributary_p4runtime::session::{Mastership, UpdateFailure};
 use tributary_p4runtime::{Code, P4Info, Session, SessionError, Target};
 use tributary_softswitch::{SoftSwitch, SwitchConfig};
@@ -56,6 +56,31 @@ impl Rig {
         (rig, session)
     }
 
+    /// A switch that runs a program of `tests/programs`, and its primary controller.
+    pub(crate) async fn running(json: &str, info: &P4Info) -> (Self, Session) {
+        let rig = Self::start().await;
+        let session = rig.connect(10).await.unwrap();
+        session.set_pipeline(json.as_bytes(), info, 1).await.unwrap();
+        (rig, session)
+    }
+
+    /// Sends a frame into the switch's only port.
+    pub(crate) fn send(&mut self, frame: &[u8]) {
+        self.host.send(frame).unwrap();
+        self.host.flush().unwrap();
+    }
+
+    /// Waits for a frame that leaves by the switch's only port.
+    pub(crate) async fn receive(self) -> (Self, Vec<u8>) {
+        let Self { switch, mut host } = self;
+        let received = tokio::task::spawn_blocking(move || {
+            let frame = receive(&mut host);
+            (host, frame)
+        });
+        let (host, frame) = received.await.unwrap();
+        (Self { switch, host }, frame)
+    }
+
     pub(crate) async fn connect(&self, election_id: u128) -> Result<Session, SessionError> {
         self.connect_to(DEVICE, election_id).await
     }
@@ -68,6 +93,20 @@ impl Rig {
         let target =
             Target { name: "s1".to_owned(), address: self.switch.p4runtime_addr().to_string(), device_id };
         Session::connect(target, election_id, Instant::now() + PATIENCE).await
+    }
+}
+
+/// Waits for a frame at the end of a link.
+pub(crate) fn receive(port: &mut dyn FramePort) -> Vec<u8> {
+    let mut poll = mio::Poll::new().unwrap();
+    port.register(poll.registry(), mio::Token(0)).unwrap();
+    let mut events = mio::Events::with_capacity(1);
+    loop {
+        if let Some(frame) = port.receive().unwrap() {
+            return frame.to_vec();
+        }
+        poll.poll(&mut events, Some(PATIENCE)).unwrap();
+        assert!(!events.is_empty(), "no frame came");
     }
 }
 
@@ -132,6 +171,22 @@ pub(crate) async fn failures(session: &Session, updates: Vec<message::Update>) -
         Err(SessionError::Write { failures, .. }) => failures,
         Err(error) => panic!("{error}"),
     }
+}
+
+/// An update of an entity that has no name of ours.
+pub(crate) fn update(kind: update::Type, entity: message::entity::Entity) -> message::Update {
+    let entity = message::Entity { entity: Some(entity) };
+    message::Update { r#type: kind.into(), entity: Some(entity) }
+}
+
+/// The entities that a pattern covers.
+pub(crate) async fn read_raw(
+    session: &Session,
+    pattern: message::entity::Entity,
+) -> Vec<message::entity::Entity> {
+    let pattern = message::Entity { entity: Some(pattern) };
+    let found = session.read(vec![pattern]).await.unwrap();
+    found.into_iter().map(|entity| entity.entity.unwrap()).collect()
 }
 
 /// The code of the only update of a write.

@@ -70,13 +70,3 @@ async fn groups_that_can_not_be_are_refused() {
     assert_eq!(code(&session, unchecked(1, &[(PortKind::Port(Vec::new()), 0)])).await, Code::InvalidArgument);
     assert!(read(&session, Query::AllGroups).await.is_empty());
 }
-
-#[tokio::test]
-async fn clone_sessions_are_refused_by_name() {
-    let (_rig, session) = Rig::with_program().await;
-    let clones = entity(Type::CloneSessionEntry(message::CloneSessionEntry::default()));
-    let refused = session.read(vec![clones.clone()]).await.unwrap_err();
-    assert!(refused.to_string().contains("clone session"), "{refused}");
-    let insert = message::Update { r#type: update::Type::Insert.into(), entity: Some(clones) };
-    assert_eq!(code(&session, insert).await, Code::Unimplemented);
-}

@@ -5,10 +5,16 @@
 
 mod arbitration;
 mod bounds;
+mod clones;
 mod counters;
+mod externs;
 mod fixture;
 mod groups;
+mod initial;
+mod meters;
+mod notices;
 mod packets;
 mod pipeline;
+mod profiles;
 mod server;
 mod tables;

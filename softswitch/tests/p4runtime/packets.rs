@@ -1,13 +1,12 @@
 //! Packets between controller and switch.
 
 use tokio::sync::broadcast::Receiver;
-use tributary_link::FramePort;
 use tributary_p4runtime::Code;
 use tributary_p4runtime::entry::{ActionCall, ControllerPacket, TableEntry};
 use tributary_p4runtime::p4::v1 as message;
 use tributary_p4runtime::session::Notification;
 
-use crate::fixture::{INFO, PATIENCE, PORT, Rig, insert, soon};
+use crate::fixture::{INFO, PORT, Rig, insert, receive, soon};
 
 /// A frame to this address that is not of our protocol.
 fn frame(dst: [u8; 6]) -> Vec<u8> {
@@ -31,20 +30,6 @@ async fn packet_in(heard: &mut Receiver<Notification>) -> ControllerPacket {
     }
 }
 
-/// Waits for a frame at the end of a link.
-fn receive(port: &mut dyn FramePort) -> Vec<u8> {
-    let mut poll = mio::Poll::new().unwrap();
-    port.register(poll.registry(), mio::Token(0)).unwrap();
-    let mut events = mio::Events::with_capacity(1);
-    loop {
-        if let Some(frame) = port.receive().unwrap() {
-            return frame.to_vec();
-        }
-        poll.poll(&mut events, Some(PATIENCE)).unwrap();
-        assert!(!events.is_empty(), "no frame came");
-    }
-}
-
 #[tokio::test]
 async fn a_packet_for_the_controller_reaches_the_primary_with_its_port() {
     let (mut rig, session) = Rig::with_program().await;
@@ -52,8 +37,7 @@ async fn a_packet_for_the_controller_reaches_the_primary_with_its_port() {
     let (mut heard, mut unheard) = (session.notifications(), backup.notifications());
     let to_controller = TableEntry::new("mac_forward").exact("dst", 0x0200_0000_00ffu64);
     session.write(vec![insert(to_controller.action(ActionCall::new("to_controller")))]).await.unwrap();
-    rig.host.send(&frame([2, 0, 0, 0, 0, 0xff])).unwrap();
-    rig.host.flush().unwrap();
+    rig.send(&frame([2, 0, 0, 0, 0, 0xff]));
     let packet = packet_in(&mut heard).await;
     assert_eq!(packet.fields["ingress_port"], PORT.into());
     assert_eq!(packet.payload, frame([2, 0, 0, 0, 0, 0xff]));
@@ -113,7 +97,6 @@ async fn a_new_primary_gets_the_packets_from_then_on() {
     old.write(vec![insert(to_controller.action(ActionCall::new("to_controller")))]).await.unwrap();
     let new = rig.connect(11).await.unwrap();
     let mut heard = new.notifications();
-    rig.host.send(&frame([0, 0, 0, 0, 0, 1])).unwrap();
-    rig.host.flush().unwrap();
+    rig.send(&frame([0, 0, 0, 0, 0, 1]));
     assert_eq!(packet_in(&mut heard).await.payload, frame([0, 0, 0, 0, 0, 1]));
 }

@@ -5,7 +5,9 @@ use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 use tributary_p4runtime::p4info::MatchType;
-use tributary_softswitch::control::{ActionCall, CounterValue, EntryKey, FieldMatch, KeyMatch, TableEntry};
+use tributary_softswitch::control::{
+    ActionCall, CounterValue, EntryAction, EntryKey, FieldMatch, KeyMatch, TableEntry,
+};
 use tributary_softswitch::{ControlError, Outputs, Pipeline, Switch};
 
 const JSON: &str = include_str!("../programs/constructs.json");
@@ -115,11 +117,9 @@ impl Rig {
             .filter_map(|(field, key)| Some(FieldMatch { field_id: field.id, key: key.clone()? }));
         let ids = action.parameters.iter().map(|parameter| parameter.id);
         let params = ids.zip(values.iter().map(|value| bytes(*value))).collect();
-        TableEntry {
-            key: EntryKey { table_id: table.name.id, matches: matches.collect(), priority },
-            action: ActionCall { action_id: action.name.id, params },
-            metadata: vec![1, 2, 3],
-        }
+        let key = EntryKey { table_id: table.name.id, matches: matches.collect(), priority };
+        let action = ActionCall { action_id: action.name.id, params };
+        TableEntry { metadata: vec![1, 2, 3], ..TableEntry::new(key, action) }
     }
 
     fn insert(
@@ -295,9 +295,9 @@ fn the_longest_prefix_wins() {
     assert_eq!(ask(ADDRESS + 1), (0, 1, MASK_96, 32));
     assert_eq!(ask(0x2001_0db9 << 96), (16, 1, 0, 0));
     assert_eq!(ask(0), (0, 2, 0, 0), "a miss");
-    let (entry, counter) = rig.switch.entry(&full.key).unwrap();
+    let (entry, resources) = rig.switch.entry(&full.key).unwrap();
     assert_eq!(entry, full, "what was written, and the controller's note");
-    assert_eq!(counter, Some(CounterValue { packets: 1, bytes: 50 }));
+    assert_eq!(resources.counter, Some(CounterValue { packets: 1, bytes: 50 }));
     rig.switch.set_direct_counter(&full.key, CounterValue { packets: 7, bytes: 0 }).unwrap();
     rig.switch.delete(&full.key).unwrap();
     assert_eq!(rig.ask(&Request { test: 10, address: ADDRESS, ..Request::default() }).r5, 32);
@@ -401,7 +401,8 @@ fn entries_of_the_program_itself_cannot_be_changed() {
     assert!(matches!(rig.switch.insert(&entry), Err(ControlError::Constant(_))));
     assert!(matches!(rig.switch.modify(&known), Err(ControlError::Constant(_))));
     assert!(matches!(rig.switch.delete(&known.key), Err(ControlError::Constant(_))));
-    assert!(matches!(rig.switch.set_default(table, Some(&known.action)), Err(ControlError::Constant(_))));
+    let EntryAction::Call(action) = &known.action else { panic!("{known:?}") };
+    assert!(matches!(rig.switch.set_default(table, Some(action)), Err(ControlError::Constant(_))));
     assert_eq!(rig.switch.entries(table).unwrap().len(), 8);
 }
 

@@ -1,7 +1,9 @@
 //! Tables, counters and groups of the real program, as a controller uses them.
 
 use tributary_softswitch::ControlError;
-use tributary_softswitch::control::{CounterValue, KeyMatch, MulticastGroup, Replica, TableEntry};
+use tributary_softswitch::control::{
+    ActionCall, CounterValue, EntryAction, KeyMatch, MulticastGroup, Replica, TableEntry,
+};
 
 use crate::support::{ANY_RANK, JOB, JOB_INDEX, Rig, Sent, UP, values};
 
@@ -45,8 +47,8 @@ fn every_table_takes_as_many_entries_as_it_says_and_lets_them_go() {
         let mut read = rig.switch.entries(id).unwrap();
         assert_eq!(read.len() as u64, size);
         read.reverse();
-        for (entry, counter) in read {
-            assert_eq!(counter, None, "the program has no direct counters");
+        for (entry, resources) in read {
+            assert_eq!(resources.counter, None, "the program has no direct counters");
             rig.switch.delete(&entry.key).unwrap();
         }
         assert_eq!(rig.switch.entries(id).unwrap(), []);
@@ -84,13 +86,13 @@ fn requests_that_contradict_the_program_say_what_is_wrong() {
     let mut unknown_field = good.clone();
     unknown_field.key.matches[0].field_id = 3;
     let mut argument = good.clone();
-    argument.action.params[4].1 = vec![4];
+    call(&mut argument).params[4].1 = vec![4];
     let mut no_argument = good.clone();
-    no_argument.action.params.remove(1);
+    call(&mut no_argument).params.remove(1);
     let mut another = good.clone();
-    another.action.params[0].0 = 9;
+    call(&mut another).params[0].0 = 9;
     let mut action = good.clone();
-    action.action = rig.call("allow", &[]);
+    action.action = rig.call("allow", &[]).into();
     let cases = [
         (too_wide, "ingress_port has a bad value: a value of 10 bits does not fit into bit<9>"),
         (twice, "match field 1 is there twice"),
@@ -188,9 +190,17 @@ fn groups_are_written_whole() {
 fn a_refused_change_changes_nothing() {
     let mut rig = Rig::aggregating(1);
     let mut entry = rig.entry("admission", &[JOB.into(), 1], "admit", &[0, 0, 15, 1, 1, 1, 2, ANY_RANK]);
-    entry.action.params[0].1 = vec![1, 0, 0];
+    call(&mut entry).params[0].1 = vec![1, 0, 0];
     assert!(rig.switch.modify(&entry).is_err());
     let out = rig.send(1, &Sent::gradient(0, 1, 1, values(1)).frame());
     assert_eq!(out.len(), 1);
     assert_eq!(out[0].0, UP);
+}
+
+/// The action of an entry.
+fn call(entry: &mut TableEntry) -> &mut ActionCall {
+    match &mut entry.action {
+        EntryAction::Call(call) => call,
+        other => panic!("{other:?}"),
+    }
 }

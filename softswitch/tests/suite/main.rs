@@ -15,6 +15,7 @@ mod engine;
 mod expressions;
 mod gradients;
 mod model;
+mod paths;
 mod plain;
 mod program;
 mod refusal;

@@ -179,7 +179,7 @@ impl Rig {
     }
 
     pub(crate) fn entry(&self, table: &str, key: &[u64], action: &str, arguments: &[u64]) -> TableEntry {
-        TableEntry { key: self.key(table, key), action: self.call(action, arguments), metadata: Vec::new() }
+        TableEntry::new(self.key(table, key), self.call(action, arguments))
     }
 
     pub(crate) fn insert(&mut self, table: &str, key: &[u64], action: &str, arguments: &[u64]) {

@@ -1,6 +1,8 @@
 //! Checks that the BMv2 JSON and the P4Info belong to the same program, and ties the P4Info's ids to the JSON's
 //! objects.
 
+mod externs;
+
 use std::collections::BTreeMap;
 
 use tributary_p4runtime::P4Info;
@@ -17,6 +19,41 @@ pub(crate) struct Directory {
     pub(crate) tables: BTreeMap<u32, TableIds>,
     /// Index by id.
     pub(crate) counters: BTreeMap<u32, usize>,
+    /// Index by id.
+    pub(crate) meters: BTreeMap<u32, usize>,
+    /// Index by id.
+    pub(crate) registers: BTreeMap<u32, usize>,
+    /// By id.
+    pub(crate) value_sets: BTreeMap<u32, ValueSetIds>,
+    /// Index by id.
+    pub(crate) digests: BTreeMap<u32, usize>,
+    /// By id.
+    pub(crate) profiles: BTreeMap<u32, ProfileIds>,
+}
+
+/// A value set's ids.
+#[derive(Debug)]
+pub(crate) struct ValueSetIds {
+    /// Index in the program.
+    pub(crate) index: usize,
+    /// Ids of its fields, in order.
+    pub(crate) fields: Vec<u32>,
+}
+
+/// An action profile's ids and bounds.
+#[derive(Debug)]
+pub(crate) struct ProfileIds {
+    /// Its name, for messages.
+    pub(crate) name: String,
+    /// Index in the program.
+    pub(crate) index: usize,
+    /// The most members, or the most that the weights of a selector's groups may add up to; 0: no bound.
+    pub(crate) size: u64,
+    /// The most that the weights of one group may add up to; 0: no bound.
+    pub(crate) max_group_size: u64,
+    pub(crate) with_selector: bool,
+    /// Ids of its tables, in the order of the program.
+    pub(crate) tables: Vec<u32>,
 }
 
 /// A table's ids.
@@ -62,8 +99,7 @@ pub(crate) fn check(
             return Err(only_in("JSON", "table", &table.name));
         }
     }
-    check_counters(document, info, &mut directory)?;
-    check_registers(document, info)?;
+    externs::check(document, program, info, &mut directory)?;
     for header in [info.packet_in(), info.packet_out()].into_iter().flatten() {
         check_controller_header(document, header)?;
     }
@@ -100,24 +136,43 @@ fn check_table(
         }
         same(&format!("the kind of {what}"), &format!("{:?}", field.kind), &format!("{:?}", known.kind))?;
     }
-    // A table with fixed entries has room for just those: p4c writes two different sizes for it.
-    if let Some(size) = table.size.filter(|_| program.fixed.is_empty()) {
-        same(&format!("the size of {place}"), &(program.size as u64), &size)?;
+    match table.size {
+        // A table with fixed entries has room for just those: p4c writes two different sizes for it. Where others can be
+        // added, the P4Info's is meant.
+        Some(size) if !program.fixed.is_empty() => {
+            program.size = program.size.max(usize::try_from(size).unwrap_or(usize::MAX));
+        }
+        // p4c leaves the size of a table without a key to itself.
+        Some(_) if program.key.is_empty() => {}
+        Some(size) => same(&format!("the size of {place}"), &(program.size as u64), &size)?,
+        None => {}
     }
     let constant = |constant| if constant { "constant" } else { "not constant" };
-    same(
-        &format!("the default action of {place}"),
-        constant(program.default_is_constant && program.default.is_some()),
-        constant(table.const_default),
-    )?;
+    if program.profile.is_none() {
+        same(
+            &format!("the default action of {place}"),
+            constant(program.default_is_constant && program.default.is_some()),
+            constant(table.const_default),
+        )?;
+    }
     let direct = &info.message().direct_counters;
     let counts = direct.iter().any(|counter| counter.direct_table_id == table.name.id);
     same(&format!("whether {place} has a direct counter"), &program.counts, &counts)?;
+    let direct = &info.message().direct_meters;
+    let metered = direct.iter().any(|meter| meter.direct_table_id == table.name.id);
+    same(&format!("whether {place} has a direct meter"), &program.meter.is_some(), &metered)?;
+    let profiled = table.implementation.is_some();
+    same(&format!("whether {place} has an action profile"), &program.profile.is_some(), &profiled)?;
+    let initial = info.message().tables.iter().any(|message| {
+        let id = message.preamble.as_ref().map(|preamble| preamble.id);
+        id == Some(table.name.id) && message.has_initial_entries
+    });
     Ok(TableIds {
         index,
         fields: table.key.iter().map(|field| field.id).collect(),
         actions: check_actions(&place, program, table, document, info)?,
-        constant_entries: table.const_entries || !program.fixed.is_empty(),
+        // P4Infos of older compilers don't know of initial entries that can be changed.
+        constant_entries: table.const_entries || (!program.fixed.is_empty() && !initial),
     })
 }
 
@@ -160,50 +215,15 @@ fn check_actions(
     Ok(actions)
 }
 
-fn check_counters(document: &Document, info: &P4Info, directory: &mut Directory) -> Result<(), LoadError> {
-    let indirect = || document.counter_arrays.iter().filter(|counter| !counter.is_direct);
-    for counter in info.counters() {
-        let name = &counter.name.full;
-        let found = indirect().enumerate().find(|(_, known)| known.name == *name);
-        let (index, known) = found.ok_or_else(|| only_in("P4Info", "counter", name))?;
-        same(&format!("the size of counter {name}"), &known.size.unwrap_or(0), &counter.size)?;
-        directory.counters.insert(counter.name.id, index);
-    }
-    check_names("counter", indirect().map(|c| c.name.as_str()), |name| info.counter(name).is_some())
-}
-
-fn check_registers(document: &Document, info: &P4Info) -> Result<(), LoadError> {
-    let known = |name: &str| document.register_arrays.iter().find(|register| register.name == name);
-    for register in info.registers() {
-        let name = &register.name.full;
-        let known: &json::RegisterArray = known(name).ok_or_else(|| only_in("P4Info", "register", name))?;
-        same(&format!("the size of register {name}"), &known.size, &register.size)?;
-    }
-    check_names("register", document.register_arrays.iter().map(|r| r.name.as_str()), |name| {
-        info.register(name).is_some()
-    })
-}
-
 /// The JSON does not say which headers are the controller's, but one of them must match this description.
 fn check_controller_header(document: &Document, header: &p4info::ControllerHeader) -> Result<(), LoadError> {
     let alike = |known: &json::HeaderType| {
-        let fields = known.fields.iter().map(|field| (field.0.as_str(), field.1.as_u64()));
-        fields.eq(header.fields.iter().map(|field| (field.name.as_str(), Some(field.width.into()))))
+        // p4c flattens the names of fields of structs in the JSON only, so widths have to do.
+        let widths = known.fields.iter().map(|field| field.1.as_u64());
+        widths.eq(header.fields.iter().map(|field| Some(field.width.into())))
     };
     if document.header_types.iter().any(alike) {
         return Ok(());
     }
     Err(only_in("P4Info", "controller header", &header.name.full))
-}
-
-/// Checks that the P4Info knows all of the JSON's names.
-fn check_names<'a>(
-    kind: &str,
-    mut names: impl Iterator<Item = &'a str>,
-    known: impl Fn(&str) -> bool,
-) -> Result<(), LoadError> {
-    match names.find(|name| !known(name)) {
-        Some(name) => Err(only_in("JSON", kind, name)),
-        None => Ok(()),
-    }
 }

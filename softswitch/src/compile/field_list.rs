@@ -1,0 +1,48 @@
+//! Lists of fields that packets keep when they are cloned, resubmitted or recirculated.
+
+use serde_json::Value;
+
+use super::fault::{malformed, unsupported};
+use super::layout::{Layout, Storage};
+use crate::error::LoadError;
+use crate::json::{self, Document};
+use crate::program::{FieldList, lines_for};
+
+/// Compiles all lists, in the order of the JSON, behind an empty one.
+pub(super) fn compile(document: &Document, layout: &Layout) -> Result<Vec<FieldList>, LoadError> {
+    let mut lists = vec![FieldList::default()];
+    for list in &document.field_lists {
+        lists.push(fields(list, layout)?);
+    }
+    Ok(lists)
+}
+
+/// The index of a list that a primitive names by its id. 0 stands for a list without fields.
+pub(super) fn index(id: u64, document: &Document, place: &str) -> Result<u16, LoadError> {
+    if id == 0 {
+        return Ok(0);
+    }
+    let at = document.field_lists.iter().position(|list| list.id == id);
+    // Sizes are checked: indices fit.
+    at.map(|at| at as u16 + 1).ok_or_else(|| malformed(place, format!("there is no field list {id}")))
+}
+
+fn fields(list: &json::FieldList, layout: &Layout) -> Result<FieldList, LoadError> {
+    let place = format!("field list {}", list.name);
+    let mut fields = FieldList::default();
+    for element in &list.elements {
+        if element.kind != "field" {
+            return Err(unsupported(&place, format!("an element of type '{}'", element.kind)));
+        }
+        let name = |at: usize| element.value.get(at).and_then(Value::as_str);
+        let (header, field) = name(0)
+            .zip(name(1))
+            .ok_or_else(|| malformed(&place, format!("{} is not a field", element.value)))?;
+        let slot = layout.field(header, field, &place)?;
+        match slot.place {
+            Storage::Word(word) => fields.words.push(word),
+            Storage::Lines(line) => fields.lines.push((line, lines_for(slot.bits))),
+        }
+    }
+    Ok(fields)
+}

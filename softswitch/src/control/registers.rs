@@ -1,0 +1,70 @@
+//! Registers, as the control plane sees them.
+
+use tributary_p4runtime::canonical;
+
+use crate::error::ControlError;
+use crate::registers::Registers;
+use crate::switch::Switch;
+
+impl Switch {
+    /// Cells of a register array from `first` on, at most `count`, as canonical byte strings.
+    ///
+    /// # Errors
+    /// [`ControlError::UnknownId`].
+    pub fn registers(
+        &self,
+        register_id: u32,
+        first: u64,
+        count: usize,
+    ) -> Result<Vec<Vec<u8>>, ControlError> {
+        let cells = &self.state.registers[self.register(register_id)?];
+        Ok((first..).take(count).map_while(|index| value(cells, index)).collect())
+    }
+
+    /// Overwrites one cell of a register array, or all cells.
+    ///
+    /// # Errors
+    /// [`ControlError`]: `UnknownId`, `OutOfRange`, `InvalidArgument` (a value that is too wide).
+    pub fn set_register(
+        &mut self,
+        register_id: u32,
+        index: Option<i64>,
+        value: &[u8],
+    ) -> Result<(), ControlError> {
+        let array = self.register(register_id)?;
+        let bits = self.pipeline.info().registers().find(|one| one.name.id == register_id);
+        let bits = bits.map_or(0, |register| register.bits);
+        let what = format!("register {register_id:#010x}");
+        let value = canonical::check(value, bits).map_err(|error| ControlError::InvalidArgument {
+            place: what.clone(),
+            problem: format!("a bad value: {error}"),
+        })?;
+        let limbs = crate::program::limbs(value);
+        let cells = &mut self.state.registers[array];
+        let size = cells.len();
+        let range = match index {
+            None => 0..size as u64,
+            Some(index) => match u64::try_from(index).ok().filter(|at| *at < size as u64) {
+                Some(at) => at..at + 1,
+                None => return Err(ControlError::OutOfRange { what, index, size }),
+            },
+        };
+        range.for_each(|at| cells.set(at, &limbs));
+        Ok(())
+    }
+
+    fn register(&self, id: u32) -> Result<usize, ControlError> {
+        let known = self.pipeline.directory.registers.get(&id);
+        known.copied().ok_or(ControlError::UnknownId { what: "register", id })
+    }
+}
+
+/// A cell's value; `None`: there is no such cell.
+fn value(cells: &Registers, index: u64) -> Option<Vec<u8>> {
+    let bytes: Vec<u8> = match cells.word(index) {
+        Some(word) => word.to_be_bytes().to_vec(),
+        None => cells.lines(index)?.as_flattened().iter().rev().flat_map(|limb| limb.to_be_bytes()).collect(),
+    };
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    Some(bytes[zeros.min(bytes.len() - 1)..].to_vec())
+}

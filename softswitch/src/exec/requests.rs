@@ -1,0 +1,28 @@
+//! What a packet asks for while a control runs and gets at its end. As on BMv2, of several requests of a kind the last
+//! one counts.
+
+/// BMv2 keeps the low 15 bits of a clone session's number.
+const SESSION_BITS: u64 = 0x7fff;
+
+/// The requests of one packet; lists are those of the fields to preserve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Requests {
+    /// Clone session and list.
+    pub(crate) clone: Option<(u16, u16)>,
+    pub(crate) resubmit: Option<u16>,
+    pub(crate) recirculate: Option<u16>,
+    /// List of the digest to tell the controller.
+    pub(crate) digest: Option<u16>,
+}
+
+impl Requests {
+    pub(super) fn clone_to(&mut self, session: u64, list: u16) {
+        self.clone = Some(((session & SESSION_BITS) as u16, list));
+    }
+
+    /// Whether nothing was asked for.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

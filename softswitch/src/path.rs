@@ -1,0 +1,247 @@
+//! The way of a packet through the switch: ingress, what it asked for at its end, egress, and the same there.
+
+use crate::control::Replica;
+use crate::digests::Digests;
+use crate::exec::{Packet, Requests, State};
+use crate::passes::{Pass, Passes, Step};
+use crate::pre::Replication;
+use crate::program::{DROP_PORT, Instance, Line, Program};
+use crate::switch::Outputs;
+
+/// The state of a packet between ingress and egress when several copies are made.
+#[derive(Debug, Default)]
+pub(crate) struct Saved {
+    words: Vec<u64>,
+    lines: Vec<Line>,
+}
+
+/// All that a packet meets on its way.
+pub(crate) struct Path<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) state: &'a mut State,
+    pub(crate) replication: &'a Replication,
+    pub(crate) saved: &'a mut Saved,
+    pub(crate) passes: &'a mut Passes,
+    pub(crate) digests: &'a mut Digests,
+    pub(crate) outputs: &'a mut Outputs,
+    /// The port by which it came in.
+    pub(crate) origin: u16,
+}
+
+impl Path<'_> {
+    /// Runs the parser and ingress, and whatever follows at once.
+    pub(crate) fn ingress(&mut self, packet: &mut Packet<'_>) {
+        let entries = self.program.entries;
+        for entry in [entries.parser, entries.verify, entries.ingress] {
+            self.state.run(self.program, packet, entry);
+        }
+        if self.state.requests.is_empty() {
+            self.forward(packet);
+        } else {
+            self.end_ingress(packet);
+        }
+    }
+
+    /// Does what a packet asked for in ingress: the clone first, as on BMv2.
+    #[cold]
+    fn end_ingress(&mut self, packet: &mut Packet<'_>) {
+        let Requests { clone, resubmit, recirculate, digest } = self.state.requests;
+        // Only a request to recirculate is still heard behind egress.
+        self.state.requests = Requests { recirculate, ..Requests::default() };
+        let cloned = clone.is_some_and(|(session, list)| self.clone_from_ingress(session, list, packet));
+        let (program, state, origin) = (self.program, &*self.state, self.origin);
+        if let Some(list) = digest.map(usize::from) {
+            let known = &program.digest_lists[list];
+            self.digests.learn(known.digest, &program.digests[known.digest], known, state);
+        }
+        if let Some(list) = resubmit {
+            self.passes.add(|pass| {
+                pass.begin(Step::Resubmitted, origin, packet.frame);
+                pass.keep_list(program, state, list);
+            });
+        } else if cloned {
+            self.passes.add(|pass| {
+                pass.begin(Step::Forward, origin, packet.frame);
+                pass.keep_all(program, state, packet);
+            });
+        } else {
+            self.forward(packet);
+        }
+    }
+
+    /// Returns whether there is such a session.
+    fn clone_from_ingress(&mut self, session: u16, list: u16, packet: &Packet<'_>) -> bool {
+        let Some(session) = self.replication.session(session) else { return false };
+        let (program, state, origin) = (self.program, &*self.state, self.origin);
+        let limit = session.limit();
+        for to in session.replicas.iter().copied() {
+            self.passes.add(|pass| {
+                pass.begin(Step::IngressClone { to, limit }, origin, packet.frame);
+                pass.keep_list(program, state, list);
+            });
+        }
+        true
+    }
+
+    /// Sends the packet where ingress said.
+    fn forward(&mut self, packet: &mut Packet<'_>) {
+        let standard = &self.program.standard;
+        let group = self.state.get(standard.mcast_grp);
+        let port = self.state.get(standard.egress_spec);
+        if group != 0 {
+            self.multicast(packet, group);
+        } else if port != DROP_PORT {
+            self.state.set(standard.instance_type, Instance::Normal.into());
+            self.egress(packet, port, packet.frame.len());
+        }
+    }
+
+    /// Sends a copy of the packet to each replica.
+    fn multicast(&mut self, packet: &Packet<'_>, group: u64) {
+        let program = self.program;
+        let replicas = self.replication.replicas(group);
+        let lines = if program.egress_changes_lines { program.field_lines } else { 0 };
+        if replicas.len() > 1 {
+            self.saved.words.clear();
+            self.saved.words.extend_from_slice(&self.state.words[..program.field_words]);
+            self.saved.lines.clear();
+            self.saved.lines.extend_from_slice(&self.state.lines[..lines]);
+        }
+        for (index, replica) in replicas.iter().enumerate() {
+            if index > 0 {
+                self.state.words[..program.field_words].copy_from_slice(&self.saved.words);
+                self.state.lines[..lines].copy_from_slice(&self.saved.lines);
+            }
+            // A copy has asked for nothing.
+            self.state.requests = Requests::default();
+            self.state.set(program.standard.instance_type, Instance::Replica.into());
+            self.egress_to(&mut packet.clone(), *replica, packet.frame.len());
+        }
+    }
+
+    fn egress_to(&mut self, packet: &mut Packet<'_>, to: Replica, length: usize) {
+        self.state.set(self.program.standard.egress_rid, to.instance.into());
+        self.egress(packet, to.port.into(), length);
+    }
+
+    /// Runs egress and the deparser; `length` is what `packet_length` says.
+    fn egress(&mut self, packet: &mut Packet<'_>, port: u64, length: usize) {
+        let (program, standard) = (self.program, &self.program.standard);
+        self.state.set(standard.egress_port, port);
+        self.state.set(standard.egress_spec, 0);
+        self.state.set(standard.packet_length, length as u64);
+        self.state.run(program, packet, program.entries.egress);
+        if !self.state.requests.is_empty() {
+            return self.end_egress(packet, port);
+        }
+        if self.state.get(standard.egress_spec) == DROP_PORT {
+            return;
+        }
+        self.deparse(packet, port);
+    }
+
+    fn deparse(&mut self, packet: &mut Packet<'_>, port: u64) {
+        let Self { program, state, .. } = self;
+        state.run(program, packet, program.entries.update);
+        let room = program.header_bytes + packet.payload().len();
+        self.outputs.add(port as u16, self.origin, room, |bytes| state.deparse(program, packet, bytes));
+    }
+
+    /// Does what a packet asked for in egress, or earlier and is due now.
+    #[cold]
+    fn end_egress(&mut self, packet: &mut Packet<'_>, port: u64) {
+        let Requests { clone, recirculate, .. } = std::mem::take(&mut self.state.requests);
+        if let Some((session, list)) = clone {
+            self.clone_from_egress(session, list, packet);
+        }
+        if self.state.get(self.program.standard.egress_spec) == DROP_PORT {
+            return;
+        }
+        let Some(list) = recirculate else { return self.deparse(packet, port) };
+        self.state.run(self.program, packet, self.program.entries.update);
+        let (program, state, origin) = (self.program, &*self.state, self.origin);
+        self.passes.add(|pass| {
+            pass.begin(Step::Recirculated, origin, &[]);
+            emit(program, state, packet, &mut pass.frame);
+            pass.keep_list(program, state, list);
+        });
+    }
+
+    fn clone_from_egress(&mut self, session: u16, list: u16, packet: &Packet<'_>) {
+        let Some(session) = self.replication.session(session) else { return };
+        let (program, state, origin) = (self.program, &*self.state, self.origin);
+        let mut scratch = std::mem::take(&mut self.passes.scratch);
+        emit(program, state, packet, &mut scratch);
+        let length = scratch.len();
+        self.passes.scratch = scratch;
+        // Headers stay whole: only payload is cut off.
+        let cut = length.saturating_sub(session.limit()).min(packet.payload().len());
+        let frame = &packet.frame[..packet.frame.len() - cut];
+        for to in session.replicas.iter().copied() {
+            self.passes.add(|pass| {
+                pass.begin(Step::EgressClone { to, length: length - cut }, origin, frame);
+                pass.keep_headers(program, state, packet, list);
+            });
+        }
+    }
+
+    /// Goes on with a packet that has waited.
+    pub(crate) fn go_on(&mut self, pass: &Pass) {
+        let (program, standard) = (self.program, &self.program.standard);
+        let frame = pass.frame.as_slice();
+        let mut packet = Packet::new(frame);
+        packet.cursor = pass.cursor;
+        match pass.step {
+            Step::Resubmitted | Step::Recirculated => {
+                self.state.reset(program);
+                pass.restore_list(program, self.state);
+                self.set_instance(pass.step);
+                self.state.set(standard.packet_length, frame.len() as u64);
+                self.ingress(&mut packet);
+            }
+            Step::IngressClone { to, limit } => {
+                self.state.reset(program);
+                // The parser sees the port as it saw it before.
+                self.state.set(standard.ingress_port, self.origin.into());
+                self.state.run(program, &mut packet, program.entries.parser);
+                // What the parser wrote to metadata is gone, as on BMv2.
+                self.state.reset_metadata(program);
+                pass.restore_list(program, self.state);
+                self.set_instance(pass.step);
+                packet.frame = &frame[..frame.len().min(limit.max(packet.cursor.div_ceil(8)))];
+                let length = packet.frame.len();
+                self.egress_to(&mut packet, to, length);
+            }
+            Step::EgressClone { to, length } => {
+                pass.restore_all(self.state);
+                self.set_instance(pass.step);
+                self.egress_to(&mut packet, to, length);
+            }
+            Step::Forward => {
+                pass.restore_all(self.state);
+                self.forward(&mut packet);
+            }
+        }
+    }
+
+    fn set_instance(&mut self, step: Step) {
+        if let Some(instance) = step.instance() {
+            self.state.set(self.program.standard.instance_type, instance.into());
+        }
+    }
+}
+
+impl Pass {
+    fn begin(&mut self, step: Step, origin: u16, frame: &[u8]) {
+        (self.step, self.origin) = (step, origin);
+        self.frame.extend_from_slice(frame);
+    }
+}
+
+/// Writes the frame as it would leave.
+fn emit(program: &Program, state: &State, packet: &Packet<'_>, out: &mut Vec<u8>) {
+    out.clear();
+    out.resize(program.header_bytes + packet.payload().len(), 0);
+    let length = state.deparse(program, packet, out);
+    out.truncate(length);
+}

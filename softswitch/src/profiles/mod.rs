@@ -1,0 +1,312 @@
+//! Action profiles and selectors: actions that several entries refer to, and groups of them between which a hash
+//! chooses.
+//!
+//! As on BMv2 a member has the lowest free place in its profile, and a group's members are in the order of their places:
+//! the hash, modulo their number, chooses the same member.
+
+mod selector;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) use selector::{Algorithm, Input, SelectorProgram};
+
+use crate::control::{ActionCall, GroupMember, WeightedCall};
+use crate::program::Line;
+use crate::table::{Behaviour, BoundAction};
+
+/// A profile, as the program declares it.
+#[derive(Debug, Clone)]
+pub(crate) struct ProfileProgram {
+    /// Its name, for messages.
+    pub(crate) name: String,
+    /// How it chooses between a group's members; `None`: it has no groups.
+    pub(crate) selector: Option<SelectorProgram>,
+    /// The tables that refer to it.
+    pub(crate) tables: Vec<usize>,
+}
+
+/// A profile's members and groups.
+#[derive(Debug, Default)]
+pub(crate) struct Profile {
+    members: Places<Member>,
+    groups: Places<Group>,
+    /// The ports that are down.
+    down: BTreeSet<u16>,
+    /// Entries with actions of their own.
+    pub(crate) one_shots: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) call: ActionCall,
+    /// The action, for each of the profile's tables.
+    bound: Vec<BoundAction>,
+    /// The groups and entries that refer to it.
+    uses: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) members: Vec<GroupMember>,
+    pub(crate) max_size: u32,
+    /// Places of the members whose ports are up, each as often as it weighs.
+    active: Vec<u32>,
+    /// The entries that refer to it.
+    uses: usize,
+}
+
+/// Actions of one entry.
+#[derive(Debug)]
+pub(crate) struct OneShot {
+    pub(crate) calls: Vec<WeightedCall>,
+    bound: Vec<BoundAction>,
+    /// Indices of the actions whose ports are up, each as often as it weighs.
+    active: Vec<u32>,
+}
+
+impl OneShot {
+    /// `bound` are the actions of `calls`.
+    pub(crate) fn new(calls: Vec<WeightedCall>, bound: Vec<BoundAction>, profile: &Profile) -> Self {
+        let mut one_shot = Self { calls, bound, active: Vec::new() };
+        one_shot.refresh(&profile.down);
+        one_shot
+    }
+
+    fn refresh(&mut self, down: &BTreeSet<u16>) {
+        let calls = (0..).zip(&self.calls).filter(|(_, call)| is_up(call.watch_port, down));
+        self.active = calls.flat_map(|(at, call)| std::iter::repeat_n(at, call.weight as usize)).collect();
+    }
+}
+
+/// Things by id, each at the lowest place that is free when it comes.
+#[derive(Debug)]
+struct Places<T> {
+    by_id: BTreeMap<u32, u32>,
+    things: Vec<Option<T>>,
+}
+
+impl<T> Default for Places<T> {
+    fn default() -> Self {
+        Self { by_id: BTreeMap::new(), things: Vec::new() }
+    }
+}
+
+impl<T> Places<T> {
+    fn insert(&mut self, id: u32, thing: T) {
+        let place = self.things.iter().position(Option::is_none);
+        let place = place.unwrap_or_else(|| {
+            self.things.push(None);
+            self.things.len() - 1
+        });
+        self.things[place] = Some(thing);
+        self.by_id.insert(id, place as u32);
+    }
+
+    fn remove(&mut self, id: u32) -> Option<T> {
+        let place = self.by_id.remove(&id)?;
+        self.things.get_mut(place as usize)?.take()
+    }
+
+    fn at(&self, place: u32) -> Option<&T> {
+        self.things.get(place as usize)?.as_ref()
+    }
+
+    fn at_mut(&mut self, place: u32) -> Option<&mut T> {
+        self.things.get_mut(place as usize)?.as_mut()
+    }
+
+    fn get(&self, id: u32) -> Option<&T> {
+        self.at(*self.by_id.get(&id)?)
+    }
+
+    fn get_mut(&mut self, id: u32) -> Option<&mut T> {
+        self.at_mut(*self.by_id.get(&id)?)
+    }
+
+    fn id_at(&self, place: u32) -> Option<u32> {
+        self.by_id.iter().find(|(_, at)| **at == place).map(|(id, _)| *id)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.by_id.iter().filter_map(|(id, place)| Some((*id, self.at(*place)?)))
+    }
+}
+
+fn is_up(port: Option<u16>, down: &BTreeSet<u16>) -> bool {
+    port.is_none_or(|port| !down.contains(&port))
+}
+
+impl Profile {
+    /// The action that a packet gets; `None`: the group is empty, or no member's port is up.
+    pub(crate) fn choose<'a>(
+        &'a self,
+        behaviour: &'a Behaviour,
+        program: &ProfileProgram,
+        table: usize,
+        words: &[u64],
+        lines: &[Line],
+    ) -> Option<&'a BoundAction> {
+        let hash = || program.selector.as_ref().map_or(0, |selector| selector.hash(words, lines));
+        let one_of = |active: &[u32]| {
+            let index = hash().checked_rem(active.len() as u64)?;
+            active.get(index as usize).copied()
+        };
+        let place = match behaviour {
+            Behaviour::Action(action) => return Some(&action.bound),
+            Behaviour::OneShot(one_shot) => {
+                return one_shot.bound.get(one_of(&one_shot.active)? as usize);
+            }
+            Behaviour::Member(place) => *place,
+            Behaviour::Group(place) => one_of(&self.groups.at(*place)?.active)?,
+        };
+        let at = program.tables.iter().position(|known| *known == table)?;
+        self.members.at(place)?.bound.get(at)
+    }
+
+    pub(crate) fn member(&self, id: u32) -> Option<&Member> {
+        self.members.get(id)
+    }
+
+    pub(crate) fn group(&self, id: u32) -> Option<&Group> {
+        self.groups.get(id)
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = (u32, &Member)> {
+        self.members.iter()
+    }
+
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (u32, &Group)> {
+        self.groups.iter()
+    }
+
+    pub(crate) fn member_count(&self) -> usize {
+        self.members.by_id.len()
+    }
+
+    /// The sum of all groups' weights, but for one group.
+    pub(crate) fn weights_but(&self, group: u32) -> u64 {
+        let others = self.groups().filter(|(id, _)| *id != group);
+        others.flat_map(|(_, group)| &group.members).map(|member| u64::from(member.weight)).sum()
+    }
+
+    /// Adds a member that is not there yet; `bound` is its action for each table.
+    pub(crate) fn insert_member(&mut self, id: u32, call: ActionCall, bound: Vec<BoundAction>) {
+        self.members.insert(id, Member { call, bound, uses: 0 });
+    }
+
+    /// Changes a member's action. Returns whether it is there.
+    pub(crate) fn modify_member(&mut self, id: u32, call: ActionCall, bound: Vec<BoundAction>) -> bool {
+        let Some(member) = self.members.get_mut(id) else { return false };
+        (member.call, member.bound) = (call, bound);
+        true
+    }
+
+    /// Whether something refers to the member; `None`: it is not there.
+    pub(crate) fn member_in_use(&self, id: u32) -> Option<bool> {
+        Some(self.members.get(id)?.uses > 0)
+    }
+
+    pub(crate) fn delete_member(&mut self, id: u32) {
+        self.members.remove(id);
+    }
+
+    /// Adds or replaces a group, all of whose members are there.
+    pub(crate) fn put_group(&mut self, id: u32, members: Vec<GroupMember>, max_size: u32) {
+        for member in &members {
+            self.use_member(member.member_id, 1);
+        }
+        let old = match self.groups.get_mut(id) {
+            Some(group) => std::mem::replace(&mut group.members, members),
+            None => {
+                self.groups.insert(id, Group { members, max_size, active: Vec::new(), uses: 0 });
+                Vec::new()
+            }
+        };
+        for member in old {
+            self.use_member(member.member_id, -1);
+        }
+        self.refresh();
+    }
+
+    /// Whether an entry refers to the group; `None`: it is not there.
+    pub(crate) fn group_in_use(&self, id: u32) -> Option<bool> {
+        Some(self.groups.get(id)?.uses > 0)
+    }
+
+    pub(crate) fn delete_group(&mut self, id: u32) {
+        if let Some(group) = self.groups.remove(id) {
+            group.members.iter().for_each(|member| self.use_member(member.member_id, -1));
+        }
+    }
+
+    /// What an entry that refers to this member does.
+    pub(crate) fn member_behaviour(&self, id: u32) -> Option<Behaviour> {
+        self.members.by_id.get(&id).copied().map(Behaviour::Member)
+    }
+
+    /// What an entry that refers to this group does.
+    pub(crate) fn group_behaviour(&self, id: u32) -> Option<Behaviour> {
+        self.groups.by_id.get(&id).copied().map(Behaviour::Group)
+    }
+
+    /// The id of the member at a place.
+    pub(crate) fn member_at(&self, place: u32) -> Option<u32> {
+        self.members.id_at(place)
+    }
+
+    /// The id of the group at a place.
+    pub(crate) fn group_at(&self, place: u32) -> Option<u32> {
+        self.groups.id_at(place)
+    }
+
+    /// Notes that an entry refers to something (1), or does no longer (-1).
+    pub(crate) fn refer(&mut self, behaviour: &Behaviour, by: isize) {
+        let uses = match behaviour {
+            Behaviour::Action(_) => return,
+            Behaviour::OneShot(_) => &mut self.one_shots,
+            Behaviour::Member(place) => match self.members.at_mut(*place) {
+                Some(member) => &mut member.uses,
+                None => return,
+            },
+            Behaviour::Group(place) => match self.groups.at_mut(*place) {
+                Some(group) => &mut group.uses,
+                None => return,
+            },
+        };
+        *uses = uses.saturating_add_signed(by);
+    }
+
+    /// Notes that a port is up or down. Returns whether that is news.
+    pub(crate) fn set_port(&mut self, port: u16, up: bool) -> bool {
+        let news = if up { self.down.remove(&port) } else { self.down.insert(port) };
+        if news {
+            self.refresh();
+        }
+        news
+    }
+
+    /// Makes an entry's own actions follow the ports.
+    pub(crate) fn refresh_one_shot(&self, one_shot: &mut OneShot) {
+        one_shot.refresh(&self.down);
+    }
+
+    fn use_member(&mut self, id: u32, by: isize) {
+        if let Some(member) = self.members.get_mut(id) {
+            member.uses = member.uses.saturating_add_signed(by);
+        }
+    }
+
+    fn refresh(&mut self) {
+        let Self { members, groups, down, .. } = self;
+        for group in groups.things.iter_mut().flatten() {
+            let up = group.members.iter().filter(|member| is_up(member.watch_port, down));
+            let mut places: Vec<(u32, u32)> = up
+                .filter_map(|member| Some((*members.by_id.get(&member.member_id)?, member.weight)))
+                .collect();
+            places.sort_unstable();
+            let repeated =
+                places.into_iter().flat_map(|(at, weight)| std::iter::repeat_n(at, weight as usize));
+            group.active = repeated.collect();
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What the switch tells its primary controller without being asked: digests, and entries that are idle.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4::config::v1::p4_data_type_spec::TypeSpec;
+use tributary_p4runtime::p4::config::v1::{P4DataTypeSpec, P4TypeInfo};
+use tributary_p4runtime::p4::v1::p4_data::Data;
+use tributary_p4runtime::p4::v1::stream_message_response::Update;
+use tributary_p4runtime::p4::v1::{
+    self as message, Entity, P4Data, P4Header, P4StructLike, digest_entry::Config, entity::Entity as Kind,
+    update,
+};
+
+use super::convert;
+use super::device::Device;
+use super::read::Query;
+use super::status::Refusal;
+use super::write::Operation;
+use crate::control::{DigestConfig, Notice};
+use crate::engine::Notices;
+
+/// Delivers notices to the primary controller, until the switch stops.
+pub(super) async fn deliver(device: &Device, mut notices: Notices) {
+    while let Some(notice) = notices.recv().await {
+        let Some(program) = device.programs.read().await.running.clone() else { continue };
+        let update = match notice {
+            Notice::Digests { digest_id, list } => {
+                let message = |values| data(program.p4info(), digest_id, values);
+                Update::Digest(message::DigestList {
+                    digest_id,
+                    list_id: list.list_id,
+                    data: list.messages.into_iter().map(message).collect(),
+                    timestamp: now(),
+                })
+            }
+            Notice::Idle(entries) => Update::IdleTimeoutNotification(message::IdleTimeoutNotification {
+                table_entry: entries.into_iter().map(convert::entry_message).collect(),
+                timestamp: now(),
+            }),
+        };
+        device.post(update).await;
+    }
+}
+
+/// Nanoseconds since the Unix epoch.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    convert::nanoseconds(since)
+}
+
+/// A digest's message in the form that the P4Info describes.
+fn data(p4info: &P4Info, digest_id: u32, values: Vec<Vec<u8>>) -> P4Data {
+    let info = p4info.message();
+    let digest = info.digests.iter().find(|one| one.preamble.as_ref().is_some_and(|p| p.id == digest_id));
+    let spec = digest.and_then(|digest| digest.type_spec.as_ref());
+    let mut values = values.into_iter();
+    match spec.and_then(|spec| typed(spec, info.type_info.as_ref(), &mut values)) {
+        Some(data) => P4Data { data: Some(data) },
+        None => {
+            let members = values.map(|value| P4Data { data: Some(Data::Bitstring(value)) }).collect();
+            P4Data { data: Some(Data::Struct(P4StructLike { members })) }
+        }
+    }
+}
+
+/// The next values as one of this type; `None`: the P4Info does not describe it.
+fn typed(
+    spec: &P4DataTypeSpec,
+    types: Option<&P4TypeInfo>,
+    values: &mut impl Iterator<Item = Vec<u8>>,
+) -> Option<Data> {
+    let member = |spec: &P4DataTypeSpec, values: &mut dyn Iterator<Item = Vec<u8>>| {
+        let mut values = values;
+        Some(P4Data { data: Some(typed(spec, types, &mut values)?) })
+    };
+    Some(match spec.type_spec.as_ref()? {
+        TypeSpec::Struct(name) => {
+            let known = types?.structs.get(&name.name)?.members.iter();
+            let members = known.map(|one| member(one.type_spec.as_ref()?, values)).collect::<Option<_>>()?;
+            Data::Struct(P4StructLike { members })
+        }
+        TypeSpec::Tuple(tuple) => {
+            let members = tuple.members.iter().map(|one| member(one, values)).collect::<Option<_>>()?;
+            Data::Tuple(P4StructLike { members })
+        }
+        TypeSpec::Header(name) => {
+            let fields = types?.headers.get(&name.name)?.members.len();
+            Data::Header(P4Header { is_valid: true, bitstrings: values.take(fields).collect() })
+        }
+        TypeSpec::Bool(_) => Data::Bool(values.next()?.iter().any(|byte| *byte != 0)),
+        TypeSpec::SerializableEnum(_) => Data::EnumValue(values.next()?),
+        TypeSpec::Enum(name) => {
+            let number = values.next()?.iter().fold(0_usize, |number, byte| number << 8 | usize::from(*byte));
+            Data::Enum(types?.enums.get(&name.name)?.members.get(number)?.name.clone())
+        }
+        _ => Data::Bitstring(values.next()?),
+    })
+}
+
+/// Plans an update of a digest's configuration.
+pub(super) fn plan(kind: update::Type, entry: &message::DigestEntry) -> Result<Operation, Refusal> {
+    let digest_id = entry.digest_id;
+    if kind == update::Type::Delete {
+        return Ok(Operation::ChangeDigest { digest_id, config: None });
+    }
+    let config = entry.config.as_ref().map(config).transpose()?.unwrap_or_default();
+    Ok(if kind == update::Type::Insert {
+        Operation::InsertDigest { digest_id, config }
+    } else {
+        Operation::ChangeDigest { digest_id, config: Some(config) }
+    })
+}
+
+fn config(message: &Config) -> Result<DigestConfig, Refusal> {
+    let negative = |_| Refusal::invalid("a digest's times and sizes can't be negative");
+    let time = |nanoseconds: i64| u64::try_from(nanoseconds).map(std::time::Duration::from_nanos);
+    Ok(DigestConfig {
+        max_timeout: time(message.max_timeout_ns).map_err(negative)?,
+        max_list_size: usize::try_from(message.max_list_size).map_err(negative)?,
+        ack_timeout: time(message.ack_timeout_ns).map_err(negative)?,
+    })
+}
+
+/// Plans a read of a digest's configuration, or of all.
+pub(super) fn query(entry: &message::DigestEntry, p4info: &P4Info) -> Vec<Query> {
+    if entry.digest_id != 0 {
+        return vec![Query::Digest { digest: entry.digest_id }];
+    }
+    let known = p4info.message().digests.iter().filter_map(|digest| digest.preamble.as_ref());
+    known.map(|preamble| Query::Digest { digest: preamble.id }).collect()
+}
+
+/// A digest's configuration as an entity.
+pub(super) fn entity(digest_id: u32, config: DigestConfig) -> Entity {
+    let config = Config {
+        max_timeout_ns: convert::nanoseconds(config.max_timeout),
+        max_list_size: i32::try_from(config.max_list_size).unwrap_or(i32::MAX),
+        ack_timeout_ns: convert::nanoseconds(config.ack_timeout),
+    };
+    let entry = message::DigestEntry { digest_id, config: Some(config) };
+    Entity { entity: Some(Kind::DigestEntry(entry)) }
+}

@@ -1,0 +1,151 @@
+//! Multicast groups and clone sessions: between P4Runtime's messages and the switch's own types.
+
+use tributary_p4runtime::canonical;
+use tributary_p4runtime::entry::LAST_GROUP;
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::packet_replication_engine_entry::Type as Replication;
+use tributary_p4runtime::p4::v1::replica::PortKind;
+use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
+
+use super::read::Query;
+use super::status::Refusal;
+use super::write::Operation;
+use crate::control::{CloneSession, MulticastGroup, Replica};
+use crate::pre::LAST_SESSION;
+
+/// Plans an update of a group or a session.
+pub(super) fn plan(
+    kind: update::Type,
+    entry: &message::PacketReplicationEngineEntry,
+) -> Result<Operation, Refusal> {
+    match &entry.r#type {
+        Some(Replication::MulticastGroupEntry(group)) => multicast(kind, group),
+        Some(Replication::CloneSessionEntry(session)) => clone(kind, session),
+        None => Err(neither()),
+    }
+}
+
+/// Plans a read of groups or sessions.
+pub(super) fn query(entry: &message::PacketReplicationEngineEntry) -> Result<Vec<Query>, Refusal> {
+    let wanted = |id: u32, number: Result<u16, Refusal>| (id != 0).then_some(number).transpose();
+    match &entry.r#type {
+        Some(Replication::MulticastGroupEntry(group)) => {
+            let id = group.multicast_group_id;
+            Ok(vec![Query::Groups(wanted(id, group_id(id))?)])
+        }
+        Some(Replication::CloneSessionEntry(session)) => {
+            let id = session.session_id;
+            Ok(vec![Query::Sessions(wanted(id, session_id(id))?)])
+        }
+        None => Err(neither()),
+    }
+}
+
+fn neither() -> Refusal {
+    Refusal::invalid("the replication entry is neither a multicast group nor a session")
+}
+
+fn multicast(kind: update::Type, entry: &message::MulticastGroupEntry) -> Result<Operation, Refusal> {
+    let id = group_id(entry.multicast_group_id)?;
+    if kind == update::Type::Delete {
+        return Ok(Operation::DeleteGroup(id));
+    }
+    if !entry.metadata.is_empty() {
+        return Err(Refusal::unimplemented("metadata of a multicast group"));
+    }
+    let replicas = replicas(&format!("multicast group {id}"), &entry.replicas)?;
+    let group = MulticastGroup { id, replicas };
+    Ok(if kind == update::Type::Insert {
+        Operation::InsertGroup(group)
+    } else {
+        Operation::ModifyGroup(group)
+    })
+}
+
+fn clone(kind: update::Type, entry: &message::CloneSessionEntry) -> Result<Operation, Refusal> {
+    let id = session_id(entry.session_id)?;
+    if kind == update::Type::Delete {
+        return Ok(Operation::DeleteSession(id));
+    }
+    let replicas = replicas(&format!("clone session {id}"), &entry.replicas)?;
+    let packet_length = u32::try_from(entry.packet_length_bytes)
+        .map_err(|_| Refusal::invalid(format!("clone session {id}: a negative packet_length_bytes")))?;
+    let session = CloneSession { id, replicas, class_of_service: entry.class_of_service, packet_length };
+    Ok(if kind == update::Type::Insert {
+        Operation::InsertSession(session)
+    } else {
+        Operation::ModifySession(session)
+    })
+}
+
+/// A multicast group id that a controller may use.
+fn group_id(id: u32) -> Result<u16, Refusal> {
+    in_range(id, LAST_GROUP, "multicast group")
+}
+
+/// A clone session id that a controller may use: all but 0 that a program can name.
+fn session_id(id: u32) -> Result<u16, Refusal> {
+    in_range(id, LAST_SESSION.into(), "clone session")
+}
+
+fn in_range(id: u32, last: u32, what: &str) -> Result<u16, Refusal> {
+    match u16::try_from(id) {
+        Ok(0) => Err(Refusal::invalid(format!("0 is no {what} id"))),
+        Ok(small) if id <= last => Ok(small),
+        _ => Err(Refusal::new(Code::OutOfRange, format!("{what} ids end at {last}, not at {id}"))),
+    }
+}
+
+/// The replicas of a group or session; that each is there once, the switch checks.
+fn replicas(place: &str, messages: &[message::Replica]) -> Result<Vec<Replica>, Refusal> {
+    let number = |what: &str, value: u32| {
+        u16::try_from(value).map_err(|_| Refusal::invalid(format!("{place}: there is no {what} {value}")))
+    };
+    let replica = |one: &message::Replica| {
+        if !one.backup_replicas.is_empty() {
+            return Err(Refusal::unimplemented("a backup replica"));
+        }
+        let port = match &one.port_kind {
+            Some(PortKind::EgressPort(port)) => *port,
+            Some(PortKind::Port(bytes)) => canonical::decode(bytes, u32::BITS)
+                .map(|port| u32::try_from(port).unwrap_or(u32::MAX))
+                .map_err(|error| Refusal::invalid(format!("{place}, port: {error}")))?,
+            None => return Err(Refusal::invalid(format!("{place}: a replica has no port"))),
+        };
+        Ok(Replica { port: number("port", port)?, instance: number("instance", one.instance)? })
+    };
+    messages.iter().map(replica).collect()
+}
+
+/// A group as an entity.
+pub(super) fn group_entity(group: &MulticastGroup) -> Entity {
+    entity(Replication::MulticastGroupEntry(message::MulticastGroupEntry {
+        multicast_group_id: group.id.into(),
+        replicas: replica_messages(&group.replicas),
+        metadata: Vec::new(),
+    }))
+}
+
+/// A session as an entity.
+pub(super) fn session_entity(session: &CloneSession) -> Entity {
+    entity(Replication::CloneSessionEntry(message::CloneSessionEntry {
+        session_id: session.id.into(),
+        replicas: replica_messages(&session.replicas),
+        class_of_service: session.class_of_service,
+        packet_length_bytes: i32::try_from(session.packet_length).unwrap_or(i32::MAX),
+    }))
+}
+
+fn replica_messages(replicas: &[Replica]) -> Vec<message::Replica> {
+    let message = |replica: &Replica| message::Replica {
+        instance: replica.instance.into(),
+        port_kind: Some(PortKind::EgressPort(replica.port.into())),
+        backup_replicas: Vec::new(),
+    };
+    replicas.iter().map(message).collect()
+}
+
+fn entity(kind: Replication) -> Entity {
+    let entry = message::PacketReplicationEngineEntry { r#type: Some(kind) };
+    Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
+}

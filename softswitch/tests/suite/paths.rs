@@ -1,0 +1,271 @@
+//! Clones, resubmitted and recirculated packets, with `programs/paths.p4`.
+
+use std::sync::{Arc, LazyLock};
+
+use tributary_softswitch::control::{CloneSession, MulticastGroup, Replica};
+use tributary_softswitch::{Outputs, Pipeline, Switch};
+
+const JSON: &str = include_str!("../programs/paths.json");
+const P4INFO: &str = include_str!("../programs/paths.p4info.txtpb");
+
+/// Orders, as the program has them.
+const CLONE: u8 = 1;
+const CLONE_WIDE: u8 = 2;
+const CLONE_AND_DROP: u8 = 3;
+const RESUBMIT: u8 = 4;
+const CLONE_AND_RESUBMIT: u8 = 5;
+const RECIRCULATE: u8 = 6;
+const CLONE_AND_FLOOD: u8 = 7;
+const LAST_CLONE_COUNTS: u8 = 8;
+/// What ingress writes to a wide field.
+const WIDE: u128 = 0x11_2233_4455_6677_8899;
+/// The session whose packets are recirculated for ever.
+const FOR_EVER: u8 = 0xff;
+/// The port by which all packets come in.
+const PORT: u16 = 7;
+/// The port by which the program sends them on.
+const OUT: u16 = 1;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Order {
+    in_ingress: u8,
+    in_egress: u8,
+    rounds: u8,
+    session: u8,
+}
+
+impl Order {
+    fn frame(self, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![self.in_ingress, self.in_egress, self.rounds, self.session, 0, 0];
+        frame.extend_from_slice(payload);
+        frame
+    }
+}
+
+/// What a packet that leaves says of itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Report {
+    port: u16,
+    instance_type: u8,
+    egress_rid: u8,
+    ingress_port: u16,
+    packet_length: u16,
+    kept: u8,
+    parsed_instance: u8,
+    lost: u8,
+    wide: u128,
+    mark: u16,
+}
+
+/// Bytes of the report and of the order.
+const REPORT: usize = 18;
+const ORDER: usize = 6;
+
+impl Report {
+    fn read(port: u16, frame: &[u8]) -> Self {
+        let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+        Self {
+            port,
+            instance_type: frame[0],
+            egress_rid: frame[1],
+            ingress_port: word(2),
+            packet_length: word(4),
+            kept: frame[6],
+            parsed_instance: frame[7],
+            lost: frame[8],
+            wide: frame[9..REPORT].iter().fold(0, |number, byte| number << 8 | u128::from(*byte)),
+            mark: word(REPORT + 4),
+        }
+    }
+
+    /// The packet itself, when it has been through ingress and egress once.
+    fn ordinary(length: usize) -> Self {
+        Self {
+            port: OUT,
+            ingress_port: PORT,
+            packet_length: length as u16,
+            kept: 1,
+            lost: 0xff,
+            wide: WIDE,
+            ..Self::default()
+        }
+    }
+}
+
+fn switch() -> Switch {
+    static PIPELINE: LazyLock<Arc<Pipeline>> =
+        LazyLock::new(|| Arc::new(Pipeline::load_text(JSON, P4INFO).unwrap()));
+    let mut switch = Switch::new(PIPELINE.clone());
+    let session = CloneSession { id: 5, replicas: to(&[(20, 3)]), ..CloneSession::default() };
+    switch.insert_session(&session).unwrap();
+    let both = CloneSession { id: 6, replicas: to(&[(20, 1), (21, 2)]), ..CloneSession::default() };
+    switch.insert_session(&both).unwrap();
+    switch
+}
+
+fn to(replicas: &[(u16, u16)]) -> Vec<Replica> {
+    replicas.iter().map(|(port, instance)| Replica { port: *port, instance: *instance }).collect()
+}
+
+fn frames(switch: &mut Switch, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    let mut outputs = Outputs::new();
+    switch.process(PORT, frame, &mut outputs);
+    outputs.iter().map(|(port, frame)| (port, frame.to_vec())).collect()
+}
+
+/// What leaves when this order comes in with ten bytes behind it.
+fn reports(switch: &mut Switch, order: Order) -> Vec<Report> {
+    let left = frames(switch, &order.frame(&[0xaa; 10]));
+    left.iter().map(|(port, frame)| Report::read(*port, frame)).collect()
+}
+
+#[test]
+fn an_ingress_clone_is_the_packet_as_it_came_with_preserved_fields_as_they_are_at_the_end() {
+    let mut switch = switch();
+    let order = Order { in_ingress: CLONE, session: 5, ..Order::default() };
+    let clone = Report {
+        port: 20,
+        instance_type: 1,
+        egress_rid: 3,
+        packet_length: 16,
+        kept: 0x40,
+        ..Report::default()
+    };
+    let original = Report { mark: 0xdead, kept: 0x40, ..Report::ordinary(16) };
+    assert_eq!(reports(&mut switch, order), [clone, original]);
+    let order = Order { in_ingress: CLONE_WIDE, ..order };
+    let clone = Report { kept: 1, wide: WIDE, ..clone };
+    assert_eq!(reports(&mut switch, order), [clone, Report::ordinary(16)]);
+}
+
+#[test]
+fn a_dropped_packets_clone_leaves() {
+    let mut switch = switch();
+    let order = Order { in_ingress: CLONE_AND_DROP, session: 6, ..Order::default() };
+    let ports: Vec<_> =
+        reports(&mut switch, order).iter().map(|report| (report.port, report.egress_rid)).collect();
+    assert_eq!(ports, [(20, 1), (21, 2)]);
+    let order = Order { in_egress: CLONE_AND_DROP, session: 6, ..Order::default() };
+    let left = reports(&mut switch, order);
+    let ports: Vec<_> =
+        left.iter().map(|report| (report.port, report.egress_rid, report.instance_type)).collect();
+    assert_eq!(ports, [(20, 1, 2), (21, 2, 2)]);
+}
+
+#[test]
+fn a_session_that_is_not_there_clones_nothing_and_the_last_of_several_counts() {
+    let mut switch = switch();
+    let order = Order { in_ingress: CLONE_AND_DROP, session: 77, ..Order::default() };
+    assert_eq!(reports(&mut switch, order), []);
+    let order = Order { in_ingress: LAST_CLONE_COUNTS, session: 5, ..Order::default() };
+    let ports: Vec<_> = reports(&mut switch, order).iter().map(|report| report.port).collect();
+    assert_eq!(ports, [20, OUT]);
+    switch.delete_session(5).unwrap();
+    let ports: Vec<_> = reports(&mut switch, order).iter().map(|report| report.port).collect();
+    assert_eq!(ports, [OUT]);
+}
+
+#[test]
+fn an_egress_clone_has_the_headers_of_egresss_end_and_goes_through_egress_again() {
+    let mut switch = switch();
+    let order = Order { in_egress: CLONE, session: 5, ..Order::default() };
+    let clone = Report {
+        port: 20,
+        instance_type: 2,
+        egress_rid: 3,
+        // With the header that egress has put in front.
+        packet_length: 16 + REPORT as u16,
+        kept: 1,
+        wide: WIDE,
+        ..Report::default()
+    };
+    assert_eq!(reports(&mut switch, order), [Report::ordinary(16), clone]);
+}
+
+#[test]
+fn clones_are_cut_off_behind_their_headers() {
+    let mut switch = switch();
+    let short =
+        CloneSession { id: 5, replicas: to(&[(20, 3)]), packet_length: 10, ..CloneSession::default() };
+    switch.modify_session(&short).unwrap();
+    let payload: Vec<u8> = (0..10).collect();
+    let order = Order { in_ingress: CLONE_AND_DROP, session: 5, ..Order::default() };
+    let left = frames(&mut switch, &order.frame(&payload));
+    assert_eq!(left[0].1[REPORT + ORDER..], payload[..4]);
+    assert_eq!(Report::read(20, &left[0].1).packet_length, 10);
+    let order = Order { in_egress: CLONE_AND_DROP, session: 5, ..Order::default() };
+    let left = frames(&mut switch, &order.frame(&payload));
+    assert!(left[0].1[REPORT + ORDER..].is_empty());
+    let longer = CloneSession { packet_length: 26, ..short };
+    switch.modify_session(&longer).unwrap();
+    let left = frames(&mut switch, &order.frame(&payload));
+    assert_eq!(left[0].1[REPORT + ORDER..], payload[..2]);
+}
+
+#[test]
+fn a_resubmitted_packet_begins_as_it_came_with_preserved_fields_only() {
+    let mut switch = switch();
+    let order = Order { in_ingress: RESUBMIT, rounds: 3, ..Order::default() };
+    // Three times: each time ingress counts in a preserved field. The ingress port is not preserved.
+    let report = Report { kept: 4, parsed_instance: 6, ingress_port: 0, ..Report::ordinary(16) };
+    assert_eq!(reports(&mut switch, order), [report]);
+    // Nothing of it is left for the next packet.
+    assert_eq!(reports(&mut switch, Order::default()), [Report::ordinary(16)]);
+}
+
+#[test]
+fn a_clone_leaves_before_its_packet_is_resubmitted() {
+    let mut switch = switch();
+    let order = Order { in_ingress: CLONE_AND_RESUBMIT, session: 5, ..Order::default() };
+    let left = reports(&mut switch, order);
+    let summary: Vec<_> = left.iter().map(|one| (one.port, one.instance_type, one.kept)).collect();
+    assert_eq!(summary, [(20, 1, 0), (OUT, 0, 2)]);
+}
+
+#[test]
+fn a_recirculated_packet_begins_as_it_left() {
+    let mut switch = switch();
+    let order = Order { in_egress: RECIRCULATE, rounds: 50, ..Order::default() };
+    let report = Report { kept: 51, parsed_instance: 4, ingress_port: 0, mark: 50, ..Report::ordinary(16) };
+    assert_eq!(reports(&mut switch, order), [report]);
+}
+
+#[test]
+fn a_clone_and_a_multicast_group_go_together() {
+    let mut switch = switch();
+    switch.insert_group(&MulticastGroup { id: 9, replicas: to(&[(30, 1), (31, 2)]) }).unwrap();
+    let order = Order { in_ingress: CLONE_AND_FLOOD, session: 5, ..Order::default() };
+    let left = reports(&mut switch, order);
+    let summary: Vec<_> = left.iter().map(|one| (one.port, one.instance_type, one.egress_rid)).collect();
+    assert_eq!(summary, [(20, 1, 3), (30, 5, 1), (31, 5, 2)]);
+}
+
+#[test]
+fn packets_that_recirculate_for_ever_let_others_pass_and_are_bounded() {
+    let mut switch = switch();
+    let order = Order { in_egress: RECIRCULATE, session: FOR_EVER, ..Order::default() };
+    for _ in 0..3000 {
+        assert_eq!(reports(&mut switch, order), []);
+    }
+    assert!(switch.is_waiting());
+    assert_eq!(reports(&mut switch, Order::default()), [Report::ordinary(16)]);
+    // As many wait as ever can: a packet that asks for one pass more gets none, as on BMv2.
+    let once = Order { in_ingress: RESUBMIT, rounds: 1, ..Order::default() };
+    assert_eq!(reports(&mut switch, once), []);
+}
+
+#[test]
+fn a_packet_of_many_rounds_goes_on_in_steps() {
+    let mut switch = switch();
+    let order = Order { in_egress: RECIRCULATE, rounds: 200, ..Order::default() };
+    assert_eq!(reports(&mut switch, order), []);
+    let mut outputs = Outputs::new();
+    let mut steps = 0;
+    while switch.is_waiting() {
+        switch.go_on(&mut outputs);
+        steps += 1;
+        assert!(steps < 100);
+    }
+    let left: Vec<_> = outputs.iter().map(|(port, frame)| Report::read(port, frame).mark).collect();
+    assert_eq!(left, [200]);
+}
