@@ -43,18 +43,13 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("delete group 17", "Ok", "Unknown: NotFound"),
     ("delete group 19", "Ok", "Unknown: NotFound"),
 
-    // The embedded switch has no clone sessions, and names every kind of object that it does not support.
-    ("write a clone session", "Ok", "Unknown: Unimplemented"),
-    ("read a clone session", "1 ", "Unimplemented"),
-    ("write a meter", "Unknown: InvalidArgument", "Unknown: Unimplemented"),
-    ("read a meter", "0 ", "Unimplemented"),
-    ("write a direct meter", "Unknown: InvalidArgument", "Unknown: Unimplemented"),
-    ("read a direct meter", "InvalidArgument", "Unimplemented"),
-    ("write a member", "Unknown: InvalidArgument", "Unknown: Unimplemented"),
-    ("read a member", "0 ", "Unimplemented"),
-    ("write a profile group", "Unknown: InvalidArgument", "Unknown: Unimplemented"),
-    ("read a profile group", "0 ", "Unimplemented"),
-    ("write a digest", "Unknown: NotFound", "Unknown: Unimplemented"),
+    // PI gives no access to registers and value sets.
+    ("write a register", "Unknown: Unimplemented", "Unknown: InvalidArgument"),
+    ("read a register", "Unimplemented", "InvalidArgument"),
+    ("write a value set", "Unknown: Unimplemented", "Unknown: InvalidArgument"),
+    ("read a value set", "Unimplemented", "0 "),
+    ("write a digest", "Unknown: NotFound", "Unknown: InvalidArgument"),
+    ("read a digest", "Unimplemented", "0 "),
     ("read an extern", "Unknown", "Unimplemented"),
 
     // PI only checks that a P4Info can be read.
