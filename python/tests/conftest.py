@@ -44,10 +44,9 @@ def in_job(
     try:
         assert up.returncode == 0, up.stderr
         with tempfile.TemporaryDirectory() as folder:
-            (address,) = set(re.findall(r"10\.255\.\d+\.\d+:\d+", up.stdout))
-            create = [lab[0], "jobs", "create", "asked-for", "--controller", address, *options]
             token = Path(folder) / "token"
-            created = start(["ip", "netns", "exec", f"tributary.{name}.@controller", *create, "--token-out", token])
+            create = ["tributary", "jobs", "create", "asked-for", *options, "--token-out", token]
+            created = start([*lab, "exec", "--name", name, "controller", "--", *create])
             assert created.returncode == 0, created.stderr
             variables = ["env", "TRIBUTARY_JOB=asked-for", f"TRIBUTARY_TOKEN_FILE={token}"]
             return start([*lab, "run", "--name", name, "--", *variables, *command])
