@@ -27,7 +27,11 @@ pub(crate) enum Step {
         length: usize,
     },
     /// Behind ingress: its clones went ahead.
-    Forward,
+    Forward {
+        /// As [`Packet`](crate::exec::Packet) has them.
+        length: usize,
+        limit: usize,
+    },
 }
 
 /// One waiting packet.
@@ -156,7 +160,7 @@ impl Step {
             Self::Recirculated => Some(Instance::Recirculated),
             Self::IngressClone { .. } => Some(Instance::IngressClone),
             Self::EgressClone { .. } => Some(Instance::EgressClone),
-            Self::Forward => None,
+            Self::Forward { .. } => None,
         }
     }
 }

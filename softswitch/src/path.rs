@@ -32,6 +32,9 @@ impl Path<'_> {
     /// Runs the parser and ingress, and whatever follows at once.
     pub(crate) fn ingress(&mut self, packet: &mut Packet<'_>) {
         let entries = self.program.entries;
+        if let Some(clocks) = self.program.standard.clocks {
+            self.state.set(clocks.ingress.0, self.state.now() & clocks.ingress.1);
+        }
         for entry in [entries.parser, entries.verify, entries.ingress] {
             self.state.run(self.program, packet, entry);
         }
@@ -61,7 +64,11 @@ impl Path<'_> {
             });
         } else if cloned {
             self.passes.add(|pass| {
-                pass.begin(Step::Forward, origin, packet.frame);
+                pass.begin(
+                    Step::Forward { length: packet.length, limit: packet.limit },
+                    origin,
+                    packet.frame,
+                );
                 pass.keep_all(program, state, packet);
             });
         } else {
@@ -92,7 +99,7 @@ impl Path<'_> {
             self.multicast(packet, group);
         } else if port != DROP_PORT {
             self.state.set(standard.instance_type, Instance::Normal.into());
-            self.egress(packet, port, packet.frame.len());
+            self.egress(packet, port);
         }
     }
 
@@ -115,21 +122,26 @@ impl Path<'_> {
             // A copy has asked for nothing.
             self.state.requests = Requests::default();
             self.state.set(program.standard.instance_type, Instance::Replica.into());
-            self.egress_to(&mut packet.clone(), *replica, packet.frame.len());
+            self.egress_to(&mut packet.clone(), *replica);
         }
     }
 
-    fn egress_to(&mut self, packet: &mut Packet<'_>, to: Replica, length: usize) {
+    fn egress_to(&mut self, packet: &mut Packet<'_>, to: Replica) {
         self.state.set(self.program.standard.egress_rid, to.instance.into());
-        self.egress(packet, to.port.into(), length);
+        self.egress(packet, to.port.into());
     }
 
-    /// Runs egress and the deparser; `length` is what `packet_length` says.
-    fn egress(&mut self, packet: &mut Packet<'_>, port: u64, length: usize) {
+    /// Runs egress and the deparser.
+    fn egress(&mut self, packet: &mut Packet<'_>, port: u64) {
         let (program, standard) = (self.program, &self.program.standard);
         self.state.set(standard.egress_port, port);
         self.state.set(standard.egress_spec, 0);
-        self.state.set(standard.packet_length, length as u64);
+        self.state.set(standard.packet_length, packet.length as u64);
+        if let Some(clocks) = standard.clocks {
+            let now = self.state.now();
+            self.state.set(clocks.enqueued.0, now & clocks.enqueued.1);
+            self.state.set(clocks.egress.0, now & clocks.egress.1);
+        }
         self.state.run(program, packet, program.entries.egress);
         if !self.state.requests.is_empty() {
             return self.end_egress(packet, port);
@@ -144,7 +156,9 @@ impl Path<'_> {
         let Self { program, state, .. } = self;
         state.run(program, packet, program.entries.update);
         let room = program.header_bytes + packet.payload().len();
-        self.outputs.add(port as u16, self.origin, room, |bytes| state.deparse(program, packet, bytes));
+        self.outputs.add(port as u16, self.origin, room, |bytes| {
+            state.deparse(program, packet, bytes).min(packet.limit)
+        });
     }
 
     /// Does what a packet asked for in egress, or earlier and is due now.
@@ -209,16 +223,18 @@ impl Path<'_> {
                 pass.restore_list(program, self.state);
                 self.set_instance(pass.step);
                 packet.frame = &frame[..frame.len().min(limit.max(packet.cursor.div_ceil(8)))];
-                let length = packet.frame.len();
-                self.egress_to(&mut packet, to, length);
+                packet.length = packet.frame.len();
+                self.egress_to(&mut packet, to);
             }
             Step::EgressClone { to, length } => {
                 pass.restore_all(self.state);
                 self.set_instance(pass.step);
-                self.egress_to(&mut packet, to, length);
+                packet.length = length;
+                self.egress_to(&mut packet, to);
             }
-            Step::Forward => {
+            Step::Forward { length, limit } => {
                 pass.restore_all(self.state);
+                (packet.length, packet.limit) = (length, limit);
                 self.forward(&mut packet);
             }
         }
@@ -242,6 +258,6 @@ impl Pass {
 fn emit(program: &Program, state: &State, packet: &Packet<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.resize(program.header_bytes + packet.payload().len(), 0);
-    let length = state.deparse(program, packet, out);
+    let length = state.deparse(program, packet, out).min(packet.limit);
     out.truncate(length);
 }

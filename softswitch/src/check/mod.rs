@@ -136,16 +136,9 @@ fn check_table(
         }
         same(&format!("the kind of {what}"), &format!("{:?}", field.kind), &format!("{:?}", known.kind))?;
     }
-    match table.size {
-        // A table with fixed entries has room for just those: p4c writes two different sizes for it. Where others can be
-        // added, the P4Info's is meant.
-        Some(size) if !program.fixed.is_empty() => {
-            program.size = program.size.max(usize::try_from(size).unwrap_or(usize::MAX));
-        }
-        // p4c leaves the size of a table without a key to itself.
-        Some(_) if program.key.is_empty() => {}
-        Some(size) => same(&format!("the size of {place}"), &(program.size as u64), &size)?,
-        None => {}
+    // A table with fixed entries has room for just those by p4c's JSON. Where others can be added, the P4Info's is meant.
+    if let (Some(size), false) = (table.size, program.fixed.is_empty()) {
+        program.size = program.size.max(usize::try_from(size).unwrap_or(usize::MAX));
     }
     let constant = |constant| if constant { "constant" } else { "not constant" };
     if program.profile.is_none() {

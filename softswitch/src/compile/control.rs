@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::emitter::{Emitter, Label};
 use super::expression::Expressions;
 use super::fault::malformed;
+use super::layout::Storage;
 use super::primitive::Objects;
 use super::term::{Scope, Term};
 use super::{profile, table};
@@ -34,9 +35,9 @@ pub(super) fn compile(
     let mut graph = Graph { objects, visible, nodes, place, applied: Vec::new(), first_table: tables.len() };
     graph.emit_all(flow.init_table.as_deref(), out)?;
     let mut compiled = HashMap::new();
-    for applied in graph.applied {
+    for (applied, masked) in graph.applied {
         let actions = actions(applied, objects, &mut compiled, out)?;
-        let mut table = table::table(applied, actions, objects.layout, objects.document)?;
+        let mut table = table::table(applied, &masked, actions, objects.layout, objects.document)?;
         if let Some(name) = &applied.action_profile {
             let at = profiles.iter().skip(first_profile).position(|known| known.name == *name);
             let at =
@@ -130,8 +131,8 @@ struct Graph<'a> {
     visible: &'a HashSet<&'a str>,
     nodes: HashMap<&'a str, Node<'a>>,
     place: String,
-    /// The tables that are looked up, in the order of their indices.
-    applied: Vec<&'a Table>,
+    /// The tables that are looked up, in the order of their indices, and where the masked fields of their keys are.
+    applied: Vec<(&'a Table, Vec<Option<Storage>>)>,
     /// Index of the first of these tables.
     first_table: usize,
 }
@@ -225,7 +226,7 @@ impl<'a> Graph<'a> {
             return Ok(next_of(table, &[name, "__MISS__"]));
         }
         let index = (self.first_table + self.applied.len()) as u16;
-        self.applied.push(table);
+        self.applied.push((table, table::masked_fields(table, self.objects.layout, out)?));
         out.push(Op::Apply { table: index });
         if table.next_tables.contains_key("__HIT__") || table.next_tables.contains_key("__MISS__") {
             let hit = self.jump_target(next_of(table, &["__HIT__"]), end, waiting)?;

@@ -164,7 +164,8 @@ impl Emitter {
         (self.words.len() - 1) as Word
     }
 
-    fn new_lines(&mut self, count: u16) -> LineIndex {
+    /// Lines that are not shared.
+    pub(super) fn new_lines(&mut self, count: u16) -> LineIndex {
         let first = self.lines.len();
         if first < MAX_INDEX {
             self.lines.resize(first + usize::from(count), Line::default());

@@ -1,8 +1,9 @@
 //! Compiles the BMv2 JSON into a [`Program`].
 //!
 //! The compiler resolves all names, fixes all widths, and refuses whatever this switch does not support. Every loop in
-//! the result ends: control flows and actions only go forward, and the parser counts how often it goes back.
+//! the result ends: control flows only go forward, and actions and the parser count how often they go back.
 
+mod calculation;
 mod checksum;
 mod control;
 mod digest;
@@ -10,20 +11,26 @@ mod emitter;
 mod expression;
 mod fault;
 mod field_list;
+mod headers;
 mod layout;
+mod message;
 mod meter;
 mod parser;
 mod primitive;
 mod profile;
+mod reference;
 mod table;
 mod term;
+mod transition;
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 
 use emitter::{Emitter, Finished};
 use fault::{malformed, too_many, unsupported};
 use layout::Layout;
 use primitive::Objects;
+use term::Scope;
 
 use crate::error::LoadError;
 use crate::json::{ControlFlow, Document, ValueSet};
@@ -44,11 +51,12 @@ const MAX_OBJECTS: usize = 10_000;
 pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Program, LoadError> {
     check_sizes(document)?;
     let layout = Layout::new(document)?;
-    let standard = layout.standard(&document.errors)?;
+    let mut standard = layout.standard(&document.errors)?;
     let arguments = Arguments { word: layout.words as Word, line: layout.lines as LineIndex };
     let (argument_words, argument_lines) = argument_space(document)?;
     let mut out = Emitter::new(layout.words + argument_words, layout.lines + argument_lines);
-    let objects = Objects { layout: &layout, document, arguments };
+    let objects = Objects { layout: &layout, document, arguments, messages: RefCell::default() };
+    let calculations = calculation::compile(document, &layout, &mut out)?;
     let (mut checksums, mut profiles, mut tables) = (Vec::new(), Vec::new(), Vec::new());
 
     let mut entries = Entries { parser: out.here(), ..Entries::default() };
@@ -59,7 +67,7 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
     out.push(Op::End);
     // A packet that cannot be parsed has its checksums verified all the same.
     entries.verify = out.here();
-    checksum::compile(document, true, &layout, &mut checksums, &mut out)?;
+    checksum::compile(document, true, &layout, &calculations, &mut checksums, &mut out)?;
     out.push(Op::End);
     entries.ingress = out.here();
     control::compile(
@@ -73,8 +81,11 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
     entries.egress = out.here();
     control::compile(pipeline(document, "egress")?, &objects, visible, &mut profiles, &mut tables, &mut out)?;
     entries.update = out.here();
-    checksum::compile(document, false, &layout, &mut checksums, &mut out)?;
+    checksum::compile(document, false, &layout, &calculations, &mut checksums, &mut out)?;
+    deparser_primitives(document, &objects, &mut out)?;
     out.push(Op::End);
+    standard.clocks = layout.clocks()?;
+    let messages = objects.messages.into_inner();
 
     let field_lists = field_list::compile(document, &layout)?;
     let (digests, digest_lists) = digest::compile(document, &layout)?;
@@ -82,7 +93,7 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
         out.code_from(entries.egress).iter().any(|op| changes_lines(op, layout.lines as LineIndex));
     let deparser = deparser(document, &layout)?;
     let format = |header: &u16| &layout.formats[usize::from(layout.instances[usize::from(*header)].format)];
-    let header_bytes = deparser.iter().map(|header| format(header).bytes).sum();
+    let header_bytes = deparser.iter().map(|header| format(header).most_bytes).sum();
     let Finished { code, words, lines } = out.finish()?;
     Ok(Program {
         code,
@@ -101,6 +112,8 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
         deparser,
         header_bytes,
         checksums,
+        calculations,
+        messages,
         tables,
         counters: counters(document)?,
         value_sets: value_sets(document),
@@ -135,6 +148,7 @@ fn check_sizes(document: &Document) -> Result<(), LoadError> {
         ("field lists", document.field_lists.len()),
         ("digests", document.learn_lists.len()),
         ("value sets", document.parse_vsets.len()),
+        ("calculations", document.calculations.len()),
         ("tables", flows().map(|flow| flow.tables.len()).sum()),
         ("actions", flows().flat_map(|flow| &flow.tables).map(|table| table.action_ids.len()).sum()),
     ];
@@ -173,6 +187,7 @@ fn changes_lines(op: &Op, end: LineIndex) -> bool {
         | Op::WideAnd { d, .. }
         | Op::WideOr { d, .. }
         | Op::WideXor { d, .. }
+        | Op::WideMul { d, .. }
         | Op::WideShl { d, .. }
         | Op::WideShr { d, .. }
         | Op::Widen { d, .. }
@@ -188,10 +203,23 @@ fn deparser(document: &Document, layout: &Layout) -> Result<Vec<u16>, LoadError>
         return Err(unsupported("the program", "another number of deparsers than one"));
     };
     let place = format!("deparser {}", deparser.name);
-    if let Some(call) = deparser.primitives.first() {
-        return Err(unsupported(&place, format!("the primitive '{}'", call.op)));
-    }
     deparser.order.iter().map(|name| layout.wire_header(name, &place)).collect()
+}
+
+/// Compiles what the deparser does before it writes the headers.
+fn deparser_primitives(
+    document: &Document,
+    objects: &Objects<'_>,
+    out: &mut Emitter,
+) -> Result<(), LoadError> {
+    for deparser in &document.deparsers {
+        let place = format!("deparser {}", deparser.name);
+        let scope = Scope { layout: objects.layout, locals: &[], place: &place, in_parser: false };
+        for call in &deparser.primitives {
+            objects.primitive(call, &scope, &[], out)?;
+        }
+    }
+    Ok(())
 }
 
 /// Sizes of the counter arrays that actions use.

@@ -1,18 +1,23 @@
 //! Actions: sequences of primitives.
 
+use std::cell::RefCell;
+
 use super::digest;
 use super::emitter::{Emitter, Label};
 use super::expression::Expressions;
 use super::fault::{malformed, unsupported};
 use super::field_list;
+use super::headers;
 use super::layout::{Layout, Slot, Storage};
+use super::message;
 use super::meter;
+use super::reference::{self, FieldRef};
 use super::term::{Scope, Term};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;
 use crate::json::{self, Call};
-use crate::program::{Arguments, MAX_BITS, Op, lines_for};
+use crate::program::{Arguments, MAX_BITS, Message, Op, Word, lines_for};
 
 /// The objects that actions refer to by name.
 #[derive(Debug)]
@@ -20,6 +25,8 @@ pub(super) struct Objects<'a> {
     pub(super) layout: &'a Layout,
     pub(super) document: &'a json::Document,
     pub(super) arguments: Arguments,
+    /// What the program logs, collected while it is compiled.
+    pub(super) messages: RefCell<Vec<Message>>,
 }
 
 /// An argument of a primitive.
@@ -66,7 +73,7 @@ impl Objects<'_> {
                 line += lines_for(bits);
                 Storage::Lines(line - lines_for(bits))
             };
-            slots.push(Slot { place: at, bits });
+            slots.push(Slot { place: at, bits, signed: false, length: None });
         }
         Ok(slots)
     }
@@ -102,11 +109,15 @@ impl Objects<'_> {
         match (call.op.as_str(), arguments.as_slice()) {
             ("assign", [target, value]) => assign(target, value, scope, out)?,
             ("_jump", [to]) => {
-                let to = jump_target(to, labels, scope, out)?;
-                out.jump(to);
+                let to = jump_target(to, labels, scope)?;
+                jump(to, out);
             }
             ("_jump_if_zero", [value, to]) => {
-                let to = jump_target(to, labels, scope, out)?;
+                let target = jump_target(to, labels, scope)?;
+                // A way back has to be counted, so it gets a jump of its own.
+                let back = out.is_bound(target);
+                let to = if back { out.label() } else { target };
+                let past = out.label();
                 let value = Term::resolve(value, scope)?;
                 let is_zero = if value.bound.bits == 1 && !value.bound.signed {
                     Expressions::new(out, place).branch(&value, false, to)
@@ -115,6 +126,12 @@ impl Objects<'_> {
                     Expressions::new(out, place).branch(&Term::equal(value, nothing), true, to)
                 };
                 is_zero?;
+                if back {
+                    out.jump(past);
+                    out.bind(to);
+                    jump(target, out);
+                }
+                out.bind(past);
             }
             ("count", [counter, index]) => {
                 let counter = self.counter(name(counter, "counter_array", place)?, place)?;
@@ -123,12 +140,16 @@ impl Objects<'_> {
             }
             ("execute_meter", [meter, index, target]) => {
                 let meter = meter::index(name(meter, "meter_array", place)?, self.document, place)?;
-                let target = field(target, scope)?;
-                let Storage::Word(d) = target.place else {
-                    return Err(unsupported(place, format!("a meter's result in {} bits", target.bits)));
+                let FieldRef::One(Slot { place: Storage::Word(d), bits, .. }) =
+                    reference::target(target, scope)?
+                else {
+                    return Err(unsupported(
+                        place,
+                        "a meter's result in a field that is wide or has an index",
+                    ));
                 };
                 let index = index_word(index, scope, out)?;
-                out.push(Op::Meter { d, meter, index, cut: (64 - target.bits) as u8 });
+                out.push(Op::Meter { d, meter, index, cut: (64 - bits) as u8 });
             }
             ("register_read", [target, register, index]) => {
                 self.register_read(target, register, index, scope, out)?;
@@ -151,51 +172,30 @@ impl Objects<'_> {
             ("recirculate", [list]) => out.push(Op::Recirculate { list: self.field_list(list, place)? }),
             ("exit", []) => out.push(Op::End),
             ("no_op", []) => {}
-            ("add_header" | "remove_header" | "assign_header" | "push" | "pop", arguments) => {
-                self.header_primitive(&call.op, arguments, scope, out)?;
+            (
+                "add_header"
+                | "remove_header"
+                | "assign_header"
+                | "assign_union"
+                | "assign_header_stack"
+                | "assign_union_stack"
+                | "push"
+                | "pop",
+                arguments,
+            ) => headers::primitive(&call.op, arguments, scope, out)?,
+            ("assign_VL", [target, source]) => assign_variable(target, source, scope, out)?,
+            ("modify_field_with_hash_based_offset", [target, base, calculation, size]) => {
+                self.hash(target, [base, size], calculation, scope, out)?;
+            }
+            ("modify_field_rng_uniform", [target, low, high]) => random(target, low, high, scope, out)?,
+            ("truncate", [bytes]) => {
+                let bytes = index_word(bytes, scope, out)?;
+                out.push(Op::Truncate { bytes });
+            }
+            ("log_msg" | "assert" | "assume", arguments) => {
+                message::primitive(&call.op, arguments, scope, &self.messages, out)?;
             }
             (op, _) => return Err(unsupported(place, format!("the primitive '{op}'"))),
-        }
-        Ok(())
-    }
-
-    fn header_primitive(
-        &self,
-        op: &str,
-        arguments: &[Argument],
-        scope: &Scope<'_>,
-        out: &mut Emitter,
-    ) -> Result<(), LoadError> {
-        let place = scope.place;
-        let header = |argument| self.layout.wire_header(name(argument, "header", place)?, place);
-        match (op, arguments) {
-            ("add_header", [target]) => out.push(Op::SetValid { header: header(target)? }),
-            ("remove_header", [target]) => out.push(Op::SetInvalid { header: header(target)? }),
-            ("assign_header", [target, source]) => {
-                let (d, a) = (header(target)?, header(source)?);
-                let shape = |header: u16| {
-                    let format = &self.layout.formats[usize::from(header)];
-                    (format.bytes, format.words, format.lines)
-                };
-                if shape(d) != shape(a) {
-                    return Err(malformed(place, "the headers are of different types"));
-                }
-                out.push(Op::CopyHeader { d, a });
-            }
-            ("push" | "pop", [stack, by]) => {
-                let stack = self.layout.stack(name(stack, "header_stack", place)?, place)?;
-                let Expr::Const(by) = by else {
-                    return Err(unsupported(place, format!("a '{op}' by a number that varies")));
-                };
-                let by = by.to_u64().unwrap_or(u64::MAX).min(u64::from(u16::MAX)) as u16;
-                out.push(if op == "push" { Op::Push { stack, by } } else { Op::Pop { stack, by } });
-            }
-            _ => {
-                return Err(malformed(
-                    place,
-                    format!("the primitive '{op}' has a wrong number of arguments"),
-                ));
-            }
         }
         Ok(())
     }
@@ -210,17 +210,60 @@ impl Objects<'_> {
     ) -> Result<(), LoadError> {
         let place = scope.place;
         let (register, bits) = self.register(name(register, "register_array", place)?, place)?;
-        let target = field(target, scope)?;
+        let target = reference::target(target, scope)?;
         let index = index_word(index, scope, out)?;
-        match target.place {
-            Storage::Word(d) if target.bits == bits => out.push(Op::RegisterRead { d, register, index }),
-            Storage::Lines(d) if target.bits == bits => out.push(Op::WideRegisterRead { d, register, index }),
-            _ => {
-                let problem = format!("a register of {bits} bits is read into a field of {}", target.bits);
-                return Err(malformed(place, problem));
+        let read = |target: &Slot, out: &mut Emitter| {
+            out.push(match target.place {
+                Storage::Word(d) if target.bits == bits => Op::RegisterRead { d, register, index },
+                Storage::Lines(d) if target.bits == bits => Op::WideRegisterRead { d, register, index },
+                _ => {
+                    let problem =
+                        format!("a register of {bits} bits is read into a field of {}", target.bits);
+                    return Err(malformed(place, problem));
+                }
+            });
+            Ok(())
+        };
+        match target {
+            FieldRef::One(slot) => read(&slot, out),
+            FieldRef::OneOf(at, slots) => {
+                // The index has to stay while the targets are told apart.
+                let kept = out.new_word();
+                out.push(Op::Copy { d: kept, a: index, cut: 0 });
+                let read = |slot: &Slot, out: &mut Emitter| match slot.place {
+                    Storage::Word(d) if slot.bits == bits => {
+                        out.push(Op::RegisterRead { d, register, index: kept });
+                        Ok(())
+                    }
+                    _ => Err(unsupported(place, "a register that is read into a wide field of a stack")),
+                };
+                Expressions::new(out, place)
+                    .for_each_choice(&at, &slots, |expressions, slot| read(slot, expressions.out))
             }
         }
-        Ok(())
+    }
+
+    /// A hash, within `bounds`: the lowest result, and how many different ones there are.
+    fn hash(
+        &self,
+        target: &Argument,
+        bounds: [&Argument; 2],
+        calculation: &Argument,
+        scope: &Scope<'_>,
+        out: &mut Emitter,
+    ) -> Result<(), LoadError> {
+        let place = scope.place;
+        let name = name(calculation, "calculation", place)?;
+        let known = self.document.calculations.iter().position(|known| known.name == name);
+        let calculation = known.ok_or_else(|| malformed(place, format!("there is no calculation {name}")))?;
+        let [base, size] = bounds.map(|bound| Term::resolve(bound, scope));
+        let mut expressions = Expressions::new(out, place);
+        let (base, size) = (expressions.word(&base?, 64)?, expressions.word(&size?, 64)?);
+        let d = expressions.out.temporary_word();
+        out.push(Op::Calculate { d, calculation: calculation as u16 });
+        out.push(Op::Remainder { d, a: d, b: size });
+        out.push(Op::Add { d, a: d, b: base, cut: 0 });
+        assign_word(target, d, scope, out)
     }
 
     fn register_write(
@@ -254,17 +297,61 @@ pub(super) fn assign(
     scope: &Scope<'_>,
     out: &mut Emitter,
 ) -> Result<(), LoadError> {
-    let slot = field(target, scope)?;
+    let slot = reference::target(target, scope)?;
     let value = Term::resolve(value, scope)?;
-    Expressions::new(out, scope.place).assign(slot, &value)
+    Expressions::new(out, scope.place).assign_to(&slot, &value)
 }
 
-/// A field that can be written.
-fn field(target: &Argument, scope: &Scope<'_>) -> Result<Slot, LoadError> {
-    match target {
-        Expr::Field(header, field) if field != "$valid$" => scope.layout.field(header, field, scope.place),
-        other => Err(unsupported(scope.place, format!("writing to {other:?}"))),
+/// Assigns a word that an instruction has computed.
+fn assign_word(target: &Argument, word: Word, scope: &Scope<'_>, out: &mut Emitter) -> Result<(), LoadError> {
+    let target = reference::target(target, scope)?;
+    // It has to stay while the targets are told apart.
+    let kept = out.new_word();
+    out.push(Op::Copy { d: kept, a: word, cut: 0 });
+    Expressions::new(out, scope.place).assign_to(&target, &Term::slot(Slot::word(kept, 64)))
+}
+
+/// Compiles an assignment to a field of variable length: of the value, and of its length.
+pub(super) fn assign_variable(
+    target: &Argument,
+    source: &Argument,
+    scope: &Scope<'_>,
+    out: &mut Emitter,
+) -> Result<(), LoadError> {
+    let slot = |argument| match reference::target(argument, scope)? {
+        FieldRef::One(Slot { place: Storage::Lines(line), bits, length: Some(length), .. }) => {
+            Ok((line, bits, length))
+        }
+        _ => Err(unsupported(scope.place, "an assignment of this field of variable length")),
+    };
+    let ((d, bits, to), (a, others, from)) = (slot(target)?, slot(source)?);
+    if lines_for(bits) != lines_for(others) {
+        return Err(malformed(scope.place, "the fields are of different greatest lengths"));
     }
+    out.push(Op::WideCopy { d, a, n: lines_for(bits) as u8 });
+    out.push(Op::Copy { d: to, a: from, cut: 0 });
+    Ok(())
+}
+
+/// Compiles a random number from `low` to `high`.
+fn random(
+    target: &Argument,
+    low: &Argument,
+    high: &Argument,
+    scope: &Scope<'_>,
+    out: &mut Emitter,
+) -> Result<(), LoadError> {
+    let (low, high) = (Term::resolve(low, scope)?, Term::resolve(high, scope)?);
+    let mut expressions = Expressions::new(out, scope.place);
+    let (low, high) = (expressions.word(&low, 64)?, expressions.word(&high, 64)?);
+    let skip = expressions.out.label();
+    let d = expressions.out.temporary_word();
+    // BMv2 leaves the field as it is if there is no such number.
+    out.jump_with(skip, |to| Op::JumpLess { a: high, b: low, to });
+    out.push(Op::Random { d, low, high });
+    assign_word(target, d, scope, out)?;
+    out.bind(skip);
+    Ok(())
 }
 
 /// The name of an object of a certain type.
@@ -281,20 +368,19 @@ fn index_word(index: &Argument, scope: &Scope<'_>, out: &mut Emitter) -> Result<
     Expressions::new(out, scope.place).word(&index, 64)
 }
 
-fn jump_target(
-    to: &Argument,
-    labels: &[Label],
-    scope: &Scope<'_>,
-    out: &Emitter,
-) -> Result<Label, LoadError> {
+/// Emits a jump to a primitive. Only jumps back can form a loop, so only they are counted.
+fn jump(to: Label, out: &mut Emitter) {
+    if out.is_bound(to) {
+        out.push(Op::Again);
+    }
+    out.jump(to);
+}
+
+fn jump_target(to: &Argument, labels: &[Label], scope: &Scope<'_>) -> Result<Label, LoadError> {
     let Expr::Const(index) = to else {
         return Err(unsupported(scope.place, "a jump to where an expression says"));
     };
     let index = index.to_u64().and_then(|index| usize::try_from(index).ok());
     let label = index.and_then(|index| labels.get(index));
-    let label = label.ok_or_else(|| malformed(scope.place, "a jump goes beyond the action's end"))?;
-    if out.is_bound(*label) {
-        return Err(unsupported(scope.place, "a jump backwards"));
-    }
-    Ok(*label)
+    label.copied().ok_or_else(|| malformed(scope.place, "a jump goes beyond the action's end"))
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::emitter::Emitter;
 use super::fault::{malformed, unsupported};
 use super::layout::{Layout, Storage};
 use super::meter;
@@ -9,13 +10,15 @@ use crate::control::KeyMatch;
 use crate::error::LoadError;
 use crate::json::{self, ConstKey};
 use crate::program::{
-    ActionProgram, FixedEntry, Invocation, KeyField, KeySource, MAX_KEY_WORDS, MatchKind, Pattern,
-    TableProgram, limbs,
+    ActionProgram, FixedEntry, Invocation, KeyField, KeySource, LIMBS, MAX_KEY_WORDS, MatchKind, Op, Pattern,
+    TableProgram, limbs, lines_for,
 };
 
-/// Describes a table; `actions` are its actions, compiled, in the order of the JSON.
+/// Describes a table; `masked` are the key fields that are masked before the lookup, and `actions` its actions, compiled, in
+/// the order of the JSON.
 pub(super) fn table(
     table: &json::Table,
+    masked: &[Option<Storage>],
     actions: Vec<ActionProgram>,
     layout: &Layout,
     document: &json::Document,
@@ -30,7 +33,7 @@ pub(super) fn table(
     }
     let meter = table.direct_meters.as_deref();
     let meter = meter.map(|name| meter::direct(name, document, layout, &place)).transpose()?;
-    let (key, key_words) = key(table, layout, &place)?;
+    let (key, key_words) = key(table, masked, layout, &place)?;
     let default = table.default_entry.as_ref();
     let default_is_constant = default.is_some_and(|entry| entry.action_const || entry.action_entry_const);
     let default = default
@@ -53,14 +56,53 @@ pub(super) fn table(
     })
 }
 
+/// The header and the field that a key field comes from.
+fn target<'a>(field: &'a json::TableKey, place: &str) -> Result<(&'a str, &'a str), LoadError> {
+    let name = |i: usize| field.target.get(i).and_then(Value::as_str);
+    name(0).zip(name(1)).ok_or_else(|| malformed(place, format!("{} is not a field", field.target)))
+}
+
+/// Masks the key fields that have a mask, and returns where each of them is then.
+pub(super) fn masked_fields(
+    table: &json::Table,
+    layout: &Layout,
+    out: &mut Emitter,
+) -> Result<Vec<Option<Storage>>, LoadError> {
+    let place = format!("table {}", table.name);
+    let masked = |field: &json::TableKey| {
+        let Some(mask) = &field.mask else { return Ok(None) };
+        let mask = json::number::Number::parse(mask).filter(|mask| !mask.is_negative());
+        let mask = mask.ok_or_else(|| malformed(&place, "a key field's mask is not a number"))?;
+        let (header, name) = target(field, &place)?;
+        let slot = layout.field(header, name, &place)?;
+        Ok(Some(match slot.place {
+            Storage::Word(a) => {
+                let (d, b) = (out.new_word(), out.word_constant(mask.limb(0)));
+                out.push(Op::And { d, a, b, cut: 0 });
+                Storage::Word(d)
+            }
+            Storage::Lines(a) => {
+                let n = lines_for(slot.bits);
+                let limbs = (0..usize::from(n) * LIMBS).map(|limb| mask.limb(limb)).collect();
+                let (d, b) = (out.new_lines(n), out.line_constant(limbs));
+                out.push(Op::WideAnd { d, a, b, n: n as u8 });
+                Storage::Lines(d)
+            }
+        }))
+    };
+    table.key.iter().map(masked).collect()
+}
+
 /// The fields of the key, packed into words: fields of up to 64 bits share a word where they fit.
-fn key(table: &json::Table, layout: &Layout, place: &str) -> Result<(Vec<KeyField>, usize), LoadError> {
+fn key(
+    table: &json::Table,
+    masked: &[Option<Storage>],
+    layout: &Layout,
+    place: &str,
+) -> Result<(Vec<KeyField>, usize), LoadError> {
     let mut fields = Vec::new();
     let (mut word, mut shift) = (0, 0);
-    for field in &table.key {
-        if field.mask.is_some() {
-            return Err(unsupported(place, "a masked field in a key"));
-        }
+    for (position, field) in table.key.iter().enumerate() {
         let kind = match field.match_type.as_str() {
             "exact" => MatchKind::Exact,
             "lpm" => MatchKind::Lpm,
@@ -69,13 +111,11 @@ fn key(table: &json::Table, layout: &Layout, place: &str) -> Result<(Vec<KeyFiel
             "optional" => MatchKind::Optional,
             other => return Err(unsupported(place, format!("a key field of type '{other}'"))),
         };
-        let target = |i: usize| field.target.get(i).and_then(Value::as_str);
-        let (header, name) = target(0)
-            .zip(target(1))
-            .ok_or_else(|| malformed(place, format!("{} is not a field", field.target)))?;
+        let (header, name) = target(field, place)?;
         let slot = layout.field(header, name, place)?;
+        let storage = masked.get(position).copied().flatten().unwrap_or(slot.place);
         let name = field.name.clone().unwrap_or_else(|| format!("{header}.{name}"));
-        let (source, words) = match slot.place {
+        let (source, words) = match storage {
             Storage::Word(source) => (KeySource::Word(source), 1),
             Storage::Lines(_) if kind == MatchKind::Range => {
                 return Err(unsupported(place, format!("a range of {} bits", slot.bits)));
@@ -171,20 +211,26 @@ fn fixed_entries(
 }
 
 /// One field of a fixed entry's key; `None` matches anything.
-fn fixed_key(json: &ConstKey, field: &KeyField, place: &str) -> Result<Option<KeyMatch>, LoadError> {
+fn fixed_key(entry: &ConstKey, field: &KeyField, place: &str) -> Result<Option<KeyMatch>, LoadError> {
     let bytes = |text: &Option<String>| bytes(text.as_ref(), field.bits, place);
     let zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
-    let matched = match (json.match_type.as_str(), field.kind) {
-        ("exact", MatchKind::Exact) => KeyMatch::Exact(bytes(&json.key)?),
+    let matched = match (entry.match_type.as_str(), field.kind) {
+        ("exact", MatchKind::Exact) => KeyMatch::Exact(bytes(&entry.key)?),
         ("lpm", MatchKind::Lpm) => {
-            let prefix_len = json.prefix_length.unwrap_or(0);
+            let prefix_len = entry.prefix_length.unwrap_or(0);
             if prefix_len == 0 {
                 return Ok(None);
             }
-            KeyMatch::Lpm { value: bytes(&json.key)?, prefix_len }
+            let mut value = bytes(&entry.key)?;
+            // p4c keeps what a program writes behind the prefix.
+            let behind = json::number::Number::mask(field.bits.saturating_sub(prefix_len));
+            for (at, byte) in value.iter_mut().rev().enumerate() {
+                *byte &= !((behind.limb(at / 8) >> (at % 8 * 8)) as u8);
+            }
+            KeyMatch::Lpm { value, prefix_len }
         }
         ("ternary", MatchKind::Ternary) => {
-            let (mut value, mask) = (bytes(&json.key)?, bytes(&json.mask)?);
+            let (mut value, mask) = (bytes(&entry.key)?, bytes(&entry.mask)?);
             if zero(&mask) {
                 return Ok(None);
             }
@@ -192,7 +238,7 @@ fn fixed_key(json: &ConstKey, field: &KeyField, place: &str) -> Result<Option<Ke
             KeyMatch::Ternary { value, mask }
         }
         ("range", MatchKind::Range) => {
-            let (low, high) = (bytes(&json.start)?, bytes(&json.end)?);
+            let (low, high) = (bytes(&entry.start)?, bytes(&entry.end)?);
             if zero(&low) && limbs(&high) == [u64::MAX >> (64 - field.bits)] {
                 return Ok(None);
             }

@@ -5,10 +5,11 @@
 
 use super::fault::{malformed, unsupported};
 use super::layout::{Layout, Slot, Storage};
+use super::reference::{self, HeaderRef, UnionRef};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;
-use crate::program::Word;
+use crate::program::{MAX_BITS, Word};
 
 /// The range of a value: 0..2^bits, or -2^(bits-1)..2^(bits-1) when signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -122,9 +123,24 @@ impl Term {
         Self { kind: Kind::Const(number), bound }
     }
 
-    /// A field.
+    /// A field. One with a sign is kept as a two's complement of its width.
     pub(super) fn slot(slot: Slot) -> Self {
-        Self { kind: Kind::Field(slot.place), bound: ValueRange::unsigned(slot.bits) }
+        let bits = Self { kind: Kind::Field(slot.place), bound: ValueRange::unsigned(slot.bits) };
+        if !slot.signed {
+            return bits;
+        }
+        let half = || Self::number(Number::power(slot.bits - 1));
+        let value = Self::binary(Binary::Sub, Self::binary(Binary::Xor, bits, half()), half());
+        Self { bound: ValueRange::signed(slot.bits), ..value }
+    }
+
+    /// The term at a position that is known at run time only; 0 behind the last one.
+    pub(super) fn at(index: &Self, terms: Vec<Self>) -> Self {
+        let nothing = Self::number(Number::default());
+        terms.into_iter().enumerate().rev().fold(nothing, |others, (position, term)| {
+            let position = Self::number(Number::from(position as u64));
+            Self::choose(Self::equal(index.clone(), position), term, others)
+        })
     }
 
     /// Its value if it is a constant.
@@ -150,6 +166,11 @@ impl Term {
     /// A test whether two terms are equal.
     pub(super) fn equal(left: Self, right: Self) -> Self {
         Self::compare(Compare::Equal, left, right)
+    }
+
+    /// Whether two conditions are true.
+    pub(super) fn both(left: Self, right: Self) -> Self {
+        Self::truth(Kind::Both(Box::new(left), Box::new(right)))
     }
 
     fn choose(cond: Self, yes: Self, no: Self) -> Self {
@@ -200,15 +221,26 @@ impl Term {
             Expr::Bool(value) => Ok(Self::number(Number::from(u64::from(*value)))),
             Expr::Field(header, field) => Ok(Self::slot(scope.layout.field(header, field, place)?)),
             Expr::StackField(stack, field) => {
-                let (slot, stack) = scope.layout.stack_field(stack, field, place)?;
-                let Storage::Word(first) = slot.place else {
-                    return Err(unsupported(
-                        place,
-                        format!("the wide field {field} of a stack's last header"),
-                    ));
-                };
-                let kind = Kind::Last { first, stack };
-                Ok(Self { kind, bound: ValueRange::unsigned(slot.bits) })
+                let stack = scope.layout.stack(stack, place)?;
+                let mut headers = scope.layout.stack_headers(stack);
+                let first = scope.layout.field_of(headers.start, field, place)?;
+                if let Slot { place: Storage::Word(first), bits, signed: false, .. } = first {
+                    let kind = Kind::Last { first, stack };
+                    return Ok(Self { kind, bound: ValueRange::unsigned(bits) });
+                }
+                let fields = headers.try_fold(Vec::new(), |mut fields, header| {
+                    fields.push(Self::slot(scope.layout.field_of(header, field, place)?));
+                    Ok::<_, LoadError>(fields)
+                })?;
+                Ok(Self::at(&Self::last_of(scope.layout.stack_list[usize::from(stack)].count), fields))
+            }
+            Expr::UnionStackField(stack, member, field) => {
+                let stack = scope.layout.union_stack(stack, place)?;
+                let member = stack.member(member, place)?;
+                let fields = stack.unions.iter().map(|union| {
+                    Ok::<_, LoadError>(Self::slot(scope.layout.field_of(union[member], field, place)?))
+                });
+                Ok(Self::at(&Self::last_of(stack.count), fields.collect::<Result<_, _>>()?))
             }
             Expr::Local(index) => {
                 let slot = scope.locals.get(*index);
@@ -216,7 +248,7 @@ impl Term {
                 Ok(Self::slot(*slot))
             }
             Expr::Lookahead(offset, bits) => {
-                if !scope.in_parser || !(1..=64).contains(bits) {
+                if !scope.in_parser || !(1..=MAX_BITS / 2).contains(bits) {
                     return Err(unsupported(place, format!("a lookahead of {bits} bits")));
                 }
                 let offset = u16::try_from(*offset)
@@ -225,6 +257,10 @@ impl Term {
                 Ok(Self { kind, bound: ValueRange::unsigned(*bits) })
             }
             Expr::Object(kind, name) => Err(malformed(place, format!("the {kind} {name} is not a value"))),
+            Expr::UnionStack(stack, _) => {
+                Err(malformed(place, format!("the header union stack {stack} is not a value")))
+            }
+            Expr::List(_) => Err(malformed(place, "a list is not a value")),
             Expr::Op { op, cond, left, right } => {
                 Self::resolve_operation(op, cond.as_deref(), left.as_deref(), right, scope)
             }
@@ -238,7 +274,7 @@ impl Term {
         right: &Expr,
         scope: &Scope<'_>,
     ) -> Result<Self, LoadError> {
-        if let Some(term) = Self::resolve_special(op, right, scope)? {
+        if let Some(term) = Self::resolve_special(op, left, right, scope)? {
             return Ok(term);
         }
         let right = Self::resolve(right, scope)?;
@@ -252,6 +288,8 @@ impl Term {
         };
         let binary = |op| Ok(Self::binary(op, operand(left)?, right.clone()));
         match op {
+            "+" if left.is_none() => Ok(right),
+            "-" if left.is_none() => Ok(Self::binary(Binary::Sub, Self::number(Number::default()), right)),
             "+" => binary(Binary::Add),
             "-" => binary(Binary::Sub),
             "*" => binary(Binary::Mul),
@@ -281,8 +319,13 @@ impl Term {
         }
     }
 
-    /// Resolves operations whose operand is a header or a stack.
-    fn resolve_special(op: &str, right: &Expr, scope: &Scope<'_>) -> Result<Option<Self>, LoadError> {
+    /// Resolves operations whose operand is a header, a union or a stack.
+    fn resolve_special(
+        op: &str,
+        left: Option<&Expr>,
+        right: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Self>, LoadError> {
         let name = || match right {
             Expr::Object(_, name) => Ok(name.as_str()),
             _ => Err(malformed(scope.place, format!("'{op}' needs a name"))),
@@ -290,14 +333,58 @@ impl Term {
         let count = || {
             let stack = scope.layout.stack(name()?, scope.place)?;
             let count = scope.layout.stack_list[usize::from(stack)].count;
-            Ok::<_, LoadError>(Self::slot(Slot { place: Storage::Word(count), bits: 16 }))
+            Ok::<_, LoadError>(Self::slot(Slot::word(count, 16)))
         };
+        let valid = |header: &u16| Self::slot(scope.layout.validity(*header));
         Ok(match op {
-            "valid" => Some(Self::slot(scope.layout.field(name()?, "$valid$", scope.place)?)),
+            "valid" => Some(match reference::header(right, scope)? {
+                HeaderRef::One(header) => valid(&header),
+                HeaderRef::OneOf(index, headers) => Self::at(&index, headers.iter().map(valid).collect()),
+            }),
+            "valid_union" => {
+                let any = |members: &[u16]| {
+                    let members = members.iter().map(valid);
+                    members
+                        .reduce(|a, b| Self::truth(Kind::Either(Box::new(a), Box::new(b))))
+                        .unwrap_or_else(|| Self::number(Number::default()))
+                };
+                Some(match reference::union(right, scope)? {
+                    UnionRef::One(members) => any(&members),
+                    UnionRef::OneOf(index, unions) => {
+                        Self::at(&index, unions.iter().map(|members| any(members)).collect())
+                    }
+                })
+            }
+            "access_field" => {
+                let fields = reference::fields(left, right, scope)?;
+                Some(match fields {
+                    reference::FieldRef::One(slot) => Self::slot(slot),
+                    reference::FieldRef::OneOf(index, slots) => {
+                        Self::at(&index, slots.into_iter().map(Self::slot).collect())
+                    }
+                })
+            }
             "size_stack" => Some(count()?),
             "last_stack_index" => Some(Self::binary(Binary::Sub, count()?, Self::number(Number::from(1)))),
             _ => None,
         })
+    }
+
+    /// The position of the last one of so many.
+    pub(super) fn last_of(count: Word) -> Self {
+        Self::binary(Binary::Sub, Self::slot(Slot::word(count, 16)), Self::number(Number::from(1)))
+    }
+
+    /// A wide value that may be negative, shifted to the right: of a negative x this is ~(~x >> by).
+    pub(super) fn shifted_right(value: &Self, by: &Self) -> Self {
+        let ones = || Self::number(Number::from(1).negated());
+        let unsigned =
+            |term: Self| Self { bound: ValueRange::unsigned(value.bound.bits.saturating_sub(1)), ..term };
+        let shifted = |term| Self::binary(Binary::Shr, unsigned(term), by.clone());
+        let negative = Self::compare(Compare::Less, value.clone(), Self::number(Number::default()));
+        let flipped = Self::binary(Binary::Xor, value.clone(), ones());
+        let below = Self::binary(Binary::Xor, shifted(flipped), ones());
+        Self::choose(negative, below, shifted(value.clone()))
     }
 
     /// A value modulo 2^`width`, as a two's complement.
@@ -327,8 +414,9 @@ impl Term {
     }
 
     fn width(width: &Self, place: &str) -> Result<u32, LoadError> {
-        let width = width.constant().and_then(Number::to_u64).filter(|width| (2..=64).contains(width));
+        let width = width.constant().and_then(Number::to_u64);
         let width = width.and_then(|width| u32::try_from(width).ok());
+        let width = width.filter(|width| (1..=MAX_BITS / 2).contains(width));
         width.ok_or_else(|| unsupported(place, "a cast to such a width"))
     }
 }

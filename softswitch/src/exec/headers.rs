@@ -1,7 +1,7 @@
 //! Instructions on headers: parsing, adding, removing and moving them, and writing them to a frame.
 
-use super::{Flow, MAX_VISITS, Packet, State, wire};
-use crate::program::{Header, Op, Program};
+use super::{Flow, MAX_ROUNDS, MAX_VISITS, Packet, State, bits, wire};
+use crate::program::{Format, Header, LIMBS, Op, Program};
 
 impl State {
     /// Runs an instruction of the parser or on whole headers.
@@ -9,16 +9,31 @@ impl State {
         let standard = &program.standard;
         match op {
             Op::ExtractNext { stack } => return self.extract_next(program, packet, stack),
+            Op::ExtractLoose { header } => return self.extract_loose(program, packet, header, 0),
+            Op::ExtractVariable { header, bits } => {
+                let bits = self.get(bits);
+                return self.extract_loose(program, packet, header, bits as usize);
+            }
+            Op::StackFull => return self.fail(program, standard.stack_out_of_bounds),
             Op::Visit => {
                 packet.visits += 1;
                 if packet.visits > MAX_VISITS {
                     return self.fail(program, standard.parser_timeout);
                 }
             }
+            Op::Again => {
+                packet.rounds += 1;
+                if packet.rounds > MAX_ROUNDS {
+                    return Flow::Break(());
+                }
+            }
             Op::Advance { bits } => {
                 let cursor = packet.cursor.saturating_add(self.get(bits) as usize);
                 // BMv2 cannot begin a header inside a byte either.
-                if cursor > packet.frame.len() * 8 || !cursor.is_multiple_of(8) {
+                if !cursor.is_multiple_of(8) {
+                    return self.fail(program, standard.invalid_argument);
+                }
+                if cursor > packet.frame.len() * 8 {
                     return self.fail(program, standard.packet_too_short);
                 }
                 packet.cursor = cursor;
@@ -27,9 +42,18 @@ impl State {
                 Some(value) => self.set(d, value),
                 None => return self.fail(program, standard.packet_too_short),
             },
+            Op::WideLookahead { d, offset, bits } => {
+                let begin = packet.cursor.saturating_add(offset.into());
+                if begin + usize::from(bits) > packet.frame.len() * 8 {
+                    return self.fail(program, standard.packet_too_short);
+                }
+                let first = usize::from(d);
+                let lines = &mut self.lines[first..first + usize::from(bits).div_ceil(LIMBS * 64)];
+                bits::read_limbs(packet.frame, begin, bits.into(), lines.as_flattened_mut());
+            }
             Op::Fail { error } => return self.fail(program, self.get(error)),
-            Op::SetValid { header } => self.set_valid(program, header),
-            Op::SetInvalid { header } => self.set(program.headers[usize::from(header)].word, 0),
+            Op::SetValid { header } => self.set_valid(program, packet, header),
+            Op::SetInvalid { header } => self.set_invalid(program, packet, header),
             Op::CopyHeader { d, a } => self.copy_header(program, d, a),
             Op::Push { stack, by } => self.push(program, stack, by),
             Op::Pop { stack, by } => self.pop(program, stack, by),
@@ -58,13 +82,46 @@ impl State {
         Flow::Continue(())
     }
 
+    /// Extracts a header with loose fields, or with a field of variable length, which has `variable` bits.
+    fn extract_loose(
+        &mut self,
+        program: &Program,
+        packet: &mut Packet<'_>,
+        header: u16,
+        variable: usize,
+    ) -> Flow {
+        let standard = &program.standard;
+        let header = program.headers[usize::from(header)];
+        let format = &program.formats[usize::from(header.format)];
+        if !variable.is_multiple_of(8) {
+            return self.fail(program, standard.invalid_argument);
+        }
+        let (bytes, length) = (packet.payload(), format.bytes.saturating_add(variable / 8));
+        if bytes.len() < length {
+            return self.fail(program, standard.packet_too_short);
+        }
+        if length > format.most_bytes {
+            return self.fail(program, standard.header_too_short);
+        }
+        wire::extract(format, header, bytes, &mut *self.words, &mut self.lines);
+        bits::extract(format, header, bytes, variable, &mut *self.words, &mut self.lines);
+        packet.cursor += length * 8;
+        Flow::Continue(())
+    }
+
     fn extract_next(&mut self, program: &Program, packet: &mut Packet<'_>, stack: u16) -> Flow {
         let stack = program.stacks[usize::from(stack)];
         let count = self.get(stack.count);
         if count >= u64::from(stack.size) {
             return self.fail(program, program.standard.stack_out_of_bounds);
         }
-        let flow = self.extract(program, packet, stack.first + count as u16);
+        let header = stack.first + count as u16;
+        let format = &program.formats[usize::from(program.headers[usize::from(header)].format)];
+        let flow = if format.loose.is_empty() && format.variable.is_none() {
+            self.extract(program, packet, header)
+        } else {
+            self.extract_loose(program, packet, header, 0)
+        };
         if flow.is_continue() {
             self.set(stack.count, count + 1);
         }
@@ -72,12 +129,28 @@ impl State {
     }
 
     /// Makes a header valid with all fields zero: nothing of an earlier packet shows.
-    fn set_valid(&mut self, program: &Program, header: u16) {
+    fn set_valid(&mut self, program: &Program, packet: &mut Packet<'_>, header: u16) {
         let header = program.headers[usize::from(header)];
         if self.get(header.word) == 0 {
             self.clear_header(program, header);
             self.set(header.word, 1);
+            packet.length += program.formats[usize::from(header.format)].bytes;
         }
+    }
+
+    fn set_invalid(&mut self, program: &Program, packet: &mut Packet<'_>, header: u16) {
+        let header = program.headers[usize::from(header)];
+        if self.get(header.word) != 0 {
+            let bytes = self.header_bytes(&program.formats[usize::from(header.format)], header);
+            packet.length = packet.length.saturating_sub(bytes);
+            self.set(header.word, 0);
+        }
+    }
+
+    /// A header's length in bytes.
+    #[inline(always)]
+    pub(super) fn header_bytes(&self, format: &Format, header: Header) -> usize {
+        format.bytes + format.variable.map_or(0, |field| field.bits_of(header, &*self.words) / 8)
     }
 
     fn clear_header(&mut self, program: &Program, header: Header) {
@@ -148,8 +221,9 @@ impl State {
             let header = program.headers[usize::from(*header)];
             if self.get(header.word) != 0 {
                 let format = &program.formats[usize::from(header.format)];
-                wire::emit(format, header, &*self.words, &self.lines, &mut out[end..end + format.bytes]);
-                end += format.bytes;
+                let bytes = self.header_bytes(format, header);
+                wire::emit(format, header, &*self.words, &self.lines, &mut out[end..end + bytes]);
+                end += bytes;
             }
         }
         let payload = packet.payload();

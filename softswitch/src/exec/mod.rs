@@ -1,10 +1,15 @@
 //! The inner loop: runs the instructions of a program on one packet.
 
+mod bits;
+mod calculation;
 mod checksum;
 mod headers;
+mod message;
 mod requests;
 mod wide;
 mod wire;
+
+use std::time::Instant;
 
 pub(crate) use requests::Requests;
 
@@ -18,6 +23,8 @@ use crate::value_sets::ValueSet;
 
 /// How often the parser may go back for one packet.
 const MAX_VISITS: u32 = 1024;
+/// How often actions may go back for one packet.
+const MAX_ROUNDS: u32 = 1 << 16;
 
 /// What a switch remembers from packet to packet, as far as instructions can access it.
 #[derive(Debug)]
@@ -33,6 +40,10 @@ pub(crate) struct State {
     pub(crate) registers: Vec<Registers>,
     /// What the packet asked for that happens at the end of ingress or egress.
     pub(crate) requests: Requests,
+    /// When it was made; programs count their time from then.
+    start: Instant,
+    /// Room for what calculations put together.
+    bytes: Vec<u8>,
     /// Whether to use the processor's wide vectors.
     pub(crate) vectors: bool,
 }
@@ -60,6 +71,11 @@ pub(crate) struct Packet<'a> {
     /// How many of its bits the parser has passed.
     pub(crate) cursor: usize,
     visits: u32,
+    rounds: u32,
+    /// Its length after the headers that actions have added and removed.
+    pub(crate) length: usize,
+    /// The most bytes that leave.
+    pub(crate) limit: usize,
 }
 
 /// Whether a run goes on or is over.
@@ -67,7 +83,7 @@ type Flow = std::ops::ControlFlow<()>;
 
 impl<'a> Packet<'a> {
     pub(crate) fn new(frame: &'a [u8]) -> Self {
-        Self { frame, cursor: 0, visits: 0 }
+        Self { frame, cursor: 0, visits: 0, rounds: 0, length: frame.len(), limit: usize::MAX }
     }
 
     /// The bytes behind the last header that the parser extracted.
@@ -93,6 +109,8 @@ impl State {
             meters: program.meters.iter().map(meters).collect(),
             registers: program.registers.iter().map(|register| Registers::new(*register)).collect(),
             requests: Requests::default(),
+            start: Instant::now(),
+            bytes: Vec::new(),
             vectors: has_vectors(),
         }
     }
@@ -115,6 +133,11 @@ impl State {
         if let Some(profile) = table.profile {
             self.profiles[profile].refer(behaviour, by);
         }
+    }
+
+    /// Microseconds since the program was loaded.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     #[inline(always)]
@@ -254,13 +277,13 @@ impl State {
             }
             Op::VerifyChecksum { checksum } => {
                 let checksum = &program.checksums[usize::from(checksum)];
-                if self.get(checksum.target) != checksum::compute(checksum, &*self.words, &self.lines) {
+                if self.get(checksum.target) != self.checksum(program, packet, checksum) {
                     self.set(program.standard.checksum_error, 1);
                 }
             }
             Op::UpdateChecksum { checksum } => {
                 let checksum = &program.checksums[usize::from(checksum)];
-                let sum = checksum::compute(checksum, &*self.words, &self.lines);
+                let sum = self.checksum(program, packet, checksum);
                 self.set(checksum.target, sum);
             }
             Op::Meter { d, meter, index, cut } => {
@@ -280,6 +303,18 @@ impl State {
             }
             Op::Digest { list } => self.requests.digest = Some(list),
             Op::Recirculate { list } => self.requests.recirculate = Some(list),
+            Op::WideMul { d, a, b, n } => wide::mul(&mut self.lines, d, a, b, n),
+            Op::Calculate { d, calculation } => {
+                let result = self.calculate(program, packet, calculation);
+                self.set(d, result);
+            }
+            Op::Remainder { d, a, b } => self.set(d, self.get(a).checked_rem(self.get(b)).unwrap_or(0)),
+            Op::Random { d, low, high } => {
+                let number = rand::random_range(self.get(low)..=self.get(high));
+                self.set(d, number);
+            }
+            Op::Truncate { bytes } => packet.limit = self.get(bytes) as usize,
+            Op::Say { message } => self.say(&program.messages[usize::from(message)]),
             header => return self.run_on_headers(program, packet, header),
         }
         Flow::Continue(())

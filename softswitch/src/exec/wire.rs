@@ -1,5 +1,6 @@
 //! Moves headers between the bytes of a frame and the words and lines of a packet.
 
+use super::bits;
 use crate::program::{Format, Header, LIMBS, Line};
 
 /// Bytes in a line.
@@ -54,10 +55,10 @@ fn write_line(line: &Line, bytes: &mut [u8; LINE_BYTES]) {
 /// Writes a header to `bytes`, which is exactly as long as the header.
 #[inline(always)]
 pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line], bytes: &mut [u8]) {
-    let words = &words[usize::from(header.word)..];
+    let own = &words[usize::from(header.word)..];
     for group in &format.groups {
         let parts = group.parts.iter();
-        let value = parts.fold(0, |value, (word, shift)| value | words[usize::from(*word)] << shift);
+        let value = parts.fold(0, |value, (word, shift)| value | own[usize::from(*word)] << shift);
         write(value, &mut bytes[group.offset..group.offset + group.bytes]);
     }
     for wide in &format.wides {
@@ -73,6 +74,16 @@ pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line
             write_line(line, bytes);
         }
     }
+    if !format.loose.is_empty() || format.variable.is_some() {
+        emit_loose(format, header, words, lines, bytes);
+    }
+}
+
+/// Writes what [`emit`] leaves to be written bit by bit.
+#[cold]
+fn emit_loose(format: &Format, header: Header, words: &[u64], lines: &[Line], bytes: &mut [u8]) {
+    let variable = format.variable.map_or(0, |field| field.bits_of(header, words));
+    bits::emit(format, header, variable, words, lines, bytes);
 }
 
 /// Eight bytes, with zeros for those behind the frame's end.

@@ -16,6 +16,12 @@ pub(crate) enum Expr {
     Field(String, String),
     /// A field of a stack's last header.
     StackField(String, String),
+    /// A field of the last union of a stack: the stack, the union's member, the field.
+    UnionStackField(String, String, String),
+    /// The next union of a stack, as one of its members: the stack, the member.
+    UnionStack(String, String),
+    /// Values that are one argument together.
+    List(Vec<Expr>),
     /// A parameter of the action.
     Local(usize),
     /// Bits of the packet that have not been extracted: offset, width.
@@ -45,6 +51,10 @@ impl Expr {
         if json.get("op").is_some() {
             return Self::read_operation(json, place);
         }
+        // The position of a field in its header, or of a header in its union.
+        if let Some(position) = json.as_u64() {
+            return Ok(Self::Const(Number::from(position)));
+        }
         let kind = json.get("type").and_then(Value::as_str).ok_or_else(|| malformed("no type"))?;
         let value = json.get("value").ok_or_else(|| malformed("no value"))?;
         let pair = || string_pair(value).ok_or_else(|| malformed("two names are needed"));
@@ -56,6 +66,17 @@ impl Expr {
             "bool" => value.as_bool().map(Self::Bool).ok_or_else(|| malformed("not a truth value")),
             "field" => pair().map(|(header, field)| Self::Field(header, field)),
             "stack_field" => pair().map(|(stack, field)| Self::StackField(stack, field)),
+            "union_stack_field" => {
+                let field = value.get(2).and_then(Value::as_str).map(str::to_owned);
+                let field = field.ok_or_else(|| malformed("three names are needed"))?;
+                pair().map(|(stack, member)| Self::UnionStackField(stack, member, field))
+            }
+            "union_stack" => pair().map(|(stack, member)| Self::UnionStack(stack, member)),
+            "parameters_vector" => {
+                // An empty one is written as an object.
+                let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
+                values.iter().map(|value| Self::read(value, place)).collect::<Result<_, _>>().map(Self::List)
+            }
             "local" | "runtime_data" => {
                 let index = value.as_u64().and_then(|index| usize::try_from(index).ok());
                 index.map(Self::Local).ok_or_else(|| malformed("not an index"))

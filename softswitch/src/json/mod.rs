@@ -42,9 +42,11 @@ pub(crate) struct Document {
     pub(crate) actions: Vec<Action>,
     pub(crate) pipelines: Vec<ControlFlow>,
     #[serde(default)]
-    header_unions: Vec<Named>,
+    pub(crate) header_union_types: Vec<HeaderUnionType>,
     #[serde(default)]
-    header_union_stacks: Vec<Named>,
+    pub(crate) header_unions: Vec<HeaderUnion>,
+    #[serde(default)]
+    pub(crate) header_union_stacks: Vec<HeaderUnionStack>,
     #[serde(default)]
     pub(crate) parse_vsets: Vec<ValueSet>,
     #[serde(default)]
@@ -65,11 +67,7 @@ impl Document {
                 what: format!("version {major}.{minor} of the format (needed: {VERSION}.x)"),
             });
         }
-        let absent = [
-            ("header union", &document.header_unions),
-            ("header union stack", &document.header_union_stacks),
-            ("extern instance", &document.extern_instances),
-        ];
+        let absent = [("extern instance", &document.extern_instances)];
         for (what, objects) in absent {
             if let Some(object) = objects.first() {
                 return Err(LoadError::Unsupported {
@@ -98,11 +96,23 @@ pub(crate) struct Named {
 pub(crate) struct HeaderType {
     pub(crate) name: String,
     pub(crate) fields: Vec<Field>,
+    /// The greatest length in bytes, of a header with a field of variable length.
+    pub(crate) max_length: Option<u64>,
 }
 
 /// Name, width in bits (`"*"`: variable), and whether it is signed.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Field(pub(crate) String, pub(crate) Value, #[serde(default)] pub(crate) bool);
+pub(crate) struct Field(
+    pub(crate) String,
+    pub(crate) Value,
+    #[serde(default, deserialize_with = "truth")] pub(crate) bool,
+);
+
+/// A truth value, or the number that some versions of p4c write for it.
+fn truth<'de, D: serde::Deserializer<'de>>(json: D) -> Result<bool, D::Error> {
+    let value = Value::deserialize(json)?;
+    Ok(value.as_bool().unwrap_or_else(|| value.as_u64().is_some_and(|number| number != 0)))
+}
 
 /// Values that the control plane gives the parser.
 #[derive(Debug, Deserialize)]
@@ -126,6 +136,29 @@ pub(crate) struct Header {
 pub(crate) struct HeaderStack {
     pub(crate) name: String,
     pub(crate) header_ids: Vec<u64>,
+}
+
+/// A type of header union: the name and the type of each member.
+#[derive(Debug, Deserialize)]
+pub(crate) struct HeaderUnionType {
+    pub(crate) name: String,
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// Headers of which one at most is valid.
+#[derive(Debug, Deserialize)]
+pub(crate) struct HeaderUnion {
+    pub(crate) name: String,
+    pub(crate) id: u64,
+    pub(crate) header_ids: Vec<u64>,
+}
+
+/// Header unions of one type, one after the other.
+#[derive(Debug, Deserialize)]
+pub(crate) struct HeaderUnionStack {
+    pub(crate) name: String,
+    pub(crate) union_type: String,
+    pub(crate) header_union_ids: Vec<u64>,
 }
 
 /// The parser.

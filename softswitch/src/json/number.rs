@@ -68,6 +68,24 @@ impl Number {
         if borrow_stops_below { !plain(index) } else { plain(index).wrapping_neg() }
     }
 
+    /// `bits` bits of the magnitude from bit `low` on.
+    pub(crate) fn slice(&self, low: u32, bits: u32) -> Self {
+        let (first, shift) = ((low / 64) as usize, low % 64);
+        let plain = |i: usize| self.limbs.get(i).copied().unwrap_or(0);
+        let limb = |i: usize| {
+            let above = if shift == 0 { 0 } else { plain(first + i + 1) << (64 - shift) };
+            let left = bits.saturating_sub(i as u32 * 64);
+            let mask = if left >= 64 { u64::MAX } else { (1 << left) - 1 };
+            (plain(first + i) >> shift | above) & mask
+        };
+        Self::new(false, (0..bits.div_ceil(64) as usize).map(limb).collect())
+    }
+
+    /// The bits that two magnitudes have in common.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self::new(false, self.limbs.iter().zip(&other.limbs).map(|(a, b)| a & b).collect())
+    }
+
     /// Its value, if it fits into 64 bits without a sign.
     pub(crate) fn to_u64(&self) -> Option<u64> {
         (!self.negative && self.limbs.len() <= 1).then(|| self.limb(0))
@@ -102,6 +120,16 @@ mod tests {
         for bad in ["", "0x", "0xg", "- 1", "1.0"] {
             assert_eq!(Number::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn slices_cross_limbs() {
+        let number = Number::parse("0x123456789abcdef00fedcba987654321").unwrap();
+        assert_eq!(number.slice(60, 8), Number::from(0x00));
+        assert_eq!(number.slice(56, 20), Number::from(0xef00f));
+        assert_eq!(number.slice(4, 124), Number::parse("0x123456789abcdef00fedcba98765432").unwrap());
+        assert_eq!(number.slice(200, 64), Number::default());
+        assert_eq!(number.and(&Number::from(0xff00)), Number::from(0x4300));
     }
 
     #[test]

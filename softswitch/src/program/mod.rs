@@ -76,6 +76,10 @@ pub(crate) struct Program {
     pub(crate) header_bytes: usize,
     /// Checksums.
     pub(crate) checksums: Vec<Checksum>,
+    /// Hashes and checksums.
+    pub(crate) calculations: Vec<Calculation>,
+    /// What it logs.
+    pub(crate) messages: Vec<Message>,
     /// Tables that the program applies.
     pub(crate) tables: Vec<TableProgram>,
     /// Number of cells of each counter array.
@@ -145,13 +149,32 @@ pub(crate) struct Standard {
     pub(crate) no_match: u64,
     /// The `parser_error` of a packet that keeps the parser looping.
     pub(crate) parser_timeout: u64,
+    /// The `parser_error` of a field of variable length that is longer than its header has room for.
+    pub(crate) header_too_short: u64,
+    /// The `parser_error` of a length that is no number of whole bytes.
+    pub(crate) invalid_argument: u64,
+    /// Where times go, if the program asks for any.
+    pub(crate) clocks: Option<Clocks>,
+}
+
+/// The words of the times of a packet, and the masks of their widths.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clocks {
+    /// When it came in.
+    pub(crate) ingress: (Word, u64),
+    /// When its egress began.
+    pub(crate) egress: (Word, u64),
+    /// When it left ingress.
+    pub(crate) enqueued: (Word, u64),
 }
 
 /// The wire format of a header.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Format {
-    /// Its length in bytes.
+    /// Its length in bytes, without its field of variable length.
     pub(crate) bytes: usize,
+    /// Its greatest length in bytes.
+    pub(crate) most_bytes: usize,
     /// Words that it takes; the first is the validity.
     pub(crate) words: u16,
     /// Lines that it takes.
@@ -162,6 +185,55 @@ pub(crate) struct Format {
     pub(crate) groups: Vec<Group>,
     /// Its wider fields.
     pub(crate) wides: Vec<WideField>,
+    /// Fields of neither kind: they are moved bit by bit.
+    pub(crate) loose: Vec<LooseField>,
+    /// Its field of variable length.
+    pub(crate) variable: Option<VariableField>,
+}
+
+/// A field that begins anywhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LooseField {
+    /// Its first bit, without the field of variable length.
+    pub(crate) bit: u32,
+    /// Its width.
+    pub(crate) bits: u16,
+    /// Its word or its first line, counted from the header's first.
+    pub(crate) place: Place,
+    /// Whether it comes behind the field of variable length.
+    pub(crate) behind_variable: bool,
+}
+
+/// A field of variable length.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct VariableField {
+    /// Its first bit.
+    pub(crate) bit: u32,
+    /// Its first line, counted from the header's first.
+    pub(crate) line: u16,
+    /// How many lines it takes.
+    pub(crate) lines: u16,
+    /// The word of its length in bits, counted from the header's first.
+    pub(crate) length: u16,
+    /// Its greatest length in bytes.
+    pub(crate) bytes: u16,
+}
+
+impl VariableField {
+    /// How many bits it has in a header; never more than there is room for.
+    pub(crate) fn bits_of(&self, header: Header, words: &[u64]) -> usize {
+        let bits = words[usize::from(header.word + self.length)];
+        usize::try_from(bits).unwrap_or(usize::MAX).min(usize::from(self.bytes) * 8)
+    }
+}
+
+/// Where a value is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// In a word.
+    Word(Word),
+    /// In lines, from this one on.
+    Lines(LineIndex),
 }
 
 /// A field of up to 64 bits, as it is read.
@@ -223,13 +295,83 @@ pub(crate) struct Stack {
     pub(crate) stride: u16,
 }
 
-/// An Internet checksum over fields.
+/// A checksum.
 #[derive(Debug, Clone)]
 pub(crate) struct Checksum {
     /// The word of the field that holds it.
     pub(crate) target: Word,
+    /// A mask of as many ones as the field has bits.
+    pub(crate) mask: u64,
+    /// How it is computed.
+    pub(crate) calculation: u16,
+    /// The quick way to the same result, if there is one.
+    pub(crate) sum: Option<FieldSum>,
+}
+
+/// An Internet checksum over fields of headers that are valid.
+#[derive(Debug, Clone)]
+pub(crate) struct FieldSum {
     /// Its inputs.
     pub(crate) parts: Vec<ChecksumPart>,
+    /// The words that say whether the inputs' headers are valid.
+    pub(crate) headers: Vec<Word>,
+}
+
+/// A hash or a checksum over a string of bits.
+#[derive(Debug, Clone)]
+pub(crate) struct Calculation {
+    pub(crate) algorithm: Algorithm,
+    /// What is put together, one behind the other.
+    pub(crate) inputs: Vec<CalculationInput>,
+    /// Whether what the parser did not extract comes behind it.
+    pub(crate) payload: bool,
+}
+
+/// How a calculation is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    /// The complement of the one's complement sum.
+    Internet,
+    Crc32,
+    Crc16,
+    CrcCcitt,
+    Xor16,
+    /// The first eight bytes.
+    Identity,
+    Random,
+}
+
+/// An input of a calculation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CalculationInput {
+    /// A field or constant.
+    Field {
+        place: Place,
+        /// Its width; of a field of variable length the greatest.
+        bits: u32,
+        /// The word of its length in bits, if that varies.
+        length: Option<Word>,
+        /// The word that says whether its header is valid; the field is left out if it is not.
+        valid: Option<Word>,
+    },
+    /// A whole header, if it is valid.
+    Header(u16),
+}
+
+/// What a program logs.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    pub(crate) level: Level,
+    /// The text, in the pieces before, between and behind the values.
+    pub(crate) text: Vec<String>,
+    pub(crate) values: Vec<Place>,
+}
+
+/// How important a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Info,
+    Error,
 }
 
 /// One input of a checksum, and the shift to its position in its 16-bit word.

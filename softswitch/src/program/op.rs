@@ -137,6 +137,13 @@ pub(crate) enum Op {
         b: LineIndex,
         n: u8,
     },
+    /// `d` is neither `a` nor `b`.
+    WideMul {
+        d: LineIndex,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
     /// Shifts to the left by the word `b`.
     WideShl {
         d: LineIndex,
@@ -230,15 +237,29 @@ pub(crate) enum Op {
         to: CodeIndex,
     },
 
+    /// Counts a jump back in an action; ends the run after too many.
+    Again,
+
     // The parser.
     /// Counts a visit to a state that can be visited again; ends the run after too many.
     Visit,
     Extract {
         header: u16,
     },
+    /// Extracts a header with fields that are moved bit by bit; one of variable length is empty.
+    ExtractLoose {
+        header: u16,
+    },
+    /// Extracts a header whose field of variable length has so many bits.
+    ExtractVariable {
+        header: u16,
+        bits: Word,
+    },
     ExtractNext {
         stack: u16,
     },
+    /// Ends the run: a stack has no room for another header.
+    StackFull,
     /// Skips so many bits of the packet.
     Advance {
         bits: Word,
@@ -254,6 +275,12 @@ pub(crate) enum Op {
         d: Word,
         set: u16,
         key: Word,
+    },
+    /// Reads more than 64 bits of the packet that are not extracted yet.
+    WideLookahead {
+        d: LineIndex,
+        offset: u16,
+        bits: u16,
     },
     /// Sets `parser_error` to the word and ends the run.
     Fail {
@@ -320,6 +347,33 @@ pub(crate) enum Op {
     },
     UpdateChecksum {
         checksum: u16,
+    },
+
+    // What only some programs want.
+    /// A hash or a checksum.
+    Calculate {
+        d: Word,
+        calculation: u16,
+    },
+    /// What a / b leaves; 0 if b is 0.
+    Remainder {
+        d: Word,
+        a: Word,
+        b: Word,
+    },
+    /// A random number from `low` to `high`, which is not below `low`.
+    Random {
+        d: Word,
+        low: Word,
+        high: Word,
+    },
+    /// Cuts off what the packet has behind so many bytes when it leaves.
+    Truncate {
+        bytes: Word,
+    },
+    /// Logs a message.
+    Say {
+        message: u16,
     },
 
     /// Drops the packet, unless something sets another destination afterwards.

@@ -14,6 +14,7 @@ mod control;
 mod engine;
 mod expressions;
 mod gradients;
+mod language;
 mod model;
 mod paths;
 mod plain;

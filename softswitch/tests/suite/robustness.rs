@@ -18,13 +18,17 @@ struct Original {
     places: Vec<String>,
 }
 
-/// The real program, and a test program that uses more of P4.
-static ORIGINALS: LazyLock<[Original; 2]> = LazyLock::new(|| {
+/// The real program, and test programs that use more of P4.
+static ORIGINALS: LazyLock<[Original; 3]> = LazyLock::new(|| {
     [
         Original::new(p4_build("tributary.json"), p4_build("tributary.p4info.txtpb")),
         Original::new(
             include_str!("../programs/constructs.json").to_owned(),
             include_str!("../programs/constructs.p4info.txtpb").to_owned(),
+        ),
+        Original::new(
+            include_str!("../programs/language.json").to_owned(),
+            include_str!("../programs/language.p4info.txtpb").to_owned(),
         ),
     ]
 });
@@ -47,7 +51,7 @@ impl Original {
 }
 
 fn original() -> impl Strategy<Value = &'static Original> {
-    (0..2_usize).prop_map(|number| &ORIGINALS[number])
+    (0..3_usize).prop_map(|number| &ORIGINALS[number])
 }
 
 impl std::fmt::Debug for Original {

@@ -96,12 +96,12 @@ impl Expressions<'_> {
     }
 
     /// How much is computed so far.
-    fn mark(&self) -> (usize, usize) {
+    pub(super) fn mark(&self) -> (usize, usize) {
         (self.known_words.len(), self.known_lines.len())
     }
 
     /// Forgets what was computed since the mark: on another path it was not.
-    fn forget(&mut self, known: (usize, usize)) {
+    pub(super) fn forget(&mut self, known: (usize, usize)) {
         self.known_words.truncate(known.0);
         self.known_lines.truncate(known.1);
     }

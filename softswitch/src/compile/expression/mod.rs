@@ -9,6 +9,7 @@ mod wide;
 use super::emitter::Emitter;
 use super::fault::unsupported;
 use super::layout::{Slot, Storage};
+use super::reference::FieldRef;
 use super::term::{Binary, Compare, Kind, Term, ValueRange};
 use crate::error::LoadError;
 use crate::json::number::Number;
@@ -34,6 +35,9 @@ impl<'a> Expressions<'a> {
 
     /// Assigns to a field.
     pub(super) fn assign(&mut self, slot: Slot, value: &Term) -> Result<(), LoadError> {
+        if slot.length.is_some() {
+            return Err(unsupported(self.place, "assigning a number to a field of variable length"));
+        }
         match slot.place {
             Storage::Word(d) => {
                 let a = self.word_into(value, slot.bits, Some(d))?;
@@ -53,6 +57,39 @@ impl<'a> Expressions<'a> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Assigns to a field, or to the one that an index chooses; to none if the index is behind the last one.
+    pub(super) fn assign_to(&mut self, target: &FieldRef, value: &Term) -> Result<(), LoadError> {
+        match target {
+            FieldRef::One(slot) => self.assign(*slot, value),
+            FieldRef::OneOf(index, slots) => {
+                self.for_each_choice(index, slots, |expressions, slot| expressions.assign(*slot, value))
+            }
+        }
+    }
+
+    /// Emits code for each of the things that an index can choose; the code of the chosen one is run.
+    pub(super) fn for_each_choice<T>(
+        &mut self,
+        index: &Term,
+        all: &[T],
+        mut emit: impl FnMut(&mut Self, &T) -> Result<(), LoadError>,
+    ) -> Result<(), LoadError> {
+        let index = self.word(index, 64)?;
+        let end = self.out.label();
+        for (position, one) in all.iter().enumerate() {
+            let next = self.out.label();
+            let known = self.mark();
+            let position = self.out.word_constant(position as u64);
+            self.jump_if_equal(index, position, false, next);
+            emit(self, one)?;
+            self.out.jump(end);
+            self.forget(known);
+            self.out.bind(next);
+        }
+        self.out.bind(end);
         Ok(())
     }
 
@@ -108,6 +145,9 @@ impl<'a> Expressions<'a> {
         let op = match &term.kind {
             Kind::Field(Storage::Lines(a)) => Op::Narrow { d, a: *a, cut },
             Kind::Last { first, stack } if cut == 0 => Op::Last { d, a: *first, stack: *stack },
+            Kind::Lookahead { bits: all @ 65.., .. } => {
+                Op::Narrow { d, a: self.lines(term, lines_for(*all))?, cut: (64 - bits) as u8 }
+            }
             Kind::Lookahead { offset, bits } if cut == 0 => {
                 Op::Lookahead { d, offset: *offset, bits: *bits as u8 }
             }
@@ -204,6 +244,9 @@ impl<'a> Expressions<'a> {
         bits: u32,
         hint: Option<Word>,
     ) -> Result<Word, LoadError> {
+        if left.bound.signed && left.bound.bits > 64 {
+            return self.word_into(&Term::shifted_right(left, right), bits, hint);
+        }
         let b = self.exact_word(right)?;
         if left.bound.bits <= 64 {
             let a = self.word(left, 64)?;

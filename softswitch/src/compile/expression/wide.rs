@@ -76,6 +76,13 @@ impl Expressions<'_> {
                 self.choose(c, Op::WideCopy { d, a, n }, Op::WideCopy { d, a: b, n });
                 Ok(d)
             }
+            Kind::Lookahead { offset, bits } => {
+                // All of it is read, though only the lowest lines may be asked for.
+                let all = lines_for(*bits);
+                let d = if all > n { self.out.temporary_lines(all) } else { self.wide_target(hint, n) };
+                self.out.push(Op::WideLookahead { d, offset: *offset, bits: *bits as u16 });
+                Ok(d)
+            }
             // Narrower terms were widened before.
             _ => Err(unsupported(self.place, "a wide expression of this form")),
         }
@@ -94,6 +101,9 @@ impl Expressions<'_> {
         {
             return Ok(line);
         }
+        if op == Binary::Shr && left.bound.signed {
+            return self.lines_into(&Term::shifted_right(left, right), n, hint);
+        }
         if op == Binary::Shr {
             let b = self.exact_word(right)?;
             let exact = self.lines_of(left.bound, left.bound.bits)?.max(n);
@@ -101,7 +111,10 @@ impl Expressions<'_> {
             return self.shift_lines_right(left, b, exact, hint.filter(|_| exact == n));
         }
         if op == Binary::Mul {
-            return Err(unsupported(self.place, "a product of more than 64 bits"));
+            let (a, b) = (self.lines(left, n)?, self.lines(right, n)?);
+            let d = self.out.temporary_lines(n);
+            self.out.push(Op::WideMul { d, a, b, n: n as u8 });
+            return Ok(d);
         }
         let a = self.lines(left, n)?;
         if op == Binary::Shl {
@@ -151,9 +164,6 @@ impl Expressions<'_> {
         n: u16,
         hint: Option<LineIndex>,
     ) -> Result<LineIndex, LoadError> {
-        if left.bound.signed {
-            return Err(unsupported(self.place, "a shift to the right of a wide value that may be negative"));
-        }
         let a = self.lines(left, n)?;
         let d = self.wide_target(hint, n);
         self.out.push(Op::WideShr { d, a, b, n: n as u8 });

@@ -72,6 +72,21 @@ fn carrying(
     }
 }
 
+/// d = a * b; `d` is neither of them.
+pub(super) fn mul(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
+    let count = usize::from(n) * LIMBS;
+    limbs_mut(lines, d, n).fill(0);
+    for i in 0..count {
+        let x = limbs(lines, a, n)[i];
+        let mut carry = 0;
+        for j in 0..count - i {
+            let y = limbs(lines, b, n)[j];
+            let place = &mut limbs_mut(lines, d, n)[i + j];
+            (*place, carry) = x.carrying_mul_add(y, *place, carry);
+        }
+    }
+}
+
 /// d = a.
 pub(super) fn copy(lines: &mut [Line], d: LineIndex, a: LineIndex, n: u8) {
     let a = usize::from(a);

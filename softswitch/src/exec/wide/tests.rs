@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use num_bigint::BigUint;
 use proptest::prelude::*;
 
 use super::*;
@@ -41,6 +42,17 @@ proptest! {
         prop_assert_eq!(limbs(&lines, D, N), &a[..]);
         sub(&mut lines, D, A, A, N);
         prop_assert_eq!(limbs(&lines, D, N), &[0; 16][..]);
+    }
+
+    #[test]
+    fn products_are_those_of_longer_arithmetic(a in value(), b in value()) {
+        let mut lines = lines(a, b);
+        mul(&mut lines, D, A, B, N);
+        let number = |limbs: &[u64]| {
+            BigUint::from_bytes_le(&limbs.iter().flat_map(|limb| limb.to_le_bytes()).collect::<Vec<_>>())
+        };
+        let exact = number(&a) * number(&b) % (BigUint::from(1_u8) << BITS);
+        prop_assert_eq!(number(limbs(&lines, D, N)), exact);
     }
 
     #[test]

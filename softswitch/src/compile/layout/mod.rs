@@ -1,26 +1,24 @@
-//! Gives every field its word or lines, and works out the wire format of headers.
+//! Gives every field its word or lines.
 
+mod union;
+mod wire;
+
+use std::cell::Cell;
 use std::collections::HashMap;
 
-use super::fault::{malformed, too_many, unsupported};
+use super::fault::{malformed, too_many};
 use crate::error::LoadError;
 use crate::json::{self, Document};
-use crate::program::{
-    self, Format, Group, LineIndex, MAX_BITS, NarrowField, Stack, Standard, WideField, Word, lines_for,
-};
+use crate::program::{self, Clocks, Format, LineIndex, Stack, Standard, Word};
+
+pub(super) use union::UnionStack;
+use union::Unions;
+use wire::lay_out;
 
 /// The struct of v1model's own metadata.
 const STANDARD_METADATA: &str = "standard_metadata";
-/// Metadata of queues and clocks, which this switch does not have.
-const UNSUPPORTED_METADATA: [&str; 7] = [
-    "enq_timestamp",
-    "enq_qdepth",
-    "deq_timedelta",
-    "deq_qdepth",
-    "ingress_global_timestamp",
-    "egress_global_timestamp",
-    "priority",
-];
+/// Metadata that holds times. Those of queues' lengths stay 0: this switch has no queues between ingress and egress.
+const TIMES: [&str; 3] = ["ingress_global_timestamp", "egress_global_timestamp", "enq_timestamp"];
 /// The most words that fields may take: more makes no sense and would not fit the instructions' indices.
 const MAX_WORDS: usize = 30_000;
 
@@ -38,8 +36,19 @@ pub(super) enum Storage {
 pub(super) struct Slot {
     /// Where it is.
     pub(super) place: Storage,
-    /// Its width.
+    /// Its width; of a field of variable length the greatest.
     pub(super) bits: u32,
+    /// Whether its highest bit is a sign.
+    pub(super) signed: bool,
+    /// The word that holds the number of bits of a field of variable length.
+    pub(super) length: Option<Word>,
+}
+
+impl Slot {
+    /// A field in a word, without a sign.
+    pub(super) fn word(word: Word, bits: u32) -> Self {
+        Self { place: Storage::Word(word), bits, signed: false, length: None }
+    }
 }
 
 /// A header or a struct of metadata.
@@ -49,8 +58,26 @@ pub(super) struct HeaderLayout {
     pub(super) index: u16,
     /// Whether it is metadata: never on the wire, never invalid.
     pub(super) metadata: bool,
-    fields: HashMap<String, Slot>,
+    /// In the order of the header's type.
+    fields: Vec<(String, Slot)>,
     word: Word,
+}
+
+impl HeaderLayout {
+    /// The word that says whether it is valid; metadata always is.
+    pub(super) fn validity(&self) -> Option<Word> {
+        (!self.metadata).then_some(self.word)
+    }
+
+    fn field(&self, name: &str) -> Option<Slot> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, slot)| *slot)
+    }
+
+    /// The field at a position of the type; its validity is behind the last one.
+    fn field_at(&self, position: usize) -> Option<Slot> {
+        let valid = || (position == self.fields.len()).then(|| Slot::word(self.word, 1));
+        self.fields.get(position).map(|(_, slot)| *slot).or_else(valid)
+    }
 }
 
 /// Names of headers, fields and stacks.
@@ -58,8 +85,13 @@ pub(super) struct HeaderLayout {
 pub(super) struct Layout {
     headers: HashMap<String, HeaderLayout>,
     stacks: HashMap<String, u16>,
+    unions: Unions,
+    /// Whether the program asks for times.
+    asks_for_times: Cell<bool>,
     pub(super) formats: Vec<Format>,
     pub(super) instances: Vec<program::Header>,
+    /// The names of the instances.
+    names: Vec<String>,
     pub(super) stack_list: Vec<Stack>,
     /// Words in use.
     pub(super) words: usize,
@@ -92,6 +124,7 @@ impl Layout {
         for stack in &document.header_stacks {
             layout.add_stack(stack, document, &types)?;
         }
+        layout.add_unions(document)?;
         Ok(layout)
     }
 
@@ -120,6 +153,7 @@ impl Layout {
         let known = HeaderLayout { index, metadata: header.metadata, fields, word: instance.word };
         self.formats.push(format);
         self.instances.push(instance);
+        self.names.push(header.name.clone());
         if self.headers.insert(header.name.clone(), known).is_some() {
             return Err(malformed(&place, "it is there twice".to_owned()));
         }
@@ -182,29 +216,40 @@ impl Layout {
     pub(super) fn field(&self, header: &str, field: &str, place: &str) -> Result<Slot, LoadError> {
         let known = self.header(header, place)?;
         if field == "$valid$" && !known.metadata {
-            return Ok(Slot { place: Storage::Word(known.word), bits: 1 });
+            return Ok(Slot::word(known.word, 1));
         }
-        if header == STANDARD_METADATA && UNSUPPORTED_METADATA.contains(&field) {
-            return Err(unsupported(place, format!("standard_metadata.{field}")));
+        if header == STANDARD_METADATA && TIMES.contains(&field) {
+            self.asks_for_times.set(true);
         }
-        let slot = known.fields.get(field).copied();
+        let slot = known.field(field);
         slot.ok_or_else(|| malformed(place, format!("header {header} has no field {field}")))
     }
 
-    /// A field of the first header of a stack, and the stack.
-    pub(super) fn stack_field(
-        &self,
-        stack: &str,
-        field: &str,
-        place: &str,
-    ) -> Result<(Slot, u16), LoadError> {
-        let stack = self.stack(stack, place)?;
-        let first = self.stack_list[usize::from(stack)].first;
-        let first = self.headers.values().find(|header| header.index == first);
-        let slot = first.and_then(|header| header.fields.get(field)).copied();
-        let slot =
-            slot.ok_or_else(|| malformed(place, format!("the stack's headers have no field {field}")))?;
-        Ok((slot, stack))
+    /// A field of a header, by its position in the header's type.
+    pub(super) fn field_at(&self, header: u16, position: usize, place: &str) -> Result<Slot, LoadError> {
+        let slot = self.by_index(header).and_then(|header| header.field_at(position));
+        slot.ok_or_else(|| malformed(place, format!("a header has no field number {position}")))
+    }
+
+    /// A field of a header, by its name.
+    pub(super) fn field_of(&self, header: u16, field: &str, place: &str) -> Result<Slot, LoadError> {
+        let slot = self.by_index(header).and_then(|header| header.field(field));
+        slot.ok_or_else(|| malformed(place, format!("the headers have no field {field}")))
+    }
+
+    /// The word that says whether a header is valid.
+    pub(super) fn validity(&self, header: u16) -> Slot {
+        Slot::word(self.instances[usize::from(header)].word, 1)
+    }
+
+    fn by_index(&self, index: u16) -> Option<&HeaderLayout> {
+        self.headers.get(self.names.get(usize::from(index))?)
+    }
+
+    /// The headers of a stack.
+    pub(super) fn stack_headers(&self, stack: u16) -> std::ops::Range<u16> {
+        let stack = self.stack_list[usize::from(stack)];
+        stack.first..stack.first + stack.size
     }
 
     /// The metadata that the switch itself uses.
@@ -228,7 +273,23 @@ impl Layout {
             stack_out_of_bounds: error("StackOutOfBounds"),
             no_match: error("NoMatch"),
             parser_timeout: error("ParserTimeout"),
+            header_too_short: error("HeaderTooShort"),
+            invalid_argument: error("ParserInvalidArgument"),
+            clocks: None,
         })
+    }
+
+    /// The metadata that holds times, if the program asks for any. Every name has to be resolved before.
+    pub(super) fn clocks(&self) -> Result<Option<Clocks>, LoadError> {
+        if !self.asks_for_times.get() {
+            return Ok(None);
+        }
+        let word = |field: &str| match self.field(STANDARD_METADATA, field, STANDARD_METADATA)? {
+            Slot { place: Storage::Word(word), bits, .. } => Ok((word, u64::MAX >> (64 - bits))),
+            _ => Err(malformed(STANDARD_METADATA, format!("{field} is too wide"))),
+        };
+        let [ingress, egress, enqueued] = TIMES;
+        Ok(Some(Clocks { ingress: word(ingress)?, egress: word(egress)?, enqueued: word(enqueued)? }))
     }
 }
 
@@ -239,106 +300,6 @@ impl Slot {
             Storage::Word(word) => Storage::Word(header.word + word),
             Storage::Lines(line) => Storage::Lines(header.line + line),
         };
-        Self { place, ..self }
-    }
-}
-
-/// Computes the words, lines and bytes of a header type, counted from the header's first.
-fn lay_out(kind: &json::HeaderType, on_wire: bool) -> Result<(Format, Vec<(String, Slot)>), LoadError> {
-    let mut format = Format { words: 1, ..Format::default() };
-    let mut slots = Vec::new();
-    let mut wire = Wire::default();
-    for field in &kind.fields {
-        let place = format!("header type {}, field {}", kind.name, field.0);
-        let bits = width(field, &place)?;
-        let slot = if bits <= 64 {
-            let word = format.words;
-            format.words = word.checked_add(1).ok_or_else(|| too_many(&place, "fields"))?;
-            Storage::Word(word)
-        } else {
-            let line = format.lines;
-            format.lines = line.checked_add(lines_for(bits)).ok_or_else(|| too_many(&place, "fields"))?;
-            Storage::Lines(line)
-        };
-        if on_wire {
-            wire.add(&mut format, slot, bits, &place)?;
-        }
-        slots.push((field.0.clone(), Slot { place: slot, bits }));
-    }
-    if on_wire {
-        if !wire.bit.is_multiple_of(8) {
-            return Err(malformed(&format!("header type {}", kind.name), "it ends inside a byte".to_owned()));
-        }
-        format.bytes = wire.bit / 8;
-        if format.bytes > usize::from(u16::MAX) {
-            return Err(unsupported(
-                &format!("header type {}", kind.name),
-                "a header of more than 65535 bytes",
-            ));
-        }
-    }
-    Ok((format, slots))
-}
-
-fn width(field: &json::Field, place: &str) -> Result<u32, LoadError> {
-    if field.1.as_str() == Some("*") {
-        return Err(unsupported(place, "a field of variable length".to_owned()));
-    }
-    if field.2 {
-        return Err(unsupported(place, "a signed field".to_owned()));
-    }
-    let bits = field.1.as_u64().filter(|bits| *bits > 0);
-    let bits = bits.ok_or_else(|| malformed(place, format!("{} is not a width", field.1)))?;
-    let bits = u32::try_from(bits).ok().filter(|bits| *bits <= MAX_BITS / 2);
-    bits.ok_or_else(|| unsupported(place, format!("a field of {} bits", field.1)))
-}
-
-/// A header's wire format under construction.
-#[derive(Debug, Default)]
-struct Wire {
-    bit: usize,
-    /// Fields since the last byte boundary: word, first bit, width.
-    open: Vec<(u16, usize, u32)>,
-}
-
-impl Wire {
-    fn add(&mut self, format: &mut Format, slot: Storage, bits: u32, place: &str) -> Result<(), LoadError> {
-        let begin = self.bit;
-        self.bit += bits as usize;
-        match slot {
-            Storage::Lines(line) => {
-                if !begin.is_multiple_of(8) || !bits.is_multiple_of(8) {
-                    return Err(unsupported(
-                        place,
-                        "a wide field that does not consist of whole bytes".to_owned(),
-                    ));
-                }
-                format.wides.push(WideField { offset: begin / 8, bytes: bits as usize / 8, line });
-            }
-            Storage::Word(word) => {
-                self.open.push((word, begin, bits));
-                if self.bit.is_multiple_of(8) {
-                    self.close(format, place)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Describes the fields that have gathered since the last byte boundary.
-    fn close(&mut self, format: &mut Format, place: &str) -> Result<(), LoadError> {
-        let (begin, end) = (self.open.first().map_or(self.bit, |first| first.1), self.bit);
-        if end - begin > 64 {
-            return Err(unsupported(place, "a group of more than 64 bits of fields that share bytes"));
-        }
-        let mut parts = Vec::new();
-        for (word, first, bits) in self.open.drain(..) {
-            let behind = |end: usize| (end - first - bits as usize) as u8;
-            let (mask, offset) = (u64::MAX >> (64 - bits), (first / 8) as u16);
-            format.narrows.push(NarrowField { mask, offset, word, shift: behind(first / 8 * 8 + 64) });
-            parts.push((word, behind(end)));
-        }
-        format.groups.push(Group { offset: begin / 8, bytes: (end - begin) / 8, parts });
-        Ok(())
+        Self { place, length: self.length.map(|word| header.word + word), ..self }
     }
 }

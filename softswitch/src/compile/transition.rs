@@ -1,0 +1,116 @@
+//! Where the parser goes from a state: the key, and the cases that it is compared with.
+
+use super::fault::{malformed, unsupported};
+use super::term::{Binary, Scope, Term};
+use crate::error::LoadError;
+use crate::json::expression::Expr;
+use crate::json::number::Number;
+use crate::json::{ParseState, Transition};
+use crate::program::MAX_BITS;
+
+/// A key of up to so many bytes is compared as one number.
+const NARROW_KEY_BYTES: u32 = 8;
+
+/// The key of a state: its fields, each padded to bytes.
+pub(super) struct Key {
+    /// The number of bytes of all parts.
+    bytes: u32,
+    parts: Vec<Part>,
+}
+
+/// A part of a key.
+struct Part {
+    value: Term,
+    bytes: u32,
+}
+
+/// When a transition is taken.
+pub(super) enum Case {
+    Always,
+    If(Term),
+}
+
+impl Key {
+    /// Reads the key of a state.
+    pub(super) fn new(state: &ParseState, scope: &Scope<'_>) -> Result<Self, LoadError> {
+        let mut parts = Vec::new();
+        for field in &state.transition_key {
+            let value = Term::resolve(&Expr::read(field, scope.place)?, scope)?;
+            let bits = value.bound.bits;
+            if bits > MAX_BITS {
+                let what = format!("a part of a transition key of more than {MAX_BITS} bits");
+                return Err(unsupported(scope.place, what));
+            }
+            // A field with a sign is compared as it is on the wire.
+            let value = match value.bound.signed {
+                true => Term::binary(Binary::And, value, Term::number(Number::mask(bits))),
+                false => value,
+            };
+            parts.push(Part { value, bytes: bits.div_ceil(8).max(1) });
+        }
+        let bytes = parts.iter().fold(0_u32, |sum, part| sum.saturating_add(part.bytes));
+        if bytes > NARROW_KEY_BYTES {
+            return Ok(Self { bytes, parts });
+        }
+        let together = parts.into_iter().reduce(|key, part| {
+            let by = Term::number(Number::from(u64::from(part.bytes) * 8));
+            let shifted = Term::binary(Binary::Shl, key.value, by);
+            Part { value: Term::binary(Binary::Or, shifted, part.value), bytes: key.bytes + part.bytes }
+        });
+        Ok(Self { bytes, parts: together.into_iter().collect() })
+    }
+
+    /// The key as one number, if it is narrow enough for that.
+    pub(super) fn narrow(&self) -> Option<&Term> {
+        match self.parts.as_slice() {
+            [part] if part.bytes <= NARROW_KEY_BYTES => Some(&part.value),
+            _ => None,
+        }
+    }
+
+    /// The condition of a transition.
+    pub(super) fn case(&self, case: &Transition, scope: &Scope<'_>) -> Result<Case, LoadError> {
+        let place = scope.place;
+        let default = case.value.as_deref() == Some("default");
+        match case.kind.as_deref() {
+            Some("default") => return Ok(Case::Always),
+            None if default => return Ok(Case::Always),
+            None | Some("hexstr") => {}
+            Some(kind) => return Err(unsupported(place, format!("a transition of type '{kind}'"))),
+        }
+        let number = |text: &Option<String>| {
+            let text = text.as_deref().unwrap_or_default();
+            let number = Number::parse(text)
+                .filter(|number| !number.is_negative() && number.bits() <= self.bytes.saturating_mul(8));
+            number.ok_or_else(|| malformed(place, format!("'{text}' is not a value of the transition key")))
+        };
+        let value = number(&case.value)?;
+        let mask = case.mask.is_some().then(|| number(&case.mask)).transpose()?;
+        let mut low = self.bytes.saturating_mul(8);
+        let conditions = self.parts.iter().filter_map(|part| {
+            let bits = part.bytes.saturating_mul(8);
+            low -= bits;
+            compare(part, &value.slice(low, bits), mask.as_ref().map(|mask| mask.slice(low, bits)))
+        });
+        match conditions.reduce(Term::both) {
+            Some(condition) => Ok(Case::If(condition)),
+            None if self.parts.is_empty() => {
+                Err(malformed(place, "a transition compares a key that is empty"))
+            }
+            // The mask leaves nothing to compare.
+            None => Ok(Case::Always),
+        }
+    }
+}
+
+/// The condition that a part of the key has a value; `None` if every value will do.
+fn compare(part: &Part, value: &Number, mask: Option<Number>) -> Option<Term> {
+    let Some(mask) = mask else {
+        return Some(Term::equal(part.value.clone(), Term::number(value.clone())));
+    };
+    if mask == Number::default() {
+        return None;
+    }
+    let masked = Term::number(value.and(&mask));
+    Some(Term::equal(Term::binary(Binary::And, part.value.clone(), Term::number(mask)), masked))
+}

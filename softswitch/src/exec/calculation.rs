@@ -1,0 +1,132 @@
+//! Hashes and checksums over a string of bits.
+
+use super::{Packet, State, bits, checksum, wire};
+use crate::program::{Algorithm, CalculationInput, Checksum, Place, Program};
+
+/// The remainders of CRC-32, reflected.
+const CRC32: [u32; 256] = reflected(0xedb8_8320);
+/// The remainders of CRC-16, reflected.
+const CRC16: [u32; 256] = reflected(0xa001);
+
+/// The remainder of each byte by a polynomial, whose lowest bit stands for its highest power.
+const fn reflected(polynomial: u32) -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut remainder = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            remainder = if remainder & 1 == 1 { remainder >> 1 ^ polynomial } else { remainder >> 1 };
+            bit += 1;
+        }
+        table[byte] = remainder;
+        byte += 1;
+    }
+    table
+}
+
+impl State {
+    /// A calculation's result.
+    pub(super) fn calculate(&mut self, program: &Program, packet: &Packet<'_>, calculation: u16) -> u64 {
+        let calculation = &program.calculations[usize::from(calculation)];
+        let mut string = BitString { bytes: std::mem::take(&mut self.bytes), bits: 0 };
+        string.bytes.clear();
+        for input in &calculation.inputs {
+            self.append(program, *input, &mut string);
+        }
+        if calculation.payload {
+            string.bytes.extend_from_slice(packet.payload());
+        }
+        let result = compute(calculation.algorithm, &string.bytes);
+        self.bytes = string.bytes;
+        result
+    }
+
+    /// The value that a checksum's field must have.
+    pub(super) fn checksum(&mut self, program: &Program, packet: &Packet<'_>, checksum: &Checksum) -> u64 {
+        let result = match &checksum.sum {
+            Some(sum) if sum.headers.iter().all(|word| self.get(*word) != 0) => {
+                checksum::compute(sum, &*self.words, &self.lines)
+            }
+            _ => self.calculate(program, packet, checksum.calculation),
+        };
+        result & checksum.mask
+    }
+
+    fn append(&self, program: &Program, input: CalculationInput, string: &mut BitString) {
+        match input {
+            CalculationInput::Field { valid: Some(valid), .. } if self.get(valid) == 0 => {}
+            CalculationInput::Field { place, bits, length, .. } => {
+                let most = u64::from(bits);
+                let bits = length.map_or(most, |word| self.get(word).min(most)) as usize;
+                match place {
+                    Place::Word(word) => string.append(bits, &[self.get(word)]),
+                    Place::Lines(line) => string.append(bits, self.lines[usize::from(line)..].as_flattened()),
+                }
+            }
+            CalculationInput::Header(header) => {
+                let header = program.headers[usize::from(header)];
+                if self.get(header.word) != 0 {
+                    let format = &program.formats[usize::from(header.format)];
+                    let (begin, length) = (string.bytes.len(), self.header_bytes(format, header));
+                    string.bytes.resize(begin + length, 0);
+                    wire::emit(format, header, &*self.words, &self.lines, &mut string.bytes[begin..]);
+                    string.bits = string.bytes.len() * 8;
+                }
+            }
+        }
+    }
+}
+
+/// Bits one behind the other; the last byte is filled with zeros.
+struct BitString {
+    bytes: Vec<u8>,
+    bits: usize,
+}
+
+impl BitString {
+    /// Adds the lowest bits of a number.
+    fn append(&mut self, count: usize, limbs: &[u64]) {
+        let begin = self.bits;
+        self.bits += count;
+        self.bytes.resize(self.bits.div_ceil(8), 0);
+        bits::write_limbs(&mut self.bytes, begin, count, limbs);
+    }
+}
+
+fn compute(algorithm: Algorithm, bytes: &[u8]) -> u64 {
+    match algorithm {
+        Algorithm::Internet => {
+            let words = bytes.chunks(2).map(word);
+            let mut sum: u64 = words.map(u64::from).sum();
+            while sum > 0xffff {
+                sum = (sum >> 16) + (sum & 0xffff);
+            }
+            !sum & 0xffff
+        }
+        Algorithm::Crc32 => u64::from(!crc(&CRC32, u32::MAX, bytes)),
+        Algorithm::Crc16 => u64::from(crc(&CRC16, 0, bytes)),
+        Algorithm::CrcCcitt => bytes.iter().fold(0xffff_u16, |crc, byte| crc_ccitt(crc, *byte)).into(),
+        Algorithm::Xor16 => bytes.chunks(2).map(word).fold(0, |xor, word| xor ^ word).into(),
+        Algorithm::Identity => bytes.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)),
+        Algorithm::Random => rand::random(),
+    }
+}
+
+/// Two bytes as a number; a missing one is 0.
+fn word(bytes: &[u8]) -> u16 {
+    u16::from_be_bytes([bytes.first().copied().unwrap_or(0), bytes.get(1).copied().unwrap_or(0)])
+}
+
+fn crc(table: &[u32; 256], begin: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(begin, |crc, byte| crc >> 8 ^ table[usize::from(crc as u8 ^ byte)])
+}
+
+fn crc_ccitt(crc: u16, byte: u8) -> u16 {
+    (0..8).fold(
+        crc ^ u16::from(byte) << 8,
+        |crc, _| {
+            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
+        },
+    )
+}

@@ -1,0 +1,40 @@
+//! What programs log.
+
+use std::fmt::Write as _;
+
+use super::State;
+use crate::program::{Level, Message, Place};
+
+impl State {
+    /// Logs a message.
+    pub(super) fn say(&self, message: &Message) {
+        match message.level {
+            Level::Info if tracing::enabled!(tracing::Level::INFO) => {
+                tracing::info!("{}", self.text(message));
+            }
+            Level::Error => tracing::error!("{}", self.text(message)),
+            Level::Info => {}
+        }
+    }
+
+    fn text(&self, message: &Message) -> String {
+        let mut text = String::new();
+        let mut values = message.values.iter();
+        for (index, piece) in message.text.iter().enumerate() {
+            if index > 0 {
+                let written = match values.next() {
+                    Some(Place::Word(word)) => write!(text, "{}", self.get(*word)),
+                    Some(Place::Lines(line)) => {
+                        let limbs = self.lines[usize::from(*line)].iter().rev();
+                        limbs.fold(write!(text, "0x"), |_, limb| write!(text, "{limb:016x}"))
+                    }
+                    None => write!(text, "{{}}"),
+                };
+                // Writing to a string does not fail.
+                let _ = written;
+            }
+            text.push_str(piece);
+        }
+        text
+    }
+}
