@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
-use std::io::{PipeWriter, pipe};
+use std::io::{BufRead, BufReader, PipeWriter, pipe};
 use std::process::{Command, Output, Stdio};
 
 use tributary_testkit::binary::stderr;
@@ -101,6 +101,20 @@ fn a_reader_that_stops_is_no_error_and_a_full_disk_is_one_without_a_panic() {
         let full = run(&arguments, File::create("/dev/full").unwrap());
         assert!(!full.status.success() && !stderr(&full).contains("panicked"), "{arguments:?}: {full:?}");
     }
+    // Nor where nothing can be said of an error.
+    let missing = Command::new(env!("CARGO_BIN_EXE_tributary"))
+        .args(["plan", "/no/such/file"])
+        .stderr(File::create("/dev/full").unwrap())
+        .output();
+    assert_eq!(missing.unwrap().status.code(), Some(1));
+    // A reader that goes while there is nothing new to say.
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    doctor.args(["doctor", "--watch", "--interval", "1", "--controller", &controller.api]);
+    let mut doctor = doctor.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(doctor.stdout.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
+    drop(said);
+    assert!(doctor.wait().unwrap().success());
     for command in ["counters --watch", "counters --watch --json", "doctor --watch"] {
         let line = format!("{command} --controller {}", controller.api);
         let arguments: Vec<_> = line.split_whitespace().map(str::to_owned).collect();

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use console::Term;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Prints a text and a line's end. It is no error if the reader has stopped, as `head` does.
 ///
@@ -26,6 +27,21 @@ pub fn print_while_read(text: impl Display) -> Result<ControlFlow<()>> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
         written => written.context("cannot write to standard output").map(ControlFlow::Continue),
     }
+}
+
+/// Says something beside the output, on standard error. Where that cannot be written to, nobody would hear of it.
+pub fn complain(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Whether somebody may still read standard output: `false` once the other end of a pipe is closed. For commands that
+/// have nothing to print for a long time.
+pub fn is_read() -> bool {
+    let stdout = io::stdout();
+    let mut ends = [PollFd::new(&stdout, PollFlags::empty())];
+    // An error says nothing of the reader.
+    let closed = poll(&mut ends, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0);
+    !(closed && ends[0].revents().contains(PollFlags::ERR))
 }
 
 /// Sentences. On a terminal their lines are no longer than that is wide; a program gets them as they are.

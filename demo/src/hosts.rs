@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use tempfile::TempDir;
 use tributary_host_agent::{
     AgentConfig, AgentDaemon, Limits, OpenPort, RunningAgent, Served, Servers, open_once,
@@ -18,6 +18,9 @@ use tributary_transport::Remote;
 
 use crate::network::DemoNetwork;
 use crate::report::AtServer;
+
+/// A socket's path may have 107 bytes, and the sockets' names in the folder take a few.
+const LONGEST_FOLDER: usize = 96;
 
 /// The daemons at work.
 pub(crate) struct Hosts {
@@ -57,7 +60,12 @@ impl Hosts {
             anyhow::Ok((name, open_once(port)))
         };
         let folder = tempfile::Builder::new().prefix("tributary-demo-").tempdir();
-        let folder = folder.context("cannot make a folder for the agents' sockets")?;
+        let folder = folder.context("cannot make a folder for the agents' sockets: see TMPDIR")?;
+        ensure!(
+            folder.path().as_os_str().len() <= LONGEST_FOLDER,
+            "the folder {} is too long for sockets: set TMPDIR to a shorter one, such as /tmp",
+            folder.path().display()
+        );
         let (mut agents, mut workers) = (Vec::new(), Vec::new());
         for worker in &plan.workers {
             let (host, open_port) = host(worker.key)?;

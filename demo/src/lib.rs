@@ -6,7 +6,8 @@
 
 #![warn(
     clippy::print_stdout,
-    reason = "it panics where output cannot be written: `tributary_cli::output` does not"
+    clippy::print_stderr,
+    reason = "they panic where output cannot be written: `tributary_cli::output` does not"
 )]
 
 mod args;
@@ -45,7 +46,7 @@ pub fn run(args: &DemoArgs) -> ExitCode {
     match error.downcast_ref() {
         Some(Interrupted { status }) => ExitCode::from(*status),
         None => {
-            eprintln!("error: {error:#}");
+            output::complain(format_args!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -2,7 +2,8 @@
 
 #![warn(
     clippy::print_stdout,
-    reason = "it panics where output cannot be written: `tributary_cli::output` does not"
+    clippy::print_stderr,
+    reason = "they panic where output cannot be written: `tributary_cli::output` does not"
 )]
 
 mod allocator;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
 
 use anyhow::Error;
 use clap::{CommandFactory, Parser, Subcommand};
+use tributary_cli::output;
 
 use commands::{allreduce, certs, counters, doctor, jobs, manual, plan, topology};
 use daemons::service::{DaemonArgs, WrongUse};
@@ -89,7 +91,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            output::complain(format_args!("error: {error:#}"));
             exit_code(&error)
         }
     }

@@ -15,6 +15,7 @@ use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tributary_cli::output;
 use tributary_lab::{CONTROLLER, Lab};
 
 use super::background::Background;
@@ -96,7 +97,7 @@ pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
             accepted = listener.accept() => match accepted {
                 Ok((browser, _)) => browser,
                 Err(error) => {
-                    eprintln!("cannot take a browser's connection: {error}");
+                    output::complain(format_args!("cannot take a browser's connection: {error}"));
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }

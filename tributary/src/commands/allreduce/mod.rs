@@ -12,6 +12,7 @@ use anyhow::{Result, ensure};
 use half::{bf16, f16};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime;
+use tributary_cli::output;
 use tributary_client::{Job, JoinOptions};
 
 pub(crate) use args::AllReduceArgs;
@@ -95,7 +96,7 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
 fn options(args: &AllReduceArgs, progress: &ProgressBar) -> JoinOptions {
     let progress = progress.clone();
     let options =
-        JoinOptions::default().on_waiting(move |waiting| progress.suspend(|| eprintln!("{waiting}")));
+        JoinOptions::default().on_waiting(move |waiting| progress.suspend(|| output::complain(&waiting)));
     match args.deadline {
         Some(deadline) => options.deadline(deadline),
         None => options,

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use tokio::runtime;
+use tributary_cli::output;
 
 pub(crate) use look::DoctorArgs;
 use look::look;
@@ -24,7 +25,7 @@ const CANNOT_ASK: u8 = 2;
 /// Looks and reports; the exit status says whether anything is wrong.
 pub(crate) fn run(args: &DoctorArgs) -> ExitCode {
     look_and_tell(args).unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        output::complain(format_args!("error: {error:#}"));
         ExitCode::from(CANNOT_ASK)
     })
 }

@@ -34,6 +34,10 @@ pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> Result<()> {
     let mut known: Option<Vec<Finding>> = None;
     loop {
         looks.tick().await;
+        // What lasts is not said again: it may be long until the next word.
+        if !output::is_read() {
+            return Ok(());
+        }
         let found = match look(args, remote).await {
             Ok(found) => found,
             Err(error) => unreachable_controller(known.as_deref().unwrap_or_default(), remote, &error),

@@ -37,10 +37,10 @@ pub(super) async fn run(controller: &ControllerArgs, args: &EndArgs, json: bool)
         output::print(format_args!("job {} has ended", args.name))?;
     }
     for (switch, why) in left {
-        eprintln!(
+        output::complain(format_args!(
             "warning: {why}; what job {} has on {switch}, its slots, too, is withdrawn as soon as that is back",
             args.name
-        );
+        ));
     }
     Ok(())
 }

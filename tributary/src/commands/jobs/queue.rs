@@ -8,6 +8,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
+use tributary_cli::output;
 
 use crate::options::remote::refused;
 
@@ -46,7 +47,7 @@ pub(crate) async fn wait(
             bail!("job {name} waited {} s, and was ended: it needs {waits}", patience.as_secs());
         }
         if waits != said {
-            eprintln!("job {name} waits for {waits}");
+            output::complain(format_args!("job {name} waits for {waits}"));
             said = waits;
         }
         sleep(LOOK_INTERVAL).await;

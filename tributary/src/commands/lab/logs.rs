@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use tributary_cli::output;
 use tributary_lab::Lab;
 
 use crate::lab::operations::{WhichLab, station, why_none_runs};
@@ -68,7 +69,7 @@ fn copy(lab: &Lab, logs: &mut [Log], follow: bool) -> io::Result<()> {
     loop {
         copy_by_time(logs, &mut to)?;
         to.flush()?;
-        if !follow || !lab.folder().exists() {
+        if !follow || !output::is_read() || !lab.folder().exists() {
             return Ok(());
         }
         thread::sleep(LOOK_INTERVAL);

@@ -121,7 +121,11 @@ fn switches(named: &[Which]) -> Result<Vec<SwitchUnderTest>> {
     let (found, left_out): (Vec<_>, Vec<_>) =
         SwitchUnderTest::ALL.into_iter().partition(|switch| switch.missing().is_none());
     for switch in left_out {
-        eprintln!("{} is left out: {}", switch.name(), switch.missing().unwrap_or_default());
+        output::complain(format_args!(
+            "{} is left out: {}",
+            switch.name(),
+            switch.missing().unwrap_or_default()
+        ));
     }
     Ok(found)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tributary_cli::output;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -77,7 +78,7 @@ impl Progress {
     }
 
     fn line(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| output::complain(&line));
     }
 
     fn words_of_all(&self) -> String {

@@ -183,9 +183,7 @@ async fn awaited<T>(progress: &ProgressBar, step: impl Future<Output = Result<T>
             step = &mut step => return step,
             _ = moments.tick() => {
                 let seconds = begun.elapsed().as_secs();
-                progress.suspend(|| eprintln!(
-                    "no step for {seconds} s: the servers wait for other workers, or one of them does not answer"
-                ));
+                progress.suspend(|| output::complain(format_args!("no step for {seconds} s: the servers wait for other workers, or one of them does not answer")));
             }
         }
     }

@@ -99,7 +99,7 @@ async fn measure(args: &AgentArgs) -> Result<Report> {
         for (mtu, network, turns) in &mut networks {
             let turn = turn(network, args).await?;
             if round > 0 {
-                eprintln!("round {round} of {}, MTU {mtu}: {turn}", args.rounds);
+                output::complain(format_args!("round {round} of {}, MTU {mtu}: {turn}", args.rounds));
                 turns.push(turn);
             }
         }

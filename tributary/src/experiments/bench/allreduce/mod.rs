@@ -65,7 +65,7 @@ fn write(report: &Report, folder: &Path) -> Result<()> {
         Ok(png) => fs::write(to("png"), png).with_context(|| cannot("png")),
         // The same picture has been written as SVG.
         Err(error @ PngError::NoFonts) => {
-            eprintln!("note: there is no {}: {error}", to("png").display());
+            output::complain(format_args!("note: there is no {}: {error}", to("png").display()));
             Ok(())
         }
         Err(error) => Err(error.into()),

@@ -132,7 +132,11 @@ async fn measure(args: &OverlapArgs) -> Result<Report> {
     for round in 1..=args.rounds {
         for (what, options, times) in [("whole", &[][..], &mut whole), ("parts", &split[..], &mut parts)] {
             let seconds = turn(&network, args.size.as_u64(), options).await?;
-            eprintln!("round {round} of {}: {what}: {:.0} ms", args.rounds, seconds * 1e3);
+            output::complain(format_args!(
+                "round {round} of {}: {what}: {:.0} ms",
+                args.rounds,
+                seconds * 1e3
+            ));
             times.push(seconds);
         }
     }

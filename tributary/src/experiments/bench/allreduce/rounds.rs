@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::timeout;
 use tributary_bench::comparison::{Case, Contender, Machine, Report, Setting, Turn};
+use tributary_cli::output;
 use tributary_topology::format_rate;
 
 use super::args::AllReduceArgs;
@@ -47,7 +48,7 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
                 let turn = site.turn(case).await?;
                 if progress.is_hidden() {
                     let times: Vec<_> = turn.seconds.iter().map(|s| format!("{:.0} ms", s * 1e3)).collect();
-                    eprintln!("{what}: {}", times.join(", "));
+                    output::complain(format_args!("{what}: {}", times.join(", ")));
                 }
                 turns.push((*case, turn));
                 progress.inc(1);

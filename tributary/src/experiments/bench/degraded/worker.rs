@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use tokio::runtime;
 use tokio::time::sleep;
+use tributary_cli::output;
 use tributary_client::{ClientError, Job, JoinOptions, Operation, Regroup, Run, Segment};
 use tributary_trainer::{Digits, ElasticLearner, PARAMETERS, Shards, Training};
 
@@ -60,7 +61,7 @@ async fn train(args: &WorkerArgs) -> Result<()> {
     loop {
         // On a busy machine a host can seem to be cut off for a moment: then it rejoins.
         let Err(error) = take_part(args, &digits).await;
-        eprintln!("{error:#}");
+        output::complain(format_args!("{error:#}"));
         say(&Event::Out)?;
         sleep(RETRY_INTERVAL).await;
     }

@@ -130,7 +130,7 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
         usages.push((begin.elapsed(), Usage::of_all(&network.lab, &network.record)?));
         if said.elapsed() >= SAY_EVERY {
             let percent = (100.0 * begin.elapsed().as_secs_f64() / length.as_secs_f64()).min(100.0);
-            eprintln!("{percent:.0} %: {} turns, every sum is right", usages.len());
+            output::complain(format_args!("{percent:.0} %: {} turns, every sum is right", usages.len()));
             said = Instant::now();
         }
         lab::restart_job(&network.lab, &mut network.record, None)?;
@@ -154,7 +154,9 @@ async fn fill(network: &mut Network) -> Result<()> {
     for job in 1..=JOBS_BEFORE {
         reduce(network, BYTES_BEFORE, 1).await?;
         if said.elapsed() >= SAY_EVERY {
-            eprintln!("{job} of {JOBS_BEFORE} jobs that come before those that are measured");
+            output::complain(format_args!(
+                "{job} of {JOBS_BEFORE} jobs that come before those that are measured"
+            ));
             said = Instant::now();
         }
         lab::restart_job(&network.lab, &mut network.record, None)?;

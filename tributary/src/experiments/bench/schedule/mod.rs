@@ -142,7 +142,7 @@ async fn measure(args: &ScheduleArgs) -> Result<Report> {
     for number in 1..=args.rounds {
         let round = slowest(&lines::<Round>(&mut ranks).await?);
         let said: Vec<_> = round.iter().map(|(way, time)| format!("{way} {:.0} ms", time * 1e3)).collect();
-        eprintln!("round {number} of {}: {}", args.rounds, said.join(", "));
+        output::complain(format_args!("round {number} of {}: {}", args.rounds, said.join(", ")));
         rounds.push(round);
     }
     let scheduled = lines::<Scheduled>(&mut ranks).await?;
