@@ -1,9 +1,10 @@
 //! A fabric with one job on it, from start to end.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
+use tokio::time::sleep;
 use tonic::transport::Channel;
 use tributary_api::v1;
 use tributary_api::v1::controller_client::ControllerClient;
@@ -24,6 +25,8 @@ use tributary_cli::{controller as remote, switches};
 pub(crate) const JOB: &str = "demo";
 /// The longest time for one request to a switch; a switch that takes longer has a defect.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two questions for counters.
+const PAUSE: Duration = Duration::from_millis(100);
 const GRADIENT_BYTES: u64 = PARAMETERS as u64 * 4;
 
 /// A running fabric, and the job on it.
@@ -113,11 +116,7 @@ impl RunningJob {
     /// # Errors
     /// A switch or the controller does not answer.
     pub(crate) async fn finish(mut self, workers: &[Stats]) -> Result<Measured> {
-        let request = v1::GetCountersRequest::default();
-        let counters = self.creator.client.get_counters(request).await?.into_inner().switches;
-        let stale = counters.iter().filter_map(|switch| Some((&switch.name, switch.unreachable.as_ref()?)));
-        let stale: Vec<_> = stale.map(|(name, reason)| format!("switch {name}: {reason}")).collect();
-        all_there(&stale)?;
+        let counters = self.counters().await?;
         let measured = Measured {
             bytes: self.fabric.bytes(&self.topology, self.plan.server.key),
             retransmissions: workers.iter().map(|worker| worker.slices_retransmitted).sum(),
@@ -135,6 +134,25 @@ impl RunningJob {
         self.controller.shutdown().await?;
         self.fabric.stop().await?;
         Ok(measured)
+    }
+
+    /// The switches' counters, none of them from earlier. A loaded machine's switches may be late, so they are asked again.
+    async fn counters(&mut self) -> Result<Vec<v1::SwitchCounters>> {
+        let deadline = Instant::now() + SWITCH_PATIENCE;
+        loop {
+            let request = v1::GetCountersRequest::default();
+            let counters = self.creator.client.get_counters(request).await?.into_inner().switches;
+            let stale =
+                counters.iter().filter_map(|switch| Some((&switch.name, switch.unreachable.as_ref()?)));
+            let stale: Vec<_> = stale.map(|(name, reason)| format!("switch {name}: {reason}")).collect();
+            if stale.is_empty() {
+                return Ok(counters);
+            }
+            if Instant::now() >= deadline {
+                all_there(&stale)?;
+            }
+            sleep(PAUSE).await;
+        }
     }
 
     /// The error that has stopped the training, in place of one that only says that the job is over.
