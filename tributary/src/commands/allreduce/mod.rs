@@ -96,7 +96,7 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
 fn options(args: &AllReduceArgs, progress: &ProgressBar) -> JoinOptions {
     let progress = progress.clone();
     let options =
-        JoinOptions::default().on_waiting(move |waiting| progress.suspend(|| output::complain(&waiting)));
+        JoinOptions::default().on_waiting(move |waiting| progress.suspend(|| output::complain(waiting)));
     match args.deadline {
         Some(deadline) => options.deadline(deadline),
         None => options,

@@ -78,7 +78,7 @@ impl Progress {
     }
 
     fn line(&self, line: &str) {
-        self.bar.suspend(|| output::complain(&line));
+        self.bar.suspend(|| output::complain(line));
     }
 
     fn words_of_all(&self) -> String {
