@@ -14,16 +14,21 @@ pub(super) fn compile(
     layout: &Layout,
     out: &mut Emitter,
 ) -> Result<Vec<Calculation>, LoadError> {
-    document.calculations.iter().map(|calculation| compile_one(calculation, layout, out)).collect()
+    let one = |one: &json::Calculation| {
+        calculation(&one.algo, &one.input, layout, &format!("calculation {}", one.name), out)
+    };
+    document.calculations.iter().map(one).collect()
 }
 
-fn compile_one(
-    calculation: &json::Calculation,
+/// Compiles one.
+pub(super) fn calculation(
+    algorithm: &str,
+    inputs: &[json::CalculationInput],
     layout: &Layout,
+    place: &str,
     out: &mut Emitter,
 ) -> Result<Calculation, LoadError> {
-    let place = format!("calculation {}", calculation.name);
-    let algorithm = match calculation.algo.as_str() {
+    let algorithm = match algorithm {
         "csum16" | "cksum16" => Algorithm::Internet,
         "crc32" | "crc32_custom" => Algorithm::Crc32,
         "crc16" | "crc16_custom" => Algorithm::Crc16,
@@ -31,13 +36,13 @@ fn compile_one(
         "xor16" => Algorithm::Xor16,
         "identity" => Algorithm::Identity,
         "random" => Algorithm::Random,
-        other => return Err(unsupported(&place, format!("the algorithm '{other}'"))),
+        other => return Err(unsupported(place, format!("the algorithm '{other}'"))),
     };
     let mut compiled = Calculation { algorithm, inputs: Vec::new(), payload: false };
-    for input in &calculation.input {
+    for input in inputs {
         match input.kind.as_str() {
             "payload" => compiled.payload = true,
-            _ => compiled.inputs.push(self::input(input, layout, &place, out)?),
+            _ => compiled.inputs.push(self::input(input, layout, place, out)?),
         }
     }
     Ok(compiled)

@@ -28,7 +28,7 @@ pub(super) fn compile(
     let place = format!("pipeline {}", flow.name);
     let first_profile = profiles.len();
     for known in &flow.action_profiles {
-        profiles.push(profile::profile(known, objects.layout)?);
+        profiles.push(profile::profile(known, objects.layout, out)?);
     }
     let nodes = nodes(flow, out, &place)?;
     check_acyclic(flow, &nodes, &place)?;

@@ -1,7 +1,10 @@
 //! Hashes and checksums over a string of bits.
 
+use super::headers::header_bytes;
 use super::{Packet, State, bits, checksum, wire};
-use crate::program::{Algorithm, CalculationInput, Checksum, Place, Program};
+use crate::program::{
+    Algorithm, Calculation, CalculationInput, Checksum, Format, Header, Line, Place, Program, WORDS,
+};
 
 /// The remainders of CRC-32, reflected.
 const CRC32: [u32; 256] = reflected(0xedb8_8320);
@@ -29,17 +32,8 @@ impl State {
     /// A calculation's result.
     pub(super) fn calculate(&mut self, program: &Program, packet: &Packet<'_>, calculation: u16) -> u64 {
         let calculation = &program.calculations[usize::from(calculation)];
-        let mut string = BitString { bytes: std::mem::take(&mut self.bytes), bits: 0 };
-        string.bytes.clear();
-        for input in &calculation.inputs {
-            self.append(program, *input, &mut string);
-        }
-        if calculation.payload {
-            string.bytes.extend_from_slice(packet.payload());
-        }
-        let result = compute(calculation.algorithm, &string.bytes);
-        self.bytes = string.bytes;
-        result
+        let fields = Fields::of(program, &self.words, &self.lines);
+        fields.calculate(calculation, packet.payload(), &mut self.bytes)
     }
 
     /// The value that a checksum's field must have.
@@ -52,25 +46,53 @@ impl State {
         };
         result & checksum.mask
     }
+}
 
-    fn append(&self, program: &Program, input: CalculationInput, string: &mut BitString) {
+/// What calculations read of a packet.
+pub(super) struct Fields<'a> {
+    headers: &'a [Header],
+    formats: &'a [Format],
+    words: &'a [u64; WORDS],
+    lines: &'a [Line],
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(program: &'a Program, words: &'a [u64; WORDS], lines: &'a [Line]) -> Self {
+        Self { headers: &program.headers, formats: &program.formats, words, lines }
+    }
+
+    /// A calculation's result. `bytes`: room for what it puts together.
+    pub(super) fn calculate(&self, calculation: &Calculation, payload: &[u8], bytes: &mut Vec<u8>) -> u64 {
+        bytes.clear();
+        let mut string = BitString { bytes, bits: 0 };
+        for input in &calculation.inputs {
+            self.append(*input, &mut string);
+        }
+        if calculation.payload {
+            bytes.extend_from_slice(payload);
+        }
+        compute(calculation.algorithm, bytes)
+    }
+
+    fn append(&self, input: CalculationInput, string: &mut BitString<'_>) {
+        let get = |word| self.words[usize::from(word)];
         match input {
-            CalculationInput::Field { valid: Some(valid), .. } if self.get(valid) == 0 => {}
+            CalculationInput::Field { valid: Some(valid), .. } if get(valid) == 0 => {}
             CalculationInput::Field { place, bits, length, .. } => {
                 let most = u64::from(bits);
-                let bits = length.map_or(most, |word| self.get(word).min(most)) as usize;
+                let bits = length.map_or(most, |word| get(word).min(most)) as usize;
                 match place {
-                    Place::Word(word) => string.append(bits, &[self.get(word)]),
+                    Place::Word(word) => string.append(bits, &[get(word)]),
                     Place::Lines(line) => string.append(bits, self.lines[usize::from(line)..].as_flattened()),
                 }
             }
             CalculationInput::Header(header) => {
-                let header = program.headers[usize::from(header)];
-                if self.get(header.word) != 0 {
-                    let format = &program.formats[usize::from(header.format)];
-                    let (begin, length) = (string.bytes.len(), self.header_bytes(format, header));
+                let header = self.headers[usize::from(header)];
+                if get(header.word) != 0 {
+                    let format = &self.formats[usize::from(header.format)];
+                    let (begin, length) = (string.bytes.len(), header_bytes(format, header, self.words));
                     string.bytes.resize(begin + length, 0);
-                    wire::emit(format, header, &*self.words, &self.lines, &mut string.bytes[begin..]);
+                    wire::emit(format, header, self.words, self.lines, &mut string.bytes[begin..]);
                     string.bits = string.bytes.len() * 8;
                 }
             }
@@ -79,18 +101,18 @@ impl State {
 }
 
 /// Bits one behind the other; the last byte is filled with zeros.
-struct BitString {
-    bytes: Vec<u8>,
+struct BitString<'a> {
+    bytes: &'a mut Vec<u8>,
     bits: usize,
 }
 
-impl BitString {
+impl BitString<'_> {
     /// Adds the lowest bits of a number.
     fn append(&mut self, count: usize, limbs: &[u64]) {
         let begin = self.bits;
         self.bits += count;
         self.bytes.resize(self.bits.div_ceil(8), 0);
-        bits::write_limbs(&mut self.bytes, begin, count, limbs);
+        bits::write_limbs(self.bytes, begin, count, limbs);
     }
 }
 
@@ -129,4 +151,41 @@ fn crc_ccitt(crc: u16, byte: u8) -> u16 {
             if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_algorithms_give_their_check_values() {
+        let check = b"123456789";
+        assert_eq!(compute(Algorithm::Crc16, check), 0xbb3d);
+        assert_eq!(compute(Algorithm::Crc32, check), 0xcbf4_3926);
+        assert_eq!(compute(Algorithm::Identity, check), 0x3132_3334_3536_3738);
+        assert_eq!(compute(Algorithm::Xor16, &[0x12, 0x34, 0xff]), 0xed34);
+        assert_eq!(compute(Algorithm::Internet, &[0xff, 0xff, 0x00, 0x02]), 0xfffd);
+    }
+
+    #[test]
+    fn fields_are_packed_bit_by_bit() {
+        let input = |word, bits, valid| CalculationInput::Field {
+            place: Place::Word(word),
+            bits,
+            length: None,
+            valid,
+        };
+        let wide = CalculationInput::Field { place: Place::Lines(0), bits: 68, length: None, valid: None };
+        let hash = |inputs: Vec<CalculationInput>, first: &[u64]| {
+            let mut words = Box::new([0; WORDS]);
+            words[..first.len()].copy_from_slice(first);
+            let lines = [[0x0123_4567_89ab_cdef, 0xa, 0, 0, 0, 0, 0, 0]];
+            let fields = Fields { headers: &[], formats: &[], words: &words, lines: &lines };
+            let calculation = Calculation { algorithm: Algorithm::Identity, inputs, payload: false };
+            fields.calculate(&calculation, &[], &mut Vec::new())
+        };
+        let packed = vec![input(0, 4, None), wide, input(1, 3, None), input(2, 5, None)];
+        assert_eq!(hash(packed, &[0xf, 5, 3]), 0xfa01_2345_6789_abcd);
+        assert_eq!(hash(vec![input(1, 8, Some(0)), input(2, 8, None)], &[0, 5, 3]), 3);
+    }
 }

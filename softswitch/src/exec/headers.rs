@@ -1,7 +1,7 @@
 //! Instructions on headers: parsing, adding, removing and moving them, and writing them to a frame.
 
 use super::{Flow, MAX_ROUNDS, MAX_VISITS, Packet, State, bits, wire};
-use crate::program::{Format, Header, LIMBS, Op, Program};
+use crate::program::{Format, Header, LIMBS, Op, Program, WORDS};
 
 impl State {
     /// Runs an instruction of the parser or on whole headers.
@@ -141,16 +141,10 @@ impl State {
     fn set_invalid(&mut self, program: &Program, packet: &mut Packet<'_>, header: u16) {
         let header = program.headers[usize::from(header)];
         if self.get(header.word) != 0 {
-            let bytes = self.header_bytes(&program.formats[usize::from(header.format)], header);
+            let bytes = header_bytes(&program.formats[usize::from(header.format)], header, &self.words);
             packet.length = packet.length.saturating_sub(bytes);
             self.set(header.word, 0);
         }
-    }
-
-    /// A header's length in bytes.
-    #[inline(always)]
-    pub(super) fn header_bytes(&self, format: &Format, header: Header) -> usize {
-        format.bytes + format.variable.map_or(0, |field| field.bits_of(header, &*self.words) / 8)
     }
 
     fn clear_header(&mut self, program: &Program, header: Header) {
@@ -221,7 +215,7 @@ impl State {
             let header = program.headers[usize::from(*header)];
             if self.get(header.word) != 0 {
                 let format = &program.formats[usize::from(header.format)];
-                let bytes = self.header_bytes(format, header);
+                let bytes = header_bytes(format, header, &self.words);
                 wire::emit(format, header, &*self.words, &self.lines, &mut out[end..end + bytes]);
                 end += bytes;
             }
@@ -230,6 +224,12 @@ impl State {
         out[end..end + payload.len()].copy_from_slice(payload);
         end + payload.len()
     }
+}
+
+/// A header's length in bytes.
+#[inline(always)]
+pub(super) fn header_bytes(format: &Format, header: Header, words: &[u64; WORDS]) -> usize {
+    format.bytes + format.variable.map_or(0, |field| field.bits_of(header, words) / 8)
 }
 
 /// Reads `bits` bits of the packet, `offset` bits ahead.

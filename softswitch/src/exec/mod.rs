@@ -11,12 +11,13 @@ mod wire;
 
 use std::time::Instant;
 
+use calculation::Fields;
 pub(crate) use requests::Requests;
 
 use crate::control::CounterValue;
 use crate::meters::{Meter, MeterProgram};
 use crate::profiles::Profile;
-use crate::program::{CodeIndex, DROP_PORT, Line, Op, Program, TableProgram, WORDS, Word};
+use crate::program::{Calculation, CodeIndex, DROP_PORT, Line, Op, Program, TableProgram, WORDS, Word};
 use crate::registers::Registers;
 use crate::table::{Behaviour, Choice, Table};
 use crate::value_sets::ValueSet;
@@ -348,7 +349,7 @@ impl State {
     /// Looks a table up and puts the action's arguments where the action expects them.
     fn apply(&mut self, program: &Program, table: u16, bytes: usize) -> Applied {
         let index = usize::from(table);
-        let Self { tables, profiles, words, lines, .. } = self;
+        let Self { tables, profiles, words, lines, bytes: room, .. } = self;
         let found = tables[index].look_up(&program.tables[index], &**words, lines, bytes);
         if let (Some(meter), Some(colour)) = (program.tables[index].meter, found.colour) {
             words[usize::from(meter.target)] = colour;
@@ -358,7 +359,9 @@ impl State {
             Some(Choice::Profile(behaviour)) => {
                 let profile = program.tables[index].profile;
                 profile.and_then(|at| {
-                    profiles[at].choose(behaviour, &program.profiles[at], index, &**words, lines)
+                    let fields = Fields::of(program, words, lines);
+                    let hash = |selector: &Calculation| fields.calculate(selector, &[], room);
+                    profiles[at].choose(behaviour, &program.profiles[at], index, hash)
                 })
             }
             None => None,

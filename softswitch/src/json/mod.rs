@@ -335,7 +335,7 @@ pub(crate) struct ActionProfile {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Selector {
     pub(crate) algo: String,
-    pub(crate) input: Vec<ListElement>,
+    pub(crate) input: Vec<CalculationInput>,
 }
 
 /// A table.

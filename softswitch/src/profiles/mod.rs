@@ -4,14 +4,10 @@
 //! As on BMv2 a member has the lowest free place in its profile, and a group's members are in the order of their places:
 //! the hash, modulo their number, chooses the same member.
 
-mod selector;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use selector::{Algorithm, Input, SelectorProgram};
-
 use crate::control::{ActionCall, GroupMember, WeightedCall};
-use crate::program::Line;
+use crate::program::Calculation;
 use crate::table::{Behaviour, BoundAction};
 
 /// A profile, as the program declares it.
@@ -20,7 +16,7 @@ pub(crate) struct ProfileProgram {
     /// Its name, for messages.
     pub(crate) name: String,
     /// How it chooses between a group's members; `None`: it has no groups.
-    pub(crate) selector: Option<SelectorProgram>,
+    pub(crate) selector: Option<Calculation>,
     /// The tables that refer to it.
     pub(crate) tables: Vec<usize>,
 }
@@ -137,16 +133,16 @@ fn is_up(port: Option<u16>, down: &BTreeSet<u16>) -> bool {
 }
 
 impl Profile {
-    /// The action that a packet gets; `None`: the group is empty, or no member's port is up.
+    /// The action that a packet gets; `None`: the group is empty, or no member's port is up. `hash` is that of the
+    /// profile's selector.
     pub(crate) fn choose<'a>(
         &'a self,
         behaviour: &'a Behaviour,
         program: &ProfileProgram,
         table: usize,
-        words: &[u64],
-        lines: &[Line],
+        hash: impl FnOnce(&Calculation) -> u64,
     ) -> Option<&'a BoundAction> {
-        let hash = || program.selector.as_ref().map_or(0, |selector| selector.hash(words, lines));
+        let hash = || program.selector.as_ref().map_or(0, hash);
         let one_of = |active: &[u32]| {
             let index = hash().checked_rem(active.len() as u64)?;
             active.get(index as usize).copied()
