@@ -33,8 +33,7 @@ impl Loaded {
     /// # Errors
     /// What a controller is told that sends such a program.
     pub fn new(json: Vec<u8>, p4info: config::P4Info) -> Result<Self, Refusal> {
-        let config =
-            ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie: None };
+        let config = ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie: None };
         let program = Arc::new(Program::load(config)?);
         let switch = Switch::new(program.pipeline.clone());
         Ok(Self { program, switch })
