@@ -74,6 +74,11 @@ impl Receiver {
         self.first = (self.first + self.batch) % self.slots;
         self.batch = self.filled();
         if self.batch == 0 {
+            // Frames may come while others run: to be woken costs the switch more than to be looked for.
+            std::thread::yield_now();
+            self.batch = self.filled();
+        }
+        if self.batch == 0 {
             let failed = failed(&self.interface, "receive frames");
             let timeout = Timespec::try_from(patience).map_err(|_| failed(Errno::INVAL))?;
             match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {

@@ -2,7 +2,7 @@
 //!
 //! Exact keys are found by their hash. Where one field matches by its prefix, entries of the same length have a hash
 //! table each, and the longest ones are asked first. All other kinds are compared one after the other in the order of
-//! their importance, as they lie in memory.
+//! their importance, as they lie in memory: first by the word of the key that most of them tell apart.
 
 use rustc_hash::FxHashMap;
 
@@ -187,57 +187,46 @@ impl Prefixes {
 /// Entries in the order of their importance.
 #[derive(Debug)]
 pub(super) struct Ordered {
-    /// Number of words in a key.
-    words: usize,
-    /// Bit n is set if word n of a key is a range.
-    ranges: u32,
     /// For the control plane.
     places: FxHashMap<Pattern, u32>,
-    /// Of each entry in order: its place,
+    /// The place of each entry, in order,
     order: Vec<u32>,
     /// its rank,
     ranks: Vec<Rank>,
     /// and what it compares with each word of a key.
-    comparisons: Vec<Comparison>,
-}
-
-/// What is compared with one word of a key: the bits to match and those that count, or a range.
-#[derive(Debug, Clone, Copy)]
-struct Comparison {
-    value: u64,
-    mask: u64,
+    columns: Vec<Column>,
+    /// The column that most bits count in: few entries pass it.
+    first: usize,
 }
 
 /// The rank among entries that match: by priority, then by the number of bits that count.
 type Rank = (i32, u32);
 
 impl Ordered {
+    /// For keys of so many words; bit n of `ranges` is set if word n is a range.
     fn new(words: usize, ranges: u32) -> Self {
         Self {
-            words,
-            ranges,
             places: FxHashMap::default(),
             order: Vec::new(),
             ranks: Vec::new(),
-            comparisons: Vec::new(),
+            columns: (0..words).map(|word| Column::new(ranges >> word & 1 == 1)).collect(),
+            first: 0,
         }
     }
 
     #[inline]
     fn look_up(&self, key: &[u64]) -> Option<u32> {
-        let entries = || self.comparisons.chunks_exact(self.words);
-        let same = |(Comparison { value, mask }, word): (&Comparison, &u64)| word & mask == *value;
-        let first = if self.ranges == 0 {
-            entries().position(|entry| entry.iter().zip(key).all(same))
-        } else {
-            let within =
-                |(Comparison { value, mask }, word): (&Comparison, &u64)| value <= word && word <= mask;
-            let matches = |(n, one): (usize, (&Comparison, &u64))| {
-                if self.ranges >> n & 1 == 1 { within(one) } else { same(one) }
-            };
-            entries().position(|entry| entry.iter().zip(key).enumerate().all(matches))
-        };
-        self.order.get(first?).copied()
+        let (first, word) = (self.columns.get(self.first)?, *key.get(self.first)?);
+        let matches =
+            |at: &usize| self.columns.iter().zip(key).all(|(column, word)| column.matches(*at, *word));
+        let mut begin = 0;
+        while let Some(block) = first.next_block(begin, word) {
+            begin = block + BLOCK;
+            if let Some(at) = (block..begin).find(matches) {
+                return self.order.get(at).copied();
+            }
+        }
+        None
     }
 
     fn add(&mut self, pattern: &Pattern, at: u32) {
@@ -246,10 +235,10 @@ impl Ordered {
         let place = self.ranks.partition_point(|other| *other >= rank);
         self.ranks.insert(place, rank);
         self.order.insert(place, at);
-        let comparisons = pattern.value.iter().zip(&pattern.mask);
-        let comparisons = comparisons.map(|(&value, &mask)| Comparison { value, mask });
-        let begin = place * self.words;
-        self.comparisons.splice(begin..begin, comparisons);
+        for (column, (value, mask)) in self.columns.iter_mut().zip(pattern.value.iter().zip(&pattern.mask)) {
+            column.insert(place, *value, *mask, self.order.len());
+        }
+        self.choose_first();
         self.places.insert(pattern.clone(), at);
     }
 
@@ -258,9 +247,122 @@ impl Ordered {
         let Some(place) = self.order.iter().position(|other| *other == at) else { return };
         self.order.remove(place);
         self.ranks.remove(place);
-        let begin = place * self.words;
-        self.comparisons.drain(begin..begin + self.words);
+        let entries = self.order.len();
+        self.columns.iter_mut().for_each(|column| column.remove(place, entries));
+        self.choose_first();
     }
+
+    fn choose_first(&mut self) {
+        let most = self.columns.iter().enumerate().max_by_key(|(_, column)| column.counting);
+        self.first = most.map_or(0, |(at, _)| at);
+    }
+}
+
+/// How many entries are compared at once.
+const BLOCK: usize = 8;
+/// What no word matches, neither as a value with a mask nor as a range.
+const NOTHING: (u64, u64) = (1, 0);
+
+/// What entries compare with one word of a key, filled up to whole blocks with what nothing matches.
+#[derive(Debug)]
+struct Column {
+    is_range: bool,
+    /// The bits to match, or the lowest number.
+    values: Vec<u64>,
+    /// Which bits count, or the highest number.
+    masks: Vec<u64>,
+    /// How many bits count in all entries together; none in ranges.
+    counting: u64,
+    /// Whether this processor has AVX2.
+    has_vectors: bool,
+}
+
+impl Column {
+    fn new(is_range: bool) -> Self {
+        Self { is_range, values: Vec::new(), masks: Vec::new(), counting: 0, has_vectors: has_vectors() }
+    }
+
+    fn matches(&self, at: usize, word: u64) -> bool {
+        match (self.values.get(at), self.masks.get(at)) {
+            (Some(low), Some(high)) if self.is_range => (*low..=*high).contains(&word),
+            (Some(value), Some(mask)) => word & mask == *value,
+            _ => false,
+        }
+    }
+
+    /// Where the next block begins, from `begin` on, in which an entry matches.
+    #[inline]
+    #[allow(unsafe_code)]
+    fn next_block(&self, begin: usize, word: u64) -> Option<usize> {
+        #[cfg(target_arch = "x86_64")]
+        if self.has_vectors {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { self.next_block_with_vectors(begin, word) };
+        }
+        self.next_block_of(begin, word)
+    }
+
+    /// The same, compiled for processors of the last ten years: four entries are one instruction.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn next_block_with_vectors(&self, begin: usize, word: u64) -> Option<usize> {
+        self.next_block_of(begin, word)
+    }
+
+    #[inline(always)]
+    fn next_block_of(&self, begin: usize, word: u64) -> Option<usize> {
+        let (values, _) = self.values.get(begin..)?.as_chunks::<BLOCK>();
+        let (masks, _) = self.masks.get(begin..)?.as_chunks::<BLOCK>();
+        let mut blocks = values.iter().zip(masks);
+        // Without a branch for each entry, so that all of a block are compared at once.
+        let found = if self.is_range {
+            blocks.position(|(low, high)| {
+                low.iter().zip(high).fold(false, |any, (low, high)| any | (*low <= word) & (word <= *high))
+            })
+        } else {
+            blocks.position(|(values, masks)| {
+                values.iter().zip(masks).fold(false, |any, (value, mask)| any | (word & mask == *value))
+            })
+        };
+        found.map(|block| begin + block * BLOCK)
+    }
+
+    /// Puts one in at a place, and there are so many then.
+    fn insert(&mut self, place: usize, value: u64, mask: u64, entries: usize) {
+        self.values.insert(place, value);
+        self.masks.insert(place, mask);
+        self.counting += self.bits(mask);
+        self.fill_up(entries);
+    }
+
+    /// Takes one out, and there are so many then.
+    fn remove(&mut self, place: usize, entries: usize) {
+        self.values.remove(place);
+        let mask = self.masks.remove(place);
+        self.counting -= self.bits(mask);
+        self.fill_up(entries);
+    }
+
+    fn bits(&self, mask: u64) -> u64 {
+        if self.is_range { 0 } else { mask.count_ones().into() }
+    }
+
+    fn fill_up(&mut self, entries: usize) {
+        for (words, nothing) in [(&mut self.values, NOTHING.0), (&mut self.masks, NOTHING.1)] {
+            words.truncate(entries);
+            words.resize(entries.next_multiple_of(BLOCK), nothing);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_vectors() -> bool {
+    std::arch::is_x86_feature_detected!("avx2")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_vectors() -> bool {
+    false
 }
 
 fn ones(mask: &[u64]) -> u32 {
