@@ -36,7 +36,16 @@ impl Pipeline {
     /// # Errors
     /// [`LoadError`] says what is malformed, not supported or different, and where.
     pub fn load(json: &str, p4info: message::P4Info) -> Result<Self, LoadError> {
-        Self::new(json, P4Info::new(p4info)?)
+        Self::new(json, P4Info::new(p4info)?, false)
+    }
+
+    /// The same for a switch that [logs its packets](crate::Switch::log_packets): the program tells its steps by the names
+    /// that they have in the source. That makes it slower even while nothing is logged.
+    ///
+    /// # Errors
+    /// As [`Pipeline::load`].
+    pub fn load_to_log(json: &str, p4info: message::P4Info) -> Result<Self, LoadError> {
+        Self::new(json, P4Info::new(p4info)?, true)
     }
 
     /// Loads a program with a P4Info in protobuf's text format, as p4c writes it to files.
@@ -44,13 +53,13 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::load`].
     pub fn load_text(json: &str, p4info: &str) -> Result<Self, LoadError> {
-        Self::new(json, P4Info::parse(p4info)?)
+        Self::new(json, P4Info::parse(p4info)?, false)
     }
 
-    fn new(json: &str, info: P4Info) -> Result<Self, LoadError> {
+    fn new(json: &str, info: P4Info, noted: bool) -> Result<Self, LoadError> {
         let document = Document::read(json)?;
         let visible = info.tables().map(|table| table.name.full.as_str()).collect();
-        let mut program = compile::compile(&document, &visible)?;
+        let mut program = compile::compile(&document, &visible, noted)?;
         let directory = check::check(&document, &mut program, &info)?;
         Ok(Self { info, program, directory })
     }

@@ -268,15 +268,14 @@ impl Table {
         self.default = action;
     }
 
-    /// Looks up a packet's key and counts the packet; `bytes` is its length.
-    #[inline]
-    pub(crate) fn look_up(
-        &mut self,
-        program: &TableProgram,
-        words: &[u64],
-        lines: &[Line],
-        bytes: usize,
-    ) -> Lookup<'_> {
+    /// The entry that a packet's key matches.
+    pub(crate) fn peek(&self, program: &TableProgram, words: &[u64], lines: &[Line]) -> Option<&Entry> {
+        self.at(self.locate(program, words, lines)?)
+    }
+
+    /// The index of the entry that a packet's key matches.
+    #[inline(always)]
+    fn locate(&self, program: &TableProgram, words: &[u64], lines: &[Line]) -> Option<u32> {
         let at = match &self.index {
             Index::None => None,
             Index::Word(map) if let [field] = program.key.as_slice() => {
@@ -302,7 +301,20 @@ impl Table {
                 }
             }
         };
-        let entry = at.and_then(|at| self.entries.get_mut(*at as usize)).and_then(Option::as_mut);
+        at.copied()
+    }
+
+    /// Looks up a packet's key and counts the packet; `bytes` is its length.
+    #[inline]
+    pub(crate) fn look_up(
+        &mut self,
+        program: &TableProgram,
+        words: &[u64],
+        lines: &[Line],
+        bytes: usize,
+    ) -> Lookup<'_> {
+        let at = self.locate(program, words, lines);
+        let entry = at.and_then(|at| self.entries.get_mut(at as usize)).and_then(Option::as_mut);
         let (hit, choice, counter, meter) = match entry {
             Some(entry) => {
                 if program.times_out {
