@@ -60,7 +60,7 @@ pub(super) struct Programs {
 }
 
 /// A program, as a controller sent it.
-pub(super) struct Program {
+pub(crate) struct Program {
     pub(super) config: ForwardingPipelineConfig,
     pub(super) pipeline: Arc<Pipeline>,
 }
@@ -72,6 +72,16 @@ pub(super) struct Saved {
 }
 
 impl Program {
+    /// Compiles and checks a program. That takes milliseconds: off the async threads, please.
+    pub(super) fn load(config: ForwardingPipelineConfig) -> Result<Self, Refusal> {
+        let p4info = config.p4info.clone().ok_or_else(|| Refusal::invalid("the config has no P4Info"))?;
+        let json = str::from_utf8(&config.p4_device_config).map_err(|_| {
+            Refusal::invalid("the device config is not text: it has to be the JSON of p4c-bm2-ss")
+        })?;
+        let pipeline = Arc::new(Pipeline::load(json, p4info)?);
+        Ok(Self { config, pipeline })
+    }
+
     pub(super) fn p4info(&self) -> &P4Info {
         self.pipeline.info()
     }
@@ -122,12 +132,18 @@ impl Mailbox {
 }
 
 impl Device {
-    pub(super) fn new(id: u64, control: Control, stopping: watch::Receiver<bool>) -> Self {
+    /// `running`: the program that the switch was started with.
+    pub(super) fn new(
+        id: u64,
+        control: Control,
+        running: Option<Arc<Program>>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
         Self {
             id,
             control,
             arbitration: Arc::default(),
-            programs: Arc::default(),
+            programs: Arc::new(RwLock::new(Programs { running, saved: None })),
             readers: Readers::default(),
             stopping,
         }
