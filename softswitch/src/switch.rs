@@ -8,7 +8,7 @@ use tributary_link::Frames;
 
 use crate::digests::Digests;
 use crate::exec::{Packet, State};
-use crate::packet_log::{Journal, PacketLog};
+use crate::packet_log::Journal;
 use crate::passes::Passes;
 use crate::path::{Path, Saved};
 use crate::pipeline::Pipeline;
@@ -98,7 +98,8 @@ impl Outputs {
 impl Switch {
     /// A switch that runs `pipeline`, its tables filled as the program says, the rest empty.
     pub fn new(pipeline: Arc<Pipeline>) -> Self {
-        let state = State::new(&pipeline.program);
+        let mut state = State::new(&pipeline.program);
+        state.journal = pipeline.log.clone().map(|log| Box::new(Journal::new(log)));
         let digests = Digests::new(pipeline.program.digests.len());
         Self {
             pipeline,
@@ -151,13 +152,6 @@ impl Switch {
         self.state.tell(|journal, _| journal.receive(port, frame.len()));
         self.begin::<true>(port, frame, outputs);
         self.state.tell(|journal, _| journal.end());
-    }
-
-    /// Logs what packets meet from now on, if the program is [there for it](Pipeline::load_to_log).
-    pub fn log_packets(&mut self, log: PacketLog) {
-        if self.pipeline.program.notes.is_some() {
-            self.state.journal = Some(Box::new(Journal::new(log)));
-        }
     }
 
     /// Whether packets wait for another pass.

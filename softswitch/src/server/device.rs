@@ -17,6 +17,7 @@ use super::readers::Readers;
 use super::status::Refusal;
 use crate::engine::{Control, PacketIns};
 use crate::error::ControlError;
+use crate::packet_log::PacketLog;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
@@ -73,12 +74,12 @@ pub(super) struct Saved {
 
 impl Program {
     /// Compiles and checks a program. That takes milliseconds: off the async threads, please.
-    pub(super) fn load(config: ForwardingPipelineConfig) -> Result<Self, Refusal> {
+    pub(super) fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Self, Refusal> {
         let p4info = config.p4info.clone().ok_or_else(|| Refusal::invalid("the config has no P4Info"))?;
         let json = str::from_utf8(&config.p4_device_config).map_err(|_| {
             Refusal::invalid("the device config is not text: it has to be the JSON of p4c-bm2-ss")
         })?;
-        let pipeline = Arc::new(Pipeline::load(json, p4info)?);
+        let pipeline = Arc::new(Pipeline::load_to_log(json, p4info, log)?);
         Ok(Self { config, pipeline })
     }
 
