@@ -71,15 +71,14 @@ impl SoftSwitch {
     pub async fn start(config: SwitchConfig) -> Result<Self, SwitchError> {
         let SwitchConfig { name, ports, cpu_port, loaded, .. } = config;
         let (program, (mut engine, packet_ins)) = match loaded.map(Loaded::into_parts) {
-            Some((program, switch)) => {
-                (Some(program), Engine::start_with(&name, ports, cpu_port, switch)?)
-            }
+            Some((program, switch)) => (Some(program), Engine::start_with(&name, ports, cpu_port, switch)?),
             None => (None, Engine::start(&name, ports, cpu_port)?),
         };
         let listen = config.listen.to_string();
         let control = engine.control().clone().with_log(config.log);
         let notices = engine.notices();
-        let server = RunningServer::start(&listen, config.device_id, control, program, packet_ins, notices).await?;
+        let server =
+            RunningServer::start(&listen, config.device_id, control, program, packet_ins, notices).await?;
         Ok(Self { server, engine })
     }
 

@@ -42,8 +42,7 @@ impl Loaded {
     /// # Errors
     /// As [`Loaded::new`].
     pub fn to_log(json: Vec<u8>, p4info: config::P4Info, log: Option<PacketLog>) -> Result<Self, Refusal> {
-        let config =
-            ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie: None };
+        let config = ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie: None };
         let program = Arc::new(Program::load(config, log)?);
         let switch = Switch::new(program.pipeline.clone());
         Ok(Self { program, switch })
