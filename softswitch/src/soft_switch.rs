@@ -37,7 +37,15 @@ pub struct SwitchConfig {
 impl SwitchConfig {
     /// The configuration of a switch with device id 0 and the CPU port of our program.
     pub fn new(name: &str, listen: SocketAddr, ports: Vec<(u16, Box<dyn FramePort>)>) -> Self {
-        Self { name: name.to_owned(), device_id: DEVICE_ID, listen, ports, cpu_port: CPU_PORT, loaded: None, log: None }
+        Self {
+            name: name.to_owned(),
+            device_id: DEVICE_ID,
+            listen,
+            ports,
+            cpu_port: CPU_PORT,
+            loaded: None,
+            log: None,
+        }
     }
 }
 

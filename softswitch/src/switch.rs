@@ -174,11 +174,7 @@ impl Switch {
     }
 
     #[inline(always)]
-    fn path<'a, const LOGGED: bool>(
-        &'a mut self,
-        origin: u16,
-        outputs: &'a mut Outputs,
-    ) -> Path<'a, LOGGED> {
+    fn path<'a, const LOGGED: bool>(&'a mut self, origin: u16, outputs: &'a mut Outputs) -> Path<'a, LOGGED> {
         Path {
             program: &self.pipeline.program,
             state: &mut self.state,

@@ -425,7 +425,6 @@ pub(crate) struct Conditional {
     pub(crate) source_info: SourceInfo,
 }
 
-
 /// An action that is called outside a table.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ActionCallNode {

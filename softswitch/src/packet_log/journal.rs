@@ -28,14 +28,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub(crate) fn new(log: PacketLog) -> Self {
-        Self {
-            log,
-            received: 0,
-            current: None,
-            words: Vec::new(),
-            lines: Vec::new(),
-            ports: BTreeMap::new(),
-        }
+        Self { log, received: 0, current: None, words: Vec::new(), lines: Vec::new(), ports: BTreeMap::new() }
     }
 
     /// A port is there and works, or does not.
@@ -193,9 +186,7 @@ fn event(note: &Note, program: &Program, state: &mut State, packet: &Packet<'_>)
         Note::Statements { statements, source } => {
             Event::Statements { statements: statements.clone(), source: At { source: source.clone() } }
         }
-        Note::Count { counter, index } => {
-            Event::Count { counter: counter.clone(), index: state.get(*index) }
-        }
+        Note::Count { counter, index } => Event::Count { counter: counter.clone(), index: state.get(*index) },
         Note::Read { name, register, index, bits } => {
             let index = state.get(*index);
             let cells = state.registers.get(usize::from(*register))?;

@@ -84,4 +84,3 @@ fn call(table: &TableProgram, bound: &BoundAction, parameters: &[Vec<String>]) -
     let arguments = names.iter().zip(&action.parameters).map(argument).collect();
     Call { action: action.name.clone(), arguments }
 }
-

@@ -40,18 +40,25 @@ pub struct PacketLog {
 }
 
 impl PacketLog {
-    /// A log that is written to `to`. When the last clone is dropped, what waits still has a second to be written.
+    /// A log that is written to `to`. When the last clone is dropped, what waits is [flushed](PacketLog::flush).
     ///
     /// # Errors
     /// The operating system has no thread left.
     pub fn new(form: LogForm, to: impl Write + Send + 'static) -> std::io::Result<Self> {
         let lost: fn(u64) -> String = match form {
             LogForm::Text => |lost| {
-                format!("{lost} packets are not logged here: what reads this log is slower than they come\n\n")
+                format!(
+                    "{lost} packets are not logged here: what reads this log is slower than they come\n\n"
+                )
             },
             LogForm::Json => |lost| format!("{{\"lost\":{lost}}}\n"),
         };
         Ok(Self { form, outlet: Arc::new(Outlet::start(to, lost)?) })
+    }
+
+    /// Waits until all is written, but no longer than a second.
+    pub fn flush(&self) {
+        self.outlet.flush();
     }
 
     fn log(&self, block: &Block) {

@@ -68,28 +68,35 @@ impl Outlet {
             waiting.lost += 1;
             return;
         }
+        self.tell_lost(&mut waiting);
+        waiting.text.push_str(text);
+        self.shared.changed.notify_all();
+    }
+
+    fn tell_lost(&self, waiting: &mut Waiting) {
         if waiting.lost > 0 {
             let lost = std::mem::take(&mut waiting.lost);
             waiting.text.push_str(&(self.lost)(lost));
         }
-        waiting.text.push_str(text);
-        self.shared.changed.notify_all();
     }
-}
 
-impl Drop for Outlet {
-    fn drop(&mut self) {
+    /// Waits a while until all text is written.
+    pub(super) fn flush(&self) {
         let mut waiting = self.shared.lock();
-        waiting.ending = true;
-        if waiting.lost > 0 {
-            let lost = (self.lost)(waiting.lost);
-            waiting.text.push_str(&lost);
-        }
+        self.tell_lost(&mut waiting);
         self.shared.changed.notify_all();
         let unwritten =
             |waiting: &mut Waiting| !waiting.broken && (waiting.writing || !waiting.text.is_empty());
         // Whoever does not read now gets no more.
         drop(self.shared.changed.wait_timeout_while(waiting, PATIENCE, unwritten));
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.flush();
+        self.shared.lock().ending = true;
+        self.shared.changed.notify_all();
     }
 }
 

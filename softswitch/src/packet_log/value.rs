@@ -45,9 +45,7 @@ impl Value {
 
     /// All digits that the width has.
     fn hex(&self) -> impl Iterator<Item = char> {
-        (0..self.bits.div_ceil(4))
-            .rev()
-            .filter_map(|place| char::from_digit(self.digit(place) as u32, 16))
+        (0..self.bits.div_ceil(4)).rev().filter_map(|place| char::from_digit(self.digit(place) as u32, 16))
     }
 }
 

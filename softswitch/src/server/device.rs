@@ -12,9 +12,9 @@ use tributary_p4runtime::p4::v1::{
 };
 
 use super::arbitration::{Arbitration, ConnectionId, from_wire};
-use super::packet;
 use super::readers::Readers;
 use super::status::Refusal;
+use super::{device_config, packet};
 use crate::engine::{Control, PacketIns};
 use crate::error::ControlError;
 use crate::packet_log::PacketLog;
@@ -76,10 +76,8 @@ impl Program {
     /// Compiles and checks a program. That takes milliseconds: off the async threads, please.
     pub(super) fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Self, Refusal> {
         let p4info = config.p4info.clone().ok_or_else(|| Refusal::invalid("the config has no P4Info"))?;
-        let json = str::from_utf8(&config.p4_device_config).map_err(|_| {
-            Refusal::invalid("the device config is not text: it has to be the JSON of p4c-bm2-ss")
-        })?;
-        let pipeline = Arc::new(Pipeline::load_to_log(json, p4info, log)?);
+        let json = device_config::json(&config.p4_device_config)?;
+        let pipeline = Arc::new(Pipeline::load_to_log(&json, p4info, log)?);
         Ok(Self { config, pipeline })
     }
 

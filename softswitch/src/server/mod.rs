@@ -14,6 +14,7 @@ mod arbitration;
 mod carry_over;
 mod convert;
 mod device;
+mod device_config;
 mod error;
 #[cfg(test)]
 mod interrupted;

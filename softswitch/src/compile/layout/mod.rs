@@ -9,9 +9,7 @@ use std::collections::HashMap;
 use super::fault::{malformed, too_many};
 use crate::error::LoadError;
 use crate::json::{self, Document};
-use crate::program::{
-    self, Clocks, FieldName, Format, HeaderNames, LineIndex, Place, Stack, Standard, Word,
-};
+use crate::program::{self, Clocks, FieldName, Format, HeaderNames, LineIndex, Place, Stack, Standard, Word};
 
 pub(super) use union::UnionStack;
 use union::Unions;
