@@ -1,4 +1,4 @@
-//! What the packet log says, with `programs/router.p4`.
+//! What the packet log says, with `programs/logged.p4`.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex};
@@ -11,8 +11,8 @@ use tributary_softswitch::control::{
 };
 use tributary_softswitch::{LogForm, Outputs, PacketLog, Pipeline, Switch};
 
-const JSON: &str = include_str!("../programs/router.json");
-const P4INFO: &str = include_str!("../programs/router.p4info.txtpb");
+const JSON: &str = include_str!("../programs/logged.json");
+const P4INFO: &str = include_str!("../programs/logged.p4info.txtpb");
 
 /// What was written, for a test to read.
 #[derive(Clone, Default)]
@@ -158,20 +158,20 @@ checksum=0x63d3 source=0x0a000101 destination=0x0a000202
   accept
   checksum ipv4.checksum: 0x63d3 is right
   ingress
-    if hdr.ipv4.isValid() && sm.checksum_error == 0: true  [router.p4:111]
-    packets.read(meta.seen, (bit<32>)sm.ingress_port); ...  [router.p4:112]
+    if hdr.ipv4.isValid() && sm.checksum_error == 0: true  [logged.p4:111]
+    packets.read(meta.seen, (bit<32>)sm.ingress_port); ...  [logged.p4:112]
       RouterIngress.packets[1] is 0
       metadata_t.seen: 0 → 1
       RouterIngress.packets[1] becomes 1
     table RouterIngress.routes: hdr.ipv4.destination=0x0a000202 hits 0x0a000200/24: RouterIngress.forward(port=2, \
-next_hop=0x080000000222)  [router.p4:96]
+next_hop=0x080000000222)  [logged.p4:96]
       standard_metadata.egress_spec: 0 → 2
       ethernet.destination: 0x080000000100 → 0x080000000222
       ipv4.time_to_live: 64 → 63
     table RouterIngress.access: hdr.ipv4.protocol=17, hdr.ipv4.source=0x0a000101, sm.ingress_port=1 misses: \
-NoAction()  [router.p4:101]
+NoAction()  [logged.p4:101]
   egress to port 2
-    if sm.egress_port == 4: false  [router.p4:132]
+    if sm.egress_port == 4: false  [logged.p4:132]
   deparser
       ipv4.checksum: 0x63d3 → 0x64d3
   38 bytes leave by port 2
@@ -183,14 +183,14 @@ NoAction()  [router.p4:101]
 fn entries_are_told_with_their_priority_and_what_a_packet_ends_at() {
     let refused = text(&[packet(1, 2, 6)]);
     let access = "table RouterIngress.access: hdr.ipv4.protocol=6, hdr.ipv4.source=0x0a000101, sm.ingress_port=1 hits \
-                  6 &&& 255, _, 1..3 (priority 20): RouterIngress.refuse(reason=3)  [router.p4:101]";
+                  6 &&& 255, _, 1..3 (priority 20): RouterIngress.refuse(reason=3)  [logged.p4:101]";
     let counted = "RouterIngress.refused[3] counts";
     let found = lines(&refused, &["table RouterIngress.access", "RouterIngress.refused", "dropped"]);
     assert_eq!(found, [access, counted, "dropped: by ingress"]);
 
     let missed = text(&[packet(1, 7, 17)]);
     let routes = "table RouterIngress.routes: hdr.ipv4.destination=0x0a000702 misses: RouterIngress.drop()  \
-                  [router.p4:96]";
+                  [logged.p4:96]";
     assert_eq!(lines(&missed, &["table RouterIngress.routes", "dropped"]), [routes, "dropped: by ingress"]);
 
     let held = text(&[packet(1, 4, 17)]);
@@ -198,8 +198,8 @@ fn entries_are_told_with_their_priority_and_what_a_packet_ends_at() {
         lines(&held, &["egress", "if sm.egress_port", "mark", "dropped"]),
         [
             "egress to port 4",
-            "if sm.egress_port == 4: true  [router.p4:132]",
-            "mark_to_drop(sm)  [router.p4:133]",
+            "if sm.egress_port == 4: true  [logged.p4:132]",
+            "mark_to_drop(sm)  [logged.p4:133]",
             "dropped: by egress",
         ]
     );
@@ -312,7 +312,7 @@ fn programs_get_an_object_a_packet() {
                 { "name": "next_hop", "value": "0x080000000222" },
             ],
         },
-        "source": { "file": "router.p4", "line": 96 },
+        "source": { "file": "logged.p4", "line": 96 },
     });
     assert_eq!(events(first, "table")[0], routes);
     let sent = json!({ "event": "send", "port": 2, "length": 38, "up": true });
