@@ -13,15 +13,15 @@ const ROWS: [&[&str]; 7] = [
     &["tributary", "testkit"],
     &["demo", "fuzz", "paper", "python"],
     &["controller", "host-agent", "client", "softswitch", "sim", "verify", "bench", "trainer"],
-    &["cli", "ps"],
+    &["cli", "ps", "capture"],
     &["api", "certs", "p4runtime", "planner", "protocol", "schedule", "link", "codec", "lab", "picture"],
     &["topology", "transport"],
     &["wire"],
 ];
 /// Crates that must stay usable without an async runtime.
-const WITHOUT_RUNTIME: [&str; 13] = [
+const WITHOUT_RUNTIME: [&str; 14] = [
     "sim", "verify", "lab", "trainer", "certs", "planner", "protocol", "schedule", "link", "codec",
-    "picture", "topology", "wire",
+    "picture", "topology", "wire", "capture",
 ];
 
 /// Every crate of the workspace with its dependencies, except those of its tests.

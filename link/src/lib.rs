@@ -50,8 +50,9 @@ pub trait FramePort: Send {
     /// the frame and counts that, like a real one.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for a frame shorter than [`MIN_FRAME_BYTES`] or longer than [`MAX_FRAME_BYTES`]:
-    /// it was not sent, and the port can still be used. After any other error the port cannot be used any more.
+    /// [`io::ErrorKind::InvalidInput`] for a frame shorter than [`shortest_frame`](Self::shortest_frame) or longer than
+    /// [`MAX_FRAME_BYTES`]: it was not sent, and the port can still be used. After any other error the port cannot be
+    /// used any more.
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
 
     /// Sends off queued frames; to be called after the last frame of a batch and before waiting.
@@ -80,6 +81,11 @@ pub trait FramePort: Send {
     /// The longest frame that the link carries, in bytes, at the time when the port was opened. Longer frames are lost.
     fn longest_frame(&self) -> usize {
         MAX_FRAME_BYTES
+    }
+
+    /// The shortest frame that the link carries, in bytes.
+    fn shortest_frame(&self) -> usize {
+        MIN_FRAME_BYTES
     }
 
     /// Tells the port that its owner needs only frames with all these marks: the port may drop others before they cost

@@ -40,7 +40,8 @@ impl DirectionMeter {
         Carried { frames, bytes, lost, dropped }
     }
 
-    pub(crate) fn count_carried(&self, len: usize) {
+    /// Counts a frame; for ports outside of this crate.
+    pub fn count_carried(&self, len: usize) {
         self.count_all_carried(1, len);
     }
 

@@ -4,6 +4,7 @@
 //! - [`p4info`]: the objects of a compiled program, by name or id;
 //! - [`entry`]: table entries, counters, multicast groups and packets by name;
 //! - [`canonical`]: the byte strings that carry values;
+//! - [`runtime_json`]: entries from a file, in the format of p4lang's tutorials;
 //! - [`session`]: a controller's connection to one switch.
 
 mod bounds;
@@ -11,6 +12,7 @@ pub mod canonical;
 pub mod entry;
 pub mod p4info;
 pub mod proto;
+pub mod runtime_json;
 pub mod session;
 
 pub use google::rpc::Code;

@@ -18,6 +18,7 @@ mod error;
 mod exec;
 mod json;
 mod meters;
+mod packet_log;
 mod passes;
 mod path;
 mod pipeline;
@@ -32,6 +33,8 @@ mod table;
 mod value_sets;
 
 pub use error::{ControlError, LoadError, SwitchError};
+pub use packet_log::{LogForm, PacketLog};
 pub use pipeline::Pipeline;
-pub use soft_switch::{SoftSwitch, SwitchConfig};
+pub use server::Loaded;
+pub use soft_switch::{CPU_PORT, SoftSwitch, SwitchConfig};
 pub use switch::{Outputs, Switch};

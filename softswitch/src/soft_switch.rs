@@ -7,13 +7,14 @@ use tributary_link::FramePort;
 
 use crate::engine::{Control, Engine};
 use crate::error::SwitchError;
-use crate::server::RunningServer;
+use crate::packet_log::PacketLog;
+use crate::server::{Loaded, RunningServer};
 
 /// The default P4Runtime device id, as with simple_switch_grpc.
 const DEVICE_ID: u64 = 0;
 /// The port to the controller in our program: `CPU_PORT` in `p4/include/constants.p4`, as
 /// `tests/cpu_port.rs` checks.
-const CPU_PORT: u16 = 510;
+pub const CPU_PORT: u16 = 510;
 
 /// The configuration of a switch.
 pub struct SwitchConfig {
@@ -27,12 +28,24 @@ pub struct SwitchConfig {
     pub ports: Vec<(u16, Box<dyn FramePort>)>,
     /// The program's port to the controller.
     pub cpu_port: u16,
+    /// The program that it runs from the start; without one it waits for a controller to give it one.
+    pub loaded: Option<Loaded>,
+    /// Where to log what packets meet; of a program that is loaded already [`Loaded::to_log`] was told.
+    pub log: Option<PacketLog>,
 }
 
 impl SwitchConfig {
     /// The configuration of a switch with device id 0 and the CPU port of our program.
     pub fn new(name: &str, listen: SocketAddr, ports: Vec<(u16, Box<dyn FramePort>)>) -> Self {
-        Self { name: name.to_owned(), device_id: DEVICE_ID, listen, ports, cpu_port: CPU_PORT }
+        Self {
+            name: name.to_owned(),
+            device_id: DEVICE_ID,
+            listen,
+            ports,
+            cpu_port: CPU_PORT,
+            loaded: None,
+            log: None,
+        }
     }
 }
 
@@ -45,6 +58,8 @@ impl fmt::Debug for SwitchConfig {
             .field("listen", &self.listen)
             .field("ports", &ports)
             .field("cpu_port", &self.cpu_port)
+            .field("loaded", &self.loaded)
+            .field("log", &self.log)
             .finish()
     }
 }
@@ -57,16 +72,21 @@ pub struct SoftSwitch {
 }
 
 impl SoftSwitch {
-    /// Starts a switch that waits for a controller to give it a program. Its server runs on the current tokio runtime.
+    /// Starts a switch. Its server runs on the current tokio runtime.
     ///
     /// # Errors
     /// [`SwitchError`] says which port or address cannot be used.
     pub async fn start(config: SwitchConfig) -> Result<Self, SwitchError> {
-        let (mut engine, packet_ins) = Engine::start(&config.name, config.ports, config.cpu_port)?;
+        let SwitchConfig { name, ports, cpu_port, loaded, .. } = config;
+        let (program, (mut engine, packet_ins)) = match loaded.map(Loaded::into_parts) {
+            Some((program, switch)) => (Some(program), Engine::start_with(&name, ports, cpu_port, switch)?),
+            None => (None, Engine::start(&name, ports, cpu_port)?),
+        };
         let listen = config.listen.to_string();
-        let control = engine.control().clone();
+        let control = engine.control().clone().with_log(config.log);
         let notices = engine.notices();
-        let server = RunningServer::start(&listen, config.device_id, control, packet_ins, notices).await?;
+        let server =
+            RunningServer::start(&listen, config.device_id, control, program, packet_ins, notices).await?;
         Ok(Self { server, engine })
     }
 

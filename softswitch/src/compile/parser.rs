@@ -13,7 +13,7 @@ use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;
 use crate::json::{self, Call, ParseState, Transition};
-use crate::program::{Op, Standard};
+use crate::program::{Note, Op, Standard};
 
 /// Compiles the parser. The code goes on behind it when a packet is accepted or cannot be parsed.
 pub(super) fn compile(
@@ -58,6 +58,7 @@ impl States<'_> {
         let place = format!("parser state {}", state.name);
         let scope = Scope { layout: self.objects.layout, locals: &[], place: &place, in_parser: true };
         out.bind(self.target(Some(&state.name), &place)?);
+        self.objects.note(|| Note::State { name: state.name.clone() }, out);
         for call in &state.parser_ops {
             self.operation(call, &scope, out)?;
         }

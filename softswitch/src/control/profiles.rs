@@ -149,6 +149,7 @@ impl Switch {
 
     /// Notes whether a port is up: selectors choose no member that watches one that is down.
     pub fn set_port(&mut self, port: u16, up: bool) {
+        self.state.tell(|journal, _| journal.set_port(port, up));
         let program = &self.pipeline.program;
         for (index, profile) in self.state.profiles.iter_mut().enumerate() {
             if !profile.set_port(port, up) {

@@ -22,7 +22,7 @@ use mio::{Events, Poll, Token, Waker};
 use tributary_link::FramePort;
 
 use crate::error::SwitchError;
-use crate::switch::Outputs;
+use crate::switch::{Outputs, Switch};
 use control::Request;
 pub use control::{Control, Notices, PacketIns};
 use ports::Ports;
@@ -57,20 +57,43 @@ impl Engine {
         ports: Vec<(u16, Box<dyn FramePort>)>,
         cpu_port: u16,
     ) -> Result<(Self, PacketIns), SwitchError> {
+        Self::launch(name, ports, cpu_port, None)
+    }
+
+    /// The same with a switch whose tables are filled already: it sees the first frame of each port.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn start_with(
+        name: &str,
+        ports: Vec<(u16, Box<dyn FramePort>)>,
+        cpu_port: u16,
+        switch: Switch,
+    ) -> Result<(Self, PacketIns), SwitchError> {
+        Self::launch(name, ports, cpu_port, Some(switch))
+    }
+
+    fn launch(
+        name: &str,
+        ports: Vec<(u16, Box<dyn FramePort>)>,
+        cpu_port: u16,
+        switch: Option<Switch>,
+    ) -> Result<(Self, PacketIns), SwitchError> {
         let poll = Poll::new().map_err(SwitchError::Poll)?;
         let waker = Arc::new(Waker::new(poll.registry(), CONTROL).map_err(SwitchError::Poll)?);
         let (packet_ins, received) = tokio::sync::mpsc::channel(PACKET_INS);
         let ports = Ports::new(ports, cpu_port, packet_ins, poll.registry())?;
         let (sender, requests) = mpsc::channel();
         let (sender_of_notices, notices) = tokio::sync::mpsc::channel(NOTICES);
-        let core = EngineState {
-            switch: None,
+        let mut core = EngineState {
+            switch,
             outputs: Outputs::new(),
             ports,
             known_failures: 0,
             notices: sender_of_notices,
             stopping: false,
         };
+        core.tell_ports();
         let thread = thread::Builder::new().name(format!("switch {name}"));
         let thread = thread.spawn(move || work(core, poll, &requests)).map_err(SwitchError::Thread)?;
         let control = Control::new(sender, waker);

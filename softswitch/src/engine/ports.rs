@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use mio::{Registry, Token};
 use tokio::sync::mpsc::Sender;
-use tributary_link::{FramePort, MAX_FRAME_BYTES, MIN_FRAME_BYTES};
+use tributary_link::{FramePort, MAX_FRAME_BYTES};
 
 use super::allowance::Allowance;
 use crate::error::SwitchError;
@@ -164,7 +164,8 @@ impl Link {
             drops.no_port += all as u64;
             return;
         }
-        frames.retain(|frame| (MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&frame.len()));
+        let possible = self.port.shortest_frame()..=MAX_FRAME_BYTES;
+        frames.retain(|frame| possible.contains(&frame.len()));
         drops.bad_length += (all - frames.len()) as u64;
         if let Err(error) = self.port.send_all(&frames) {
             self.state.fail(self.number, &error);

@@ -8,6 +8,7 @@
 mod instance;
 mod key;
 mod machine;
+mod note;
 mod op;
 mod pattern;
 
@@ -16,6 +17,7 @@ pub(crate) use key::{KeyField, KeySource, MatchKind};
 pub(crate) use machine::{
     CodeIndex, LIMBS, LINE_BITS, Line, LineIndex, MAX_BITS, MAX_KEY_WORDS, NOWHERE, WORDS, Word,
 };
+pub(crate) use note::{FieldName, HeaderNames, Note, Notes, Source};
 pub(crate) use op::Op;
 pub(crate) use pattern::{Pattern, limbs};
 
@@ -100,6 +102,8 @@ pub(crate) struct Program {
     pub(crate) digests: Vec<DigestProgram>,
     /// The places of the program that tell digests.
     pub(crate) digest_lists: Vec<DigestFields>,
+    /// Names and steps for the packet log, if it was loaded for that.
+    pub(crate) notes: Option<Notes>,
 }
 
 /// A digest: messages to the controller.

@@ -376,6 +376,11 @@ pub(crate) enum Op {
         message: u16,
     },
 
+    /// Tells the packet log of a step. A program that was not loaded to be logged has none.
+    Note {
+        note: u16,
+    },
+
     /// Drops the packet, unless something sets another destination afterwards.
     MarkToDrop,
 

@@ -12,11 +12,12 @@ use tributary_p4runtime::p4::v1::{
 };
 
 use super::arbitration::{Arbitration, ConnectionId, from_wire};
-use super::packet;
 use super::readers::Readers;
 use super::status::Refusal;
+use super::{device_config, packet};
 use crate::engine::{Control, PacketIns};
 use crate::error::ControlError;
+use crate::packet_log::PacketLog;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
@@ -60,7 +61,7 @@ pub(super) struct Programs {
 }
 
 /// A program, as a controller sent it.
-pub(super) struct Program {
+pub(crate) struct Program {
     pub(super) config: ForwardingPipelineConfig,
     pub(super) pipeline: Arc<Pipeline>,
 }
@@ -72,6 +73,14 @@ pub(super) struct Saved {
 }
 
 impl Program {
+    /// Compiles and checks a program. That takes milliseconds: off the async threads, please.
+    pub(super) fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Self, Refusal> {
+        let p4info = config.p4info.clone().ok_or_else(|| Refusal::invalid("the config has no P4Info"))?;
+        let json = device_config::json(&config.p4_device_config)?;
+        let pipeline = Arc::new(Pipeline::load_to_log(&json, p4info, log)?);
+        Ok(Self { config, pipeline })
+    }
+
     pub(super) fn p4info(&self) -> &P4Info {
         self.pipeline.info()
     }
@@ -122,12 +131,18 @@ impl Mailbox {
 }
 
 impl Device {
-    pub(super) fn new(id: u64, control: Control, stopping: watch::Receiver<bool>) -> Self {
+    /// `running`: the program that the switch was started with.
+    pub(super) fn new(
+        id: u64,
+        control: Control,
+        running: Option<Arc<Program>>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
         Self {
             id,
             control,
             arbitration: Arc::default(),
-            programs: Arc::default(),
+            programs: Arc::new(RwLock::new(Programs { running, saved: None })),
             readers: Readers::default(),
             stopping,
         }

@@ -66,7 +66,7 @@ impl Rig {
     async fn start() -> Self {
         let (engine, packets) = Engine::start("s1", Vec::new(), 510).unwrap();
         let (stop, stopping) = watch::channel(false);
-        let device = Arc::new(Device::new(0, engine.control().clone(), stopping));
+        let device = Arc::new(Device::new(0, engine.control().clone(), None, stopping));
         let (sender, _) = mpsc::channel(MAILBOX);
         let mailbox = Mailbox { sender, end: Arc::new(Notify::new()) };
         device.arbitration.write().await.join(ELECTION_ID.into(), mailbox).unwrap();

@@ -14,9 +14,11 @@ mod arbitration;
 mod carry_over;
 mod convert;
 mod device;
+mod device_config;
 mod error;
 #[cfg(test)]
 mod interrupted;
+mod loaded;
 mod meters;
 mod notices;
 mod packet;
@@ -45,9 +47,12 @@ use tonic::transport::Server;
 use tributary_transport::incoming;
 
 pub use error::ServerError;
+pub use loaded::Loaded;
+pub use status::Refusal;
 
 use crate::engine::{Control, Notices, PacketIns};
 use device::Device;
+pub(crate) use device::Program;
 use service::Service;
 use sizes::by_size;
 
@@ -79,14 +84,15 @@ pub struct RunningServer {
 
 impl RunningServer {
     /// Listens on `address` (port 0: any free one) for controllers of the device `device_id`, which get the `packets` and
-    /// `notices` of the switch. It runs on the current tokio runtime.
+    /// `notices` of the switch, which runs `program` if it was started with one. It runs on the current tokio runtime.
     ///
     /// # Errors
     /// [`ServerError`] names the address, and says when another process has it.
-    pub async fn start(
+    pub(crate) async fn start(
         address: &str,
         device_id: u64,
         control: Control,
+        program: Option<Arc<Program>>,
         packets: PacketIns,
         notices: Option<Notices>,
     ) -> Result<Self, ServerError> {
@@ -94,7 +100,7 @@ impl RunningServer {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopping) = watch::channel(false);
-        let device = Arc::new(Device::new(device_id, control, stopping.clone()));
+        let device = Arc::new(Device::new(device_id, control, program, stopping.clone()));
         let mut tasks = vec![tokio::spawn(deliver(device.clone(), packets))];
         tasks.extend(notices.map(|notices| tokio::spawn(notify(device.clone(), notices))));
         tasks.push(tokio::spawn(serve(listener, device)));

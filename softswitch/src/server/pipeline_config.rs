@@ -15,7 +15,7 @@ use super::carry_over::Written;
 use super::device::{Device, Primacy, Program, Programs, Saved, carry_through};
 use super::status::Refusal;
 use crate::engine::Control;
-use crate::pipeline::Pipeline;
+use crate::packet_log::PacketLog;
 use crate::switch::Switch;
 
 /// Carries out a SetForwardingPipelineConfig of the primary. Once anything changes, all of it does: the running and the
@@ -35,7 +35,7 @@ pub(super) async fn set(
         }
         (_, None) => return Err(Status::invalid_argument("there is no config to act on")),
         (action, Some(config)) => {
-            let program = Arc::new(load(config).await?);
+            let program = Arc::new(load(config, device.control.log()).await?);
             match action {
                 Action::VerifyAndSave => Change::Save(program),
                 Action::VerifyAndCommit => Change::Commit(program),
@@ -68,18 +68,10 @@ pub(super) fn get(program: &Program, part: ResponseType) -> ForwardingPipelineCo
     }
 }
 
-/// Compiles and checks a program. That takes milliseconds, so it happens off the async threads.
-async fn load(config: ForwardingPipelineConfig) -> Result<Program, Status> {
-    let loaded = tokio::task::spawn_blocking(move || {
-        let p4info = config.p4info.clone().ok_or_else(|| Refusal::invalid("the config has no P4Info"))?;
-        let json = str::from_utf8(&config.p4_device_config).map_err(|_| {
-            Refusal::invalid("the device config is not text: it has to be the JSON of p4c-bm2-ss")
-        })?;
-        let pipeline = Arc::new(Pipeline::load(json, p4info)?);
-        Ok::<_, Refusal>(Program { config, pipeline })
-    });
-    let loaded =
-        loaded.await.map_err(|error| Status::internal(format!("the program can't be loaded: {error}")))?;
+/// Compiles and checks a program, off the async threads.
+async fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Program, Status> {
+    let loaded = tokio::task::spawn_blocking(move || Program::load(config, log)).await;
+    let loaded = loaded.map_err(|error| Status::internal(format!("the program can't be loaded: {error}")))?;
     Ok(loaded?)
 }
 

@@ -11,9 +11,10 @@ use crate::error::{ControlError, LoadError};
 /// The namespace of our error codes (P4Runtime's triplet target-architecture-vendor).
 pub(super) const SPACE: &str = "softswitch-v1model-tributary";
 
-/// Why one update or one query was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+/// Why a program, an update or a query was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refusal {
     pub(super) code: rpc::Code,
     pub(super) reason: String,
 }

@@ -206,6 +206,19 @@ impl Table {
         self.default = action;
     }
 
+    /// The entry that a packet's key matches.
+    pub(crate) fn peek(&self, program: &TableProgram, words: &[u64], lines: &[Line]) -> Option<&Entry> {
+        self.at(self.locate(program, words, lines)?)
+    }
+
+    /// The index of the entry that a packet's key matches.
+    #[inline(always)]
+    fn locate(&self, program: &TableProgram, words: &[u64], lines: &[Line]) -> Option<u32> {
+        let mut key = [0; MAX_KEY_WORDS];
+        program.key.iter().for_each(|field| pack(field, words, lines, &mut key));
+        self.index.look_up(&key[..program.key_words])
+    }
+
     /// Looks up a packet's key and counts the packet; `bytes` is its length.
     #[inline]
     pub(crate) fn look_up(
@@ -215,9 +228,7 @@ impl Table {
         lines: &[Line],
         bytes: usize,
     ) -> Lookup<'_> {
-        let mut key = [0; MAX_KEY_WORDS];
-        program.key.iter().for_each(|field| pack(field, words, lines, &mut key));
-        let at = self.index.look_up(&key[..program.key_words]);
+        let at = self.locate(program, words, lines);
         let entry = at.and_then(|at| self.entries.get_mut(at as usize)).and_then(Option::as_mut);
         let (hit, choice, counter, meter) = match entry {
             Some(entry) => {

@@ -1,9 +1,11 @@
 //! Options of the form NAME=VALUE.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tributary_capture::PortFiles;
 use tributary_controller::SwitchAddress;
 
 /// Where a switch listens for P4Runtime: `NAME=HOST:PORT`, or `NAME=HOST:PORT/DEVICE-ID` where its device id
@@ -51,31 +53,70 @@ impl fmt::Display for SwitchAt {
     }
 }
 
-/// An interface that is a port of a switch: `NUMBER=INTERFACE`.
+/// What a port of a switch is: `NUMBER=INTERFACE`, or `NUMBER=pcap:IN,OUT` for captures, of which one may be left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct PortAt {
     pub(crate) number: u16,
-    pub(crate) interface: String,
+    pub(crate) link: LinkAt,
 }
+
+/// Where a port's frames come from and go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LinkAt {
+    Interface(String),
+    Captures(PortFiles),
+}
+
+/// What captures begin with, and interfaces do not.
+const CAPTURES: &str = "pcap:";
 
 impl FromStr for PortAt {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("{text:?}: NUMBER=INTERFACE is needed, such as 1=eth0");
-        let (number, interface) = text.split_once('=').ok_or_else(bad)?;
+        let bad = || {
+            format!(
+                "{text:?}: NUMBER=INTERFACE is needed, such as 1=eth0, or NUMBER=pcap:IN.pcap,OUT.pcap, of which one \
+                 file may be left out"
+            )
+        };
+        let (number, link) = text.split_once('=').ok_or_else(bad)?;
         let number = number.parse().map_err(|_| bad())?;
-        if interface.is_empty() {
-            return Err(bad());
-        }
-        Ok(Self { number, interface: interface.into() })
+        let link = match link.strip_prefix(CAPTURES) {
+            Some(files) => LinkAt::Captures(port_files(files).ok_or_else(bad)?),
+            None if link.is_empty() => return Err(bad()),
+            None => LinkAt::Interface(link.into()),
+        };
+        Ok(Self { number, link })
     }
+}
+
+/// The files in `IN,OUT`, `IN` or `,OUT`.
+fn port_files(text: &str) -> Option<PortFiles> {
+    let (input, output) = text.split_once(',').unwrap_or((text, ""));
+    let file = |path: &str| (!path.is_empty()).then(|| PathBuf::from(path));
+    let files = PortFiles { input: file(input), output: file(output) };
+    (files != PortFiles::default() && !output.contains(',')).then_some(files)
 }
 
 impl fmt::Display for PortAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.number, self.interface)
+        write!(f, "{}={}", self.number, self.link)
+    }
+}
+
+impl fmt::Display for LinkAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = match self {
+            Self::Interface(name) => return f.write_str(name),
+            Self::Captures(files) => files,
+        };
+        f.write_str(CAPTURES)?;
+        if let Some(input) = &files.input {
+            write!(f, "{}", input.display())?;
+        }
+        files.output.as_ref().map_or(Ok(()), |output| write!(f, ",{}", output.display()))
     }
 }
 
@@ -109,7 +150,9 @@ mod tests {
         for text in ["leaf0=10.0.0.1:9559", "leaf0=[::1]:9559/0", "s=host:1/18446744073709551615"] {
             assert_eq!(text.parse::<SwitchAt>().unwrap().to_string(), text);
         }
-        assert_eq!("7=leaf0-eth7".parse::<PortAt>().unwrap().to_string(), "7=leaf0-eth7");
+        for text in ["7=leaf0-eth7", "1=pcap:in.pcap,out.pcap", "1=pcap:in.pcap", "1=pcap:,a=b.pcap"] {
+            assert_eq!(text.parse::<PortAt>().unwrap().to_string(), text);
+        }
     }
 
     #[test]
@@ -124,7 +167,7 @@ mod tests {
         for text in ["", "leaf0", "=h:1", "leaf0=", "leaf0=host", "leaf0=:1", "leaf0=h:x", "leaf0=h:1/x"] {
             assert!(text.parse::<SwitchAt>().is_err(), "{text}");
         }
-        for text in ["", "1", "1=", "=eth0", "eth0=1", "70000=eth0"] {
+        for text in ["", "1", "1=", "=eth0", "eth0=1", "70000=eth0", "1=pcap:", "1=pcap:,", "1=pcap:a,b,c"] {
             assert!(text.parse::<PortAt>().is_err(), "{text}");
         }
     }

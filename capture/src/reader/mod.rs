@@ -1,0 +1,177 @@
+//! Frames out of a capture.
+//!
+//! A file is read through a buffer that holds one record at least and grows only with what the file really has: a length
+//! in a damaged file costs no memory. `classic` and `next_generation` are the two formats.
+
+mod buffer;
+mod classic;
+mod next_generation;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use tributary_link::MAX_FRAME_BYTES;
+
+use crate::error::{CaptureError, Problem};
+use buffer::Buffer;
+use classic::Classic;
+use next_generation::NextGeneration;
+
+/// The bytes by which the formats are told.
+const MAGIC: usize = 4;
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// A frame and when it was captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapturedFrame<'a> {
+    /// The time since 1970.
+    pub at: Duration,
+    /// The frame, from the destination address on.
+    pub bytes: &'a [u8],
+}
+
+/// Reads a capture, frame by frame.
+#[derive(Debug)]
+pub struct CaptureReader<R> {
+    name: String,
+    buffer: Buffer<R>,
+    format: Format,
+    /// Frames that were handed out.
+    frames: u64,
+}
+
+#[derive(Debug)]
+enum Format {
+    Classic(Classic),
+    NextGeneration(NextGeneration),
+}
+
+/// Where a record is, for errors.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Where it begins in the file.
+    at: u64,
+    /// The frames before it.
+    frames: u64,
+}
+
+/// What a record says of a frame.
+#[derive(Debug, Clone, Copy)]
+struct Lengths {
+    captured: u64,
+    original: u64,
+}
+
+impl CaptureReader<File> {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`CaptureError`]: it is not there, no regular file, or no capture of Ethernet frames.
+    pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        let name = path.display().to_string();
+        let failed = |problem| CaptureError { file: path.display().to_string(), problem };
+        // Before it is opened: that waits for a pipe's other end.
+        let about = path.metadata().map_err(|error| failed(Problem::Open(error)))?;
+        if !about.is_file() {
+            return Err(failed(Problem::NoFile));
+        }
+        let file = File::open(path).map_err(|error| failed(Problem::Open(error)))?;
+        Self::new(name, file)
+    }
+}
+
+impl<R: Read> CaptureReader<R> {
+    /// Reads a capture's header. `name`: for errors.
+    ///
+    /// # Errors
+    /// [`CaptureError`]: it is no capture of Ethernet frames.
+    pub fn new(name: impl Into<String>, source: R) -> Result<Self, CaptureError> {
+        let name = name.into();
+        let mut buffer = Buffer::new(source);
+        match open(&mut buffer) {
+            Ok(format) => Ok(Self { name, buffer, format, frames: 0 }),
+            Err(problem) => Err(CaptureError { file: name, problem }),
+        }
+    }
+
+    /// Whether times may be finer than a microsecond.
+    pub fn is_fine(&self) -> bool {
+        match &self.format {
+            Format::Classic(classic) => classic.is_fine(),
+            Format::NextGeneration(_) => true,
+        }
+    }
+
+    /// The next frame; `None` at the end.
+    ///
+    /// # Errors
+    /// [`CaptureError`]: it cannot be read, is cut off or damaged. After an error there are no more frames.
+    pub fn next_frame(&mut self) -> Result<Option<CapturedFrame<'_>>, CaptureError> {
+        let Self { name, buffer, format, frames } = self;
+        let frame = match format {
+            Format::Classic(classic) => classic.next_frame(buffer, *frames),
+            Format::NextGeneration(blocks) => blocks.next_frame(buffer, *frames),
+        };
+        match frame {
+            Ok(frame) => {
+                *frames += u64::from(frame.is_some());
+                Ok(frame)
+            }
+            Err(problem) => Err(CaptureError { file: name.clone(), problem }),
+        }
+    }
+}
+
+/// Tells the format and reads the header.
+fn open<R: Read>(buffer: &mut Buffer<R>) -> Result<Format, Problem> {
+    while buffer.unread().len() < MAGIC && buffer.fill()? {}
+    match buffer.unread() {
+        [] => Err(Problem::Empty),
+        begin if classic::begins(begin) => Classic::open(buffer).map(Format::Classic),
+        begin if next_generation::begins(begin) => NextGeneration::open(buffer).map(Format::NextGeneration),
+        begin if begin.starts_with(&GZIP) || begin.starts_with(&ZSTD) => Err(Problem::Compressed),
+        begin => Err(Problem::Format(begin.iter().copied().take(MAGIC).collect())),
+    }
+}
+
+impl Place {
+    fn cut(self) -> Problem {
+        Problem::Cut { at: self.at, frames: self.frames }
+    }
+
+    fn damaged(self, what: impl Into<String>) -> Problem {
+        Problem::Damaged { at: self.at, frames: self.frames, what: what.into() }
+    }
+
+    /// Checks a frame's length before memory is taken for it.
+    fn check_length(self, bytes: u64) -> Result<(), Problem> {
+        if bytes <= MAX_FRAME_BYTES as u64 {
+            return Ok(());
+        }
+        Err(Problem::TooLong { frame: self.frames + 1, at: self.at, bytes })
+    }
+
+    /// Checks that a frame was captured as a whole.
+    fn check_whole(self, Lengths { captured, original }: Lengths) -> Result<(), Problem> {
+        self.check_length(captured)?;
+        if captured < original {
+            return Err(Problem::Partly { frame: self.frames + 1, captured, length: original });
+        }
+        if captured > original {
+            let what = format!("a frame of {original} bytes cannot have {captured} captured ones");
+            return Err(self.damaged(what));
+        }
+        Ok(())
+    }
+
+    /// Checks that a time can be written to a pcap file again.
+    fn check_time(self, at: Duration) -> Result<Duration, Problem> {
+        if at.as_secs() <= u64::from(u32::MAX) {
+            return Ok(at);
+        }
+        Err(self.damaged(format!("a frame's time is {} seconds after 1970", at.as_secs())))
+    }
+}

@@ -1,0 +1,117 @@
+//! A port beside which captures are written.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tributary_link::{FramePort, Mark};
+
+use crate::error::CaptureError;
+use crate::writer::{CaptureWriter, Resolution};
+
+/// A port, and captures of what it receives and sends. A capture that cannot be written any more is given up, with a line
+/// in the log: the port goes on.
+#[derive(Debug)]
+pub struct Recorded<P> {
+    port: P,
+    received: Recording,
+    sent: Recording,
+}
+
+impl<P: FramePort> Recorded<P> {
+    /// Records `port` in `folder`, in `NAME_in.pcap` and `NAME_out.pcap`, as simple_switch calls them.
+    ///
+    /// # Errors
+    /// [`CaptureError`]: a file cannot be created.
+    pub fn new(port: P, folder: &Path, name: &str) -> Result<Self, CaptureError> {
+        let recording = |direction| Recording::create(&folder.join(format!("{name}_{direction}.pcap")));
+        Ok(Self { port, received: recording("in")?, sent: recording("out")? })
+    }
+}
+
+impl<P: FramePort> FramePort for Recorded<P> {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.sent.write(&[frame]);
+        self.port.send(frame)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sent.flush();
+        self.port.flush()
+    }
+
+    fn send_all(&mut self, frames: &[&[u8]]) -> io::Result<()> {
+        self.sent.write(frames);
+        self.sent.flush();
+        self.port.send_all(frames)
+    }
+
+    fn receive(&mut self) -> io::Result<Option<&[u8]>> {
+        match self.port.receive() {
+            Ok(Some(frame)) => {
+                self.received.write(&[frame]);
+                Ok(Some(frame))
+            }
+            other => {
+                self.received.flush();
+                other
+            }
+        }
+    }
+
+    fn longest_frame(&self) -> usize {
+        self.port.longest_frame()
+    }
+
+    fn shortest_frame(&self) -> usize {
+        self.port.shortest_frame()
+    }
+
+    fn pass_only(&mut self, marks: &[Mark]) -> io::Result<()> {
+        self.port.pass_only(marks)
+    }
+
+    fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {
+        self.port.register(registry, token)
+    }
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Recording {
+    /// `None` once it was given up.
+    writer: Option<CaptureWriter>,
+    /// Whether something was written since the last flush.
+    is_new: bool,
+}
+
+impl Recording {
+    /// Whoever looks at the file before the first frame finds a capture.
+    fn create(path: &Path) -> Result<Self, CaptureError> {
+        let mut writer = CaptureWriter::create(path, Resolution::Microseconds)?;
+        writer.flush()?;
+        Ok(Self { writer: Some(writer), is_new: false })
+    }
+
+    fn write(&mut self, frames: &[&[u8]]) {
+        let Some(writer) = &mut self.writer else { return };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let written = frames.iter().try_for_each(|frame| writer.write(now, frame));
+        self.is_new = !frames.is_empty();
+        self.give_up_after(written);
+    }
+
+    fn flush(&mut self) {
+        let Some(writer) = self.writer.as_mut().filter(|_| self.is_new) else { return };
+        self.is_new = false;
+        let flushed = writer.flush();
+        self.give_up_after(flushed);
+    }
+
+    fn give_up_after(&mut self, outcome: Result<(), CaptureError>) {
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "a recording is given up");
+            self.writer = None;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A program that a switch has from the start, without a controller.
+//!
+//! It is loaded and written to by the code that answers SetForwardingPipelineConfig and Write: what one of them refuses,
+//! the other one does in the same words, and a controller that connects later finds what it would have written itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4::config::v1 as config;
+use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, Update};
+
+use super::device::Program;
+use super::status::Refusal;
+use super::write::Operation;
+use crate::packet_log::PacketLog;
+use crate::switch::Switch;
+
+/// A program, and what was written to it before its switch started.
+pub struct Loaded {
+    program: Arc<Program>,
+    switch: Switch,
+}
+
+impl fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loaded").field("pipeline", &self.program.pipeline).finish_non_exhaustive()
+    }
+}
+
+impl Loaded {
+    /// Loads the JSON that p4c made of a program, and checks that `p4info` describes the same program.
+    ///
+    /// # Errors
+    /// What a controller is told that sends such a program.
+    pub fn new(json: Vec<u8>, p4info: config::P4Info) -> Result<Self, Refusal> {
+        Self::to_log(json, p4info, None)
+    }
+
+    /// The same for a switch that logs what its packets meet.
+    ///
+    /// # Errors
+    /// As [`Loaded::new`].
+    pub fn to_log(json: Vec<u8>, p4info: config::P4Info, log: Option<PacketLog>) -> Result<Self, Refusal> {
+        let config = ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie: None };
+        let program = Arc::new(Program::load(config, log)?);
+        let switch = Switch::new(program.pipeline.clone());
+        Ok(Self { program, switch })
+    }
+
+    /// The program's objects by name.
+    pub fn p4info(&self) -> &P4Info {
+        self.program.p4info()
+    }
+
+    /// Carries out one update of a Write.
+    ///
+    /// # Errors
+    /// What a controller is told that sends such an update.
+    pub fn write(&mut self, update: Update) -> Result<(), Refusal> {
+        Ok(Operation::plan(update, self.program.p4info())?.carry_out(&mut self.switch)?)
+    }
+
+    /// The switch alone, for an [`Engine`](crate::engine::Engine) without a P4Runtime server.
+    pub fn into_switch(self) -> Switch {
+        self.switch
+    }
+
+    pub(crate) fn into_parts(self) -> (Arc<Program>, Switch) {
+        (self.program, self.switch)
+    }
+}

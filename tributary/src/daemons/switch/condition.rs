@@ -1,0 +1,86 @@
+//! What gets in the way of frames on an interface.
+
+use tributary_link::InterfaceCondition;
+use tributary_wire::SliceWidth;
+
+/// Offloads that merge received frames: a switch has to forward what was on the wire.
+const MERGING: [&str; 2] = ["gro", "lro"];
+
+/// The usual MTU.
+const ETHERNET_MTU: u16 = 1500;
+
+/// Warns of a port's interface if its settings get in the way of frames: only this process sees these interfaces.
+pub(super) fn warn(port: u16, interface: &str, mtu: Option<u16>) {
+    let Ok(condition) = InterfaceCondition::of(interface) else { return };
+    for problem in problems(interface, &condition, mtu) {
+        tracing::warn!(port, interface, "{problem}");
+    }
+}
+
+/// What is wrong with a port's interface, and what to do. `promised`: what the topology says that links carry.
+fn problems(interface: &str, condition: &InterfaceCondition, promised: Option<u16>) -> Vec<String> {
+    let InterfaceCondition { mtu, is_up, has_address, offloads, .. } = condition;
+    let needed = promised.map_or(SliceWidth::ETHERNET.mtu(), usize::from);
+    let remedy = promised.unwrap_or(ETHERNET_MTU);
+    let merging: Vec<_> = offloads.iter().filter(|one| MERGING.contains(one)).copied().collect();
+    let off: Vec<_> = merging.iter().map(|one| format!("{one} off")).collect();
+    let all = [
+        (!is_up).then(|| format!("it is down, or has no carrier: `ip link set {interface} up`")),
+        has_address.then(|| {
+            format!("it has an IP address, so that this machine answers in the switch's place: `ip address flush dev {interface}`")
+        }),
+        ((*mtu as usize) < needed).then(|| {
+            format!("its MTU is {mtu} bytes, and gradients may need {needed}: they would be lost without a word; `ip link set {interface} mtu {remedy}`, and start this again")
+        }),
+        (!merging.is_empty()).then(|| {
+            format!("the kernel merges frames that come in ({}): `ethtool -K {interface} {}`", merging.join(", "), off.join(" "))
+        }),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_way_of_frames_is_said_with_its_remedy() {
+        let well = InterfaceCondition {
+            mtu: 1500,
+            is_up: true,
+            has_address: false,
+            driver: "veth".into(),
+            offloads: vec!["tso", "gso", "tx"],
+        };
+        assert_eq!(problems("swp1", &well, None), Vec::<String>::new());
+        let ill = InterfaceCondition {
+            mtu: 1000,
+            is_up: false,
+            has_address: true,
+            offloads: vec!["gro", "lro"],
+            ..well
+        };
+        let said = problems("swp1", &ill, None);
+        let remedies = ["link set swp1 up", "flush dev swp1", "mtu 1500", "ethtool -K swp1 gro off lro off"];
+        assert_eq!(said.len(), remedies.len());
+        assert!(said.iter().zip(remedies).all(|(said, remedy)| said.contains(remedy)), "{said:?}");
+    }
+
+    #[test]
+    fn an_interface_that_carries_less_than_the_topology_says_is_named_with_what_it_needs() {
+        let condition = |mtu| InterfaceCondition {
+            mtu,
+            is_up: true,
+            has_address: false,
+            driver: "veth".into(),
+            offloads: Vec::new(),
+        };
+        assert_eq!(problems("swp1", &condition(9000), Some(9000)), Vec::<String>::new());
+        assert_eq!(problems("swp1", &condition(1280), None), Vec::<String>::new());
+        let said = problems("swp1", &condition(1500), Some(9000));
+        assert!(
+            matches!(&said[..], [one] if one.contains("1500") && one.contains("swp1 mtu 9000")),
+            "{said:?}"
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! `tributary switch`.
+
+mod captures;
+mod condition;
+mod ports;
+mod program;
+mod running;
+
+use std::future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tributary_softswitch::engine::Engine;
+use tributary_softswitch::{CPU_PORT, Loaded, LogForm, PacketLog, SoftSwitch, SwitchConfig};
+
+use crate::daemons::metrics;
+use crate::daemons::service::log::LogFormat;
+use crate::daemons::service::{self, DaemonArgs, Stop, WrongUse};
+use crate::options::named::{LinkAt, PortAt};
+use ports::{Interfaces, Opened, Ports};
+use program::Files;
+use running::Running;
+
+/// The name of a switch that was given none.
+const NAME: &str = "switch";
+
+/// The switch's own options.
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Settings {
+    /// The switch's name, for logs and metrics [default: switch]
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Its P4Runtime device id; controllers expect the node id of the topology [default: 0]
+    #[arg(long, value_name = "ID")]
+    device_id: Option<u64>,
+
+    /// Address that its P4Runtime server listens on; may be left out with --program [default: no server]
+    #[arg(long, value_name = "ADDR:PORT")]
+    p4runtime: Option<SocketAddr>,
+
+    /// A compiled program to start with, the JSON of p4c-bm2-ss; with --p4info [default: a controller gives it one]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+
+    /// The program's P4Info in text format
+    #[arg(long, value_name = "FILE")]
+    p4info: Option<PathBuf>,
+
+    /// Table entries, multicast groups and clone sessions to start with, in the JSON of p4lang's tutorials
+    /// (s1-runtime.json); what it names as bmv2_json and p4info stands in for --program and --p4info
+    #[arg(long, value_name = "FILE")]
+    entries: Option<PathBuf>,
+
+    /// An interface as a port of the switch, or captures: NUMBER=pcap:IN.pcap,OUT.pcap reads the frames that come in
+    /// from one file and writes those that leave to the other; either may be left out. May be given often
+    #[arg(long, value_name = "NUMBER=INTERFACE")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    port: Vec<PortAt>,
+
+    /// The program's port to the controller [default: 510, our program's]
+    #[arg(long, value_name = "NUMBER")]
+    cpu_port: Option<u16>,
+
+    /// Folder to record each interface in, in INTERFACE_in.pcap and INTERFACE_out.pcap
+    #[arg(long, value_name = "FOLDER")]
+    pcap: Option<PathBuf>,
+
+    /// Where all ports are captures: print the frames of each port as JSON
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    json: bool,
+
+    /// Log what each packet meets, on standard output: human, or one JSON object a line [default: off; without a
+    /// value: human]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "human"
+    )]
+    log_packets: Option<LogFormat>,
+
+    /// Longest packet that its links carry by the topology, in bytes: it warns of interfaces that carry less [default:
+    /// what a slice of 256 values needs]
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
+
+    /// Send neighbouring packets as one frame on ports that are a veth with its offloads on: only if the hosts and
+    /// switches at their other ends were also started with this option
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    segmentation_offload: bool,
+
+    /// Address that Prometheus finds metrics at, under /metrics [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
+}
+
+/// Runs an embedded switch until it is stopped, or until all captures that are its ports were read.
+///
+/// # Errors
+/// Wrong settings, a file that is wrong, an interface that cannot be opened, a port that is taken.
+pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
+    service::run(args, work)
+}
+
+async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+    let log = settings.packet_log()?;
+    let loaded = settings.files().load(log.as_ref())?;
+    settings.check(loaded.is_some())?;
+    let Opened { ports, meters, mut captures_end } = ports::open(&settings.port, settings.interfaces())?;
+    let running = settings.start(ports, loaded, log.clone()).await?;
+    let name = settings.name();
+    tracing::info!(name, ports = meters.len(), "switch is up");
+    let (collected, counted) = (name.to_owned(), meters.clone());
+    let collect = move || future::ready(ports::collect(&collected, &counted));
+    let _metrics = metrics::serve(settings.metrics, collect).await?;
+    service::ready();
+    // With a server it stays: controllers may want to read what came of the frames.
+    let ends_by_itself = settings.has_only_captures() && settings.p4runtime.is_none();
+    let mut wrong_capture = None;
+    loop {
+        let processed = async {
+            match &mut captures_end {
+                Some(end) => captures::processed(end, running.control()).await,
+                None => future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop.requested() => break,
+            () = running.ended() => {
+                running.stop().await?;
+                bail!("switch {name} has ended by itself: see the log")
+            }
+            error = processed => {
+                captures_end = None;
+                tracing::info!("all captures were processed");
+                wrong_capture = error;
+            }
+        }
+        if ends_by_itself {
+            break;
+        }
+        if let Some(error) = &wrong_capture {
+            tracing::error!(%error, "a capture was not processed as a whole");
+        }
+    }
+    running.stop().await?;
+    if let Some(log) = log {
+        log.flush();
+    }
+    if settings.has_only_captures() {
+        captures::report(&meters, settings.json)?;
+    }
+    wrong_capture.map_or(Ok(()), |error| Err(error.into()))
+}
+
+impl Settings {
+    fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(NAME)
+    }
+
+    fn files(&self) -> Files<'_> {
+        let Self { program, p4info, entries, .. } = self;
+        Files { program: program.as_deref(), p4info: p4info.as_deref(), entries: entries.as_deref() }
+    }
+
+    fn interfaces(&self) -> Interfaces<'_> {
+        Interfaces {
+            mtu: self.mtu,
+            segmentation_offload: self.segmentation_offload,
+            recordings: self.pcap.as_deref(),
+        }
+    }
+
+    fn has_only_captures(&self) -> bool {
+        self.port.iter().all(|port| matches!(port.link, LinkAt::Captures(_)))
+    }
+
+    /// Checks what options require of each other.
+    ///
+    /// # Errors
+    /// [`WrongUse`].
+    fn check(&self, has_program: bool) -> Result<()> {
+        if !has_program && self.p4runtime.is_none() {
+            let problem = "a switch without a program: give --program and --p4info, or --p4runtime for a controller \
+                           that gives it one (as options, or in the --config file)";
+            return Err(WrongUse(problem.into()).into());
+        }
+        ports::check(&self.port)?;
+        let has_captures = self.port.iter().any(|port| matches!(port.link, LinkAt::Captures(_)));
+        if has_captures && !has_program {
+            let problem =
+                "--port: captures need --program: their frames would be gone before a controller comes";
+            return Err(WrongUse(problem.into()).into());
+        }
+        if self.json && !self.has_only_captures() {
+            return Err(WrongUse("--json is for switches whose ports are all captures".into()).into());
+        }
+        if self.pcap.is_some() && self.has_only_captures() {
+            let problem = "--pcap records interfaces, and there is none: --port NUMBER=pcap:IN.pcap,OUT.pcap writes \
+                           what leaves";
+            return Err(WrongUse(problem.into()).into());
+        }
+        Ok(())
+    }
+
+    fn packet_log(&self) -> Result<Option<PacketLog>> {
+        let form = self.log_packets.map(|format| match format {
+            LogFormat::Human => LogForm::Text,
+            LogFormat::Json => LogForm::Json,
+        });
+        let log = form.map(|form| PacketLog::new(form, io::stdout()));
+        log.transpose().context("--log-packets")
+    }
+
+    async fn start(&self, ports: Ports, loaded: Option<Loaded>, log: Option<PacketLog>) -> Result<Running> {
+        let (name, cpu_port) = (self.name(), self.cpu_port.unwrap_or(CPU_PORT));
+        let cannot_start = || format!("switch {name} cannot start");
+        let Some(listen) = self.p4runtime else {
+            let switch = loaded.map(Loaded::into_switch).context("a switch without a program")?;
+            // Nobody reads what goes to the controller.
+            let (engine, _) = Engine::start_with(name, ports, cpu_port, switch).with_context(cannot_start)?;
+            return Ok(Running::Alone(engine));
+        };
+        let mut config = SwitchConfig { cpu_port, loaded, log, ..SwitchConfig::new(name, listen, ports) };
+        config.device_id = self.device_id.unwrap_or(config.device_id);
+        Ok(Running::Served(SoftSwitch::start(config).await.with_context(cannot_start)?))
+    }
+}

@@ -1,0 +1,164 @@
+//! The ports of a switch: interfaces and captures.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use tokio::sync::oneshot;
+use tributary_capture::{CaptureError, PortFiles, Recorded, replay};
+use tributary_link::{FramePort, InterfaceMeter, InterfacePort};
+
+use super::condition;
+use crate::daemons::metrics::{Page, labels};
+use crate::daemons::service::WrongUse;
+use crate::options::named::{LinkAt, PortAt};
+
+/// The ports of a switch by number.
+pub(super) type Ports = Vec<(u16, Box<dyn FramePort>)>;
+/// The traffic counters of each port.
+pub(super) type Meters = Vec<(PortAt, InterfaceMeter)>;
+
+/// Ports that are ready for a switch.
+pub(super) struct Opened {
+    pub(super) ports: Ports,
+    pub(super) meters: Meters,
+    /// Told when all captures were read, with what was wrong with them; nothing if there is none.
+    pub(super) captures_end: Option<oneshot::Receiver<Option<CaptureError>>>,
+}
+
+/// How to open interfaces.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Interfaces<'a> {
+    /// What the topology says that links carry.
+    pub(super) mtu: Option<u16>,
+    pub(super) segmentation_offload: bool,
+    /// The folder to record them in.
+    pub(super) recordings: Option<&'a Path>,
+}
+
+/// # Errors
+/// [`WrongUse`]: there is no port, or a port or an interface is given twice.
+pub(super) fn check(ports: &[PortAt]) -> Result<()> {
+    if ports.is_empty() {
+        return Err(WrongUse("a switch without ports: give --port NUMBER=INTERFACE".into()).into());
+    }
+    let mut by_interface = HashMap::new();
+    let mut numbers = HashSet::new();
+    for PortAt { number, link } in ports {
+        if !numbers.insert(number) {
+            return Err(WrongUse(format!("--port: port {number} is given twice")).into());
+        }
+        let LinkAt::Interface(interface) = link else { continue };
+        if let Some(other) = by_interface.insert(interface, number) {
+            let problem =
+                format!("--port: {interface} cannot be port {other} and port {number}: it has one cable");
+            return Err(WrongUse(problem).into());
+        }
+    }
+    Ok(())
+}
+
+/// # Errors
+/// An interface or a file cannot be opened.
+pub(super) fn open(ports: &[PortAt], interfaces: Interfaces<'_>) -> Result<Opened> {
+    let mut opened = Opened { ports: Ports::new(), meters: Meters::new(), captures_end: None };
+    if let Some(folder) = interfaces.recordings {
+        fs::create_dir_all(folder).with_context(|| format!("--pcap: cannot make {}", folder.display()))?;
+    }
+    for port in ports {
+        if let LinkAt::Interface(name) = &port.link {
+            let (interface, meter) =
+                open_interface(name, interfaces).with_context(|| format!("port {}", port.number))?;
+            opened.add(port, interface, meter);
+            condition::warn(port.number, name, interfaces.mtu);
+        }
+    }
+    open_captures(ports, &mut opened)?;
+    Ok(opened)
+}
+
+fn open_interface(
+    name: &str,
+    Interfaces { segmentation_offload, recordings, .. }: Interfaces<'_>,
+) -> Result<(Box<dyn FramePort>, InterfaceMeter)> {
+    let port = InterfacePort::open(name)?.with_segmentation_offload(segmentation_offload);
+    let meter = port.meter().clone();
+    Ok(match recordings {
+        Some(folder) => (Box::new(Recorded::new(port, folder, name)?), meter),
+        None => (Box::new(port), meter),
+    })
+}
+
+/// All at once: their frames come in the order of their times.
+fn open_captures(ports: &[PortAt], opened: &mut Opened) -> Result<()> {
+    let captures = ports.iter().filter_map(|port| match &port.link {
+        LinkAt::Captures(files) => Some((port, files.clone())),
+        LinkAt::Interface(_) => None,
+    });
+    let (captures, files): (Vec<_>, Vec<PortFiles>) = captures.unzip();
+    if captures.is_empty() {
+        return Ok(());
+    }
+    let (sender, end) = oneshot::channel();
+    // An error means that nobody waits for the end.
+    let replayed = replay(&files, move |error| drop(sender.send(error)))?;
+    for (port, replay) in captures.into_iter().zip(replayed) {
+        let meter = replay.meter().clone();
+        opened.add(port, Box::new(replay), meter);
+    }
+    opened.captures_end = Some(end);
+    Ok(())
+}
+
+impl Opened {
+    fn add(&mut self, at: &PortAt, port: Box<dyn FramePort>, meter: InterfaceMeter) {
+        self.ports.push((at.number, port));
+        self.meters.push((at.clone(), meter));
+    }
+}
+
+/// The interfaces' traffic, including the time before there was a program.
+pub(super) fn collect(switch: &str, meters: &Meters) -> Page {
+    let (mut frames, mut bytes, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
+    for (PortAt { number, link }, meter) in meters {
+        let link = link.to_string();
+        for (direction, meter) in [("received", &meter.received), ("sent", &meter.sent)] {
+            let number = number.to_string();
+            let of_port = labels([
+                ("switch", switch),
+                ("port", &number),
+                ("interface", &link),
+                ("direction", direction),
+            ]);
+            let carried = meter.read();
+            frames.push((of_port.clone(), carried.frames));
+            bytes.push((of_port.clone(), carried.bytes));
+            dropped.push((of_port, carried.dropped));
+        }
+    }
+    let mut page = Page::default();
+    page.counter("tributary_interface_frames", "Frames of a port's interface", frames);
+    page.counter("tributary_interface_bytes", "Bytes of a port's interface", bytes);
+    page.counter("tributary_interface_dropped_frames", "Frames that there was no room for", dropped);
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_has_one_interface_and_an_interface_one_port() {
+        let ports = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<PortAt>>();
+        assert!(check(&ports(&["1=va", "2=vb"])).is_ok());
+        // The same frames may come in at two ports.
+        assert!(check(&ports(&["1=pcap:a.pcap", "2=pcap:a.pcap"])).is_ok());
+        let twice = check(&ports(&["1=va", "2=va"])).unwrap_err();
+        assert!(
+            twice.is::<WrongUse>() && twice.to_string().contains("va cannot be port 1 and port 2"),
+            "{twice}"
+        );
+        assert!(check(&ports(&["1=va", "1=vb"])).unwrap_err().to_string().contains("port 1 is given twice"));
+    }
+}

@@ -1,0 +1,101 @@
+//! The program that a switch starts with, and its entries, from files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use tributary_p4runtime::P4Info;
+use tributary_p4runtime::runtime_json::RuntimeJson;
+use tributary_softswitch::{Loaded, PacketLog};
+
+use crate::daemons::service::WrongUse;
+
+/// The files that were given.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Files<'a> {
+    pub(super) program: Option<&'a Path>,
+    pub(super) p4info: Option<&'a Path>,
+    pub(super) entries: Option<&'a Path>,
+}
+
+impl Files<'_> {
+    /// Loads the program, whose packets are logged to `log`, and writes the entries; `None` if no file was given.
+    ///
+    /// # Errors
+    /// [`WrongUse`]: some files are missing. Otherwise what is wrong, in which file, and where in it.
+    pub(super) fn load(self, log: Option<&PacketLog>) -> Result<Option<Loaded>> {
+        let entries = self.entries.map(Entries::read).transpose()?;
+        let named = |name: for<'e> fn(&'e RuntimeJson) -> Option<&'e str>| {
+            entries.as_ref().and_then(|entries| Some(entries.beside(name(&entries.file)?)))
+        };
+        let program = self.program.map(Path::to_owned).or_else(|| named(RuntimeJson::bmv2_json));
+        let p4info = self.p4info.map(Path::to_owned).or_else(|| named(RuntimeJson::p4info));
+        let (program, p4info) = match (program, p4info) {
+            (Some(program), Some(p4info)) => (program, p4info),
+            (Some(_), None) => {
+                return wrong("--program needs --p4info: `p4c-bm2-ss --p4runtime-files FILE` writes it");
+            }
+            (None, Some(_)) => return wrong("--p4info needs --program: the JSON that p4c-bm2-ss writes"),
+            (None, None) if entries.is_some() => {
+                return wrong(
+                    "--entries needs a program: give --program and --p4info, or name them in the file",
+                );
+            }
+            (None, None) => return Ok(None),
+        };
+        let mut loaded = load(&program, &p4info, log)?;
+        if let Some(entries) = entries {
+            entries.write(&mut loaded)?;
+        }
+        Ok(Some(loaded))
+    }
+}
+
+fn wrong<T>(problem: &str) -> Result<T> {
+    Err(WrongUse(problem.into()).into())
+}
+
+fn load(program: &Path, p4info: &Path, log: Option<&PacketLog>) -> Result<Loaded> {
+    let cannot_read = |path: &Path| format!("cannot read {}", path.display());
+    let json = fs::read(program).with_context(|| cannot_read(program))?;
+    let text = fs::read_to_string(p4info).with_context(|| cannot_read(p4info))?;
+    let info = P4Info::parse(&text).map_err(|error| anyhow!("{}: {error}", p4info.display()))?;
+    let loaded = Loaded::to_log(json, info.message().clone(), log.cloned()).map_err(|refusal| {
+        anyhow!("{} cannot be loaded with {}: {refusal}", program.display(), p4info.display())
+    })?;
+    tracing::info!(program = %program.display(), "program is loaded");
+    Ok(loaded)
+}
+
+/// A file with entries.
+struct Entries<'a> {
+    path: &'a Path,
+    file: RuntimeJson,
+}
+
+impl<'a> Entries<'a> {
+    fn read(path: &'a Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file = RuntimeJson::parse(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+        Ok(Self { path, file })
+    }
+
+    /// Where a file is that this one names: seen from the current folder, as in the tutorials, or else from this file's.
+    fn beside(&self, name: &str) -> PathBuf {
+        let here = PathBuf::from(name);
+        let there = self.path.parent().map(|folder| folder.join(name)).filter(|path| path.exists());
+        if here.exists() { here } else { there.unwrap_or(here) }
+    }
+
+    fn write(&self, loaded: &mut Loaded) -> Result<()> {
+        let failed = |error: &dyn std::fmt::Display| anyhow!("{}: {error}", self.path.display());
+        let entries = self.file.updates(loaded.p4info()).map_err(|error| failed(&error))?;
+        let count = entries.len();
+        for entry in entries {
+            let written = loaded.write(entry.update);
+            written.map_err(|refusal| failed(&format_args!("{}: {refusal}", entry.place)))?;
+        }
+        tracing::info!(file = %self.path.display(), entries = count, "entries are written");
+        Ok(())
+    }
+}
