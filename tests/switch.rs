@@ -292,7 +292,7 @@ fn a_file_that_is_wrong_is_named_with_the_place() {
     );
     // What only the switch itself knows has the same place.
     let below = route(&format!(r#""match": {{ "dst": ["10.0.0.1", 8] }}, {drop}"#));
-    entries(&below, &[place]);
+    entries(&below, &[place, "behind its prefix"]);
     let twice = r#"{ "multicast_group_entries": [
         { "multicast_group_id": 3, "replicas": [] }, { "multicast_group_id": 3, "replicas": [] }] }"#;
     entries(twice, &["multicast_group_entries, entry 2 (group 3)", "there already"]);

@@ -40,4 +40,4 @@ pub struct Target {
 pub type Seed = (String, Vec<u8>);
 
 /// All targets.
-pub const TARGETS: [Target; 13] = targets::ALL;
+pub const TARGETS: [Target; 15] = targets::ALL;

@@ -1,6 +1,8 @@
 //! The targets, one per file.
 
+mod captures;
 mod codes;
+mod entries;
 mod frames;
 mod jobs;
 mod journal;
@@ -17,7 +19,7 @@ mod training;
 use crate::Target;
 
 /// All targets, those with the most remote sources of bytes first.
-pub(crate) const ALL: [Target; 13] = [
+pub(crate) const ALL: [Target; 15] = [
     frames::TARGET,
     protocol::TARGET,
     switch::TARGET,
@@ -28,6 +30,8 @@ pub(crate) const ALL: [Target; 13] = [
     p4runtime::TARGET,
     p4info::TARGET,
     program::TARGET,
+    captures::TARGET,
+    entries::TARGET,
     journal::TARGET,
     topology::TARGET,
     settings::TARGET,
