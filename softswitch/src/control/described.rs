@@ -1,9 +1,11 @@
 //! One table by its id: turns the control plane's keys and actions into what the table stores.
 
+use std::time::Duration;
+
 use tributary_p4runtime::canonical;
 use tributary_p4runtime::p4info::Scope;
 
-use super::{ActionCall, EntryKey, KeyMatch, TableEntry};
+use super::{ActionCall, EntryKey, KeyMatch};
 use crate::check::{ActionIds, TableIds};
 use crate::error::ControlError;
 use crate::program::Pattern;
@@ -43,8 +45,8 @@ impl<'a> Described<'a> {
         Ok(())
     }
 
-    pub(super) fn check_timeout(&self, entry: &TableEntry) -> Result<(), ControlError> {
-        if entry.idle_timeout.is_zero() || self.program.times_out {
+    pub(super) fn check_timeout(&self, timeout: Duration) -> Result<(), ControlError> {
+        if timeout.is_zero() || self.program.times_out {
             return Ok(());
         }
         Err(self.invalid("it has no idle timeouts".to_owned()))

@@ -147,8 +147,10 @@ impl Switch {
         Ok(groups.map(shown).collect())
     }
 
-    /// Notes whether a port is up: selectors choose no member that watches one that is down.
+    /// Notes whether a port is up: selectors choose no member that watches one that is down, and multicast groups take
+    /// replicas' backups.
     pub fn set_port(&mut self, port: u16, up: bool) {
+        self.replication.set_port(port, up);
         let program = &self.pipeline.program;
         for (index, profile) in self.state.profiles.iter_mut().enumerate() {
             if !profile.set_port(port, up) {

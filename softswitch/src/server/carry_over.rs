@@ -3,7 +3,8 @@
 use tributary_p4runtime::P4Info;
 
 use crate::control::{
-    ActionCall, CloneSession, DirectResources, MulticastGroup, ProfileGroup, ProfileMember, TableEntry,
+    CloneSession, DefaultEntry, DirectResources, EntryRef, MulticastGroup, ProfileGroup, ProfileMember,
+    TableEntry,
 };
 use crate::error::ControlError;
 use crate::switch::Switch;
@@ -17,7 +18,7 @@ pub(super) struct Written {
     entries: Vec<(TableEntry, DirectResources)>,
     members: Vec<ProfileMember>,
     profile_groups: Vec<ProfileGroup>,
-    defaults: Vec<(u32, ActionCall)>,
+    defaults: Vec<(u32, DefaultEntry)>,
     groups: Vec<MulticastGroup>,
     sessions: Vec<CloneSession>,
 }
@@ -40,9 +41,9 @@ impl Written {
                 written.preset.extend((!initial.is_empty()).then_some(id));
                 written.entries.extend(switch.entries(id)?);
             }
-            let (action, _) = switch.default_action(id)?;
-            if action != fresh.default_action(id)?.0 {
-                written.defaults.extend(action.map(|action| (id, action)));
+            let default = switch.default_entry(id)?;
+            if default != fresh.default_entry(id)? {
+                written.defaults.push((id, default));
             }
         }
         Ok(written)
@@ -61,18 +62,32 @@ impl Written {
         }
         for (entry, had) in &self.entries {
             switch.insert(entry)?;
-            // The new program may have no counter here: then the entry works without it.
-            if let (Some(value), Some(_)) = (had.counter, switch.entry(&entry.key)?.1.counter) {
-                switch.set_direct_counter(&entry.key, value)?;
-            }
-            if had.meter.is_some() {
-                switch.set_direct_meter(&entry.key, had.meter)?;
-            }
+            let has = switch.entry(&entry.key)?.1;
+            put_resources(switch, &EntryRef::Entry(entry.key.clone()), had, &has)?;
         }
-        for (table, action) in &self.defaults {
-            switch.set_default(*table, Some(action))?;
+        for (table, default) in &self.defaults {
+            if default.action != switch.default_entry(*table)?.action {
+                switch.set_default(*table, default.action.as_ref())?;
+            }
+            switch.set_default_note(*table, &default.metadata)?;
+            let has = switch.default_entry(*table)?.resources;
+            put_resources(switch, &EntryRef::Default(*table), &default.resources, &has)?;
         }
         self.groups.iter().try_for_each(|group| switch.insert_group(group))?;
         self.sessions.iter().try_for_each(|session| switch.insert_session(session))
     }
+}
+
+/// Gives an entry the counter and the rates that it had.
+fn put_resources(
+    switch: &mut Switch,
+    entry: &EntryRef,
+    had: &DirectResources,
+    has: &DirectResources,
+) -> Result<(), ControlError> {
+    // The new program may have no counter here: then the entry works without it.
+    if had.counter.is_some() && has.counter.is_some() {
+        switch.set_direct_counter(entry, had.counter)?;
+    }
+    if had.meter.is_some() { switch.set_direct_meter(entry, had.meter) } else { Ok(()) }
 }

@@ -37,23 +37,44 @@ pub(crate) struct Entry {
     pub(crate) pattern: Pattern,
     pub(crate) behaviour: Behaviour,
     pub(crate) metadata: Vec<u8>,
-    pub(crate) counter: CounterValue,
-    pub(crate) meter: Meter,
+    pub(crate) resources: Resources,
     pub(crate) idle: Idle,
 }
 
 impl Entry {
-    /// An entry that no packet has hit.
-    pub(crate) fn new(pattern: Pattern, behaviour: Behaviour) -> Self {
+    /// An entry of a table that no packet has hit.
+    pub(crate) fn new(pattern: Pattern, behaviour: Behaviour, program: &TableProgram) -> Self {
         Self {
             pattern,
             behaviour,
             metadata: Vec::new(),
-            counter: CounterValue::default(),
-            meter: Meter::default(),
+            resources: Resources::new(program),
             idle: Idle::default(),
         }
     }
+}
+
+/// What packets that hit an entry change.
+#[derive(Debug)]
+pub(crate) struct Resources {
+    pub(crate) counter: CounterValue,
+    /// `None`: the table has no meters.
+    pub(crate) meter: Option<Box<Meter>>,
+}
+
+impl Resources {
+    fn new(program: &TableProgram) -> Self {
+        Self { counter: CounterValue::default(), meter: program.meter.map(|_| Box::default()) }
+    }
+}
+
+/// What becomes of packets that nothing matches.
+#[derive(Debug)]
+pub(crate) struct DefaultEntry {
+    /// `None`: nothing is done.
+    pub(crate) action: Option<Action>,
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) resources: Resources,
 }
 
 /// What an entry does.
@@ -116,8 +137,7 @@ pub(crate) struct Table {
     /// Entries keep their index; a free place is `None`.
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
-    default: Option<Action>,
-    default_counter: CounterValue,
+    default: DefaultEntry,
     /// Bit n is set if word n of the key is a range.
     ranges: u32,
 }
@@ -134,7 +154,7 @@ pub(crate) enum Choice<'a> {
 pub(crate) struct Lookup<'a> {
     /// Whether an entry matched.
     pub(crate) hit: bool,
-    /// The colour that the entry's meter gives the packet, where the table has meters.
+    /// The colour that the entry's meter gives the packet, where it has one.
     pub(crate) colour: Option<u64>,
     /// What to do; `None`: nothing.
     pub(crate) choice: Option<Choice<'a>>,
@@ -155,15 +175,18 @@ impl Table {
             index,
             entries: Vec::new(),
             free: Vec::new(),
-            default: program.default.clone().map(|invocation| Action::new(invocation, program)),
-            default_counter: CounterValue::default(),
+            default: DefaultEntry {
+                action: program.default.clone().map(|invocation| Action::new(invocation, program)),
+                metadata: Vec::new(),
+                resources: Resources::new(program),
+            },
             ranges: ranges.fold(0, |ranges, field| ranges | 1 << field.word),
         };
         for fixed in &program.fixed {
             // Of two entries with the same key the first one counts.
             if table.find(&fixed.pattern).is_none() {
                 let action = Behaviour::Action(Action::new(fixed.action.clone(), program));
-                table.add(Entry::new(fixed.pattern.clone(), action));
+                table.add(Entry::new(fixed.pattern.clone(), action, program));
             }
         }
         table
@@ -258,14 +281,14 @@ impl Table {
         removed
     }
 
-    /// The default action, for packets that nothing matches, and its counter.
-    pub(crate) fn default(&self) -> (Option<&Action>, CounterValue) {
-        (self.default.as_ref(), self.default_counter)
+    /// What becomes of packets that nothing matches.
+    pub(crate) fn default_entry(&self) -> &DefaultEntry {
+        &self.default
     }
 
-    /// Changes the default action.
-    pub(crate) fn set_default(&mut self, action: Option<Action>) {
-        self.default = action;
+    /// The same; all of it may be changed.
+    pub(crate) fn default_entry_mut(&mut self) -> &mut DefaultEntry {
+        &mut self.default
     }
 
     /// Looks up a packet's key and counts the packet; `bytes` is its length.
@@ -303,7 +326,7 @@ impl Table {
             }
         };
         let entry = at.and_then(|at| self.entries.get_mut(*at as usize)).and_then(Option::as_mut);
-        let (hit, choice, counter, meter) = match entry {
+        let (hit, choice, resources) = match entry {
             Some(entry) => {
                 if program.times_out {
                     entry.idle.hit();
@@ -312,19 +335,23 @@ impl Table {
                     Behaviour::Action(action) => Choice::Action(&action.bound),
                     behaviour => Choice::Profile(behaviour),
                 };
-                (true, Some(choice), &mut entry.counter, Some(&mut entry.meter))
+                (true, Some(choice), &mut entry.resources)
             }
             None => {
-                let default = self.default.as_ref().map(|action| Choice::Action(&action.bound));
-                (false, default, &mut self.default_counter, None)
+                let DefaultEntry { action, resources, .. } = &mut self.default;
+                (false, action.as_ref().map(|action| Choice::Action(&action.bound)), resources)
             }
         };
         if program.counts {
+            let counter = &mut resources.counter;
             counter.packets = counter.packets.wrapping_add(1);
             counter.bytes = counter.bytes.wrapping_add(bytes as u64);
         }
-        let colour = match (program.meter, meter) {
-            (Some(kind), Some(meter)) => Some(meter.mark(kind.unit, bytes)),
+        let colour = match (program.meter, &mut resources.meter) {
+            // As on BMv2 a packet that nothing matches has no colour, unless a controller gave the default entry rates.
+            (Some(kind), Some(meter)) if hit || meter.config().is_some() => {
+                Some(meter.mark(kind.unit, bytes))
+            }
             _ => None,
         };
         Lookup { hit, colour, choice }
