@@ -184,11 +184,20 @@ impl Switch {
             if *weight == 0 {
                 return refuse(format!("member {member_id} needs a weight above 0"));
             }
+            if let Err(problem) = profile.counts.check(*weight) {
+                return refuse(format!("member {member_id} has {problem}"));
+            }
         }
-        let weight: u64 = group.members.iter().map(|member| u64::from(member.weight)).sum();
+        let weights = || group.members.iter().map(|member| member.weight);
+        let size = profile.counts.sum(weights());
         let own = if group.max_size > 0 { u64::from(group.max_size) } else { MAX_GROUP };
-        let all = weight.saturating_add(state.weights_but(group.group_id));
-        if weight > own.min(MAX_GROUP) || (profile.size > 0 && all > profile.size) {
+        let others = state.groups().filter(|(id, _)| *id != group.group_id);
+        let others: u64 =
+            others.map(|(_, one)| profile.counts.sum(one.members.iter().map(|member| member.weight))).sum();
+        // Each unit of weight takes a place, whatever the sizes are of.
+        let places: u64 = weights().map(u64::from).sum();
+        let all = size.saturating_add(others);
+        if size > own || places > MAX_GROUP || (profile.size > 0 && all > profile.size) {
             return Err(full(profile));
         }
         state.put_group(group.group_id, group.members.clone(), group.max_size);
@@ -300,10 +309,17 @@ fn check_one_shot(
     if calls.iter().any(|call| call.weight == 0) {
         return Err(described.invalid("each action of a set needs a weight above 0".to_owned()));
     }
-    let weight: u64 = calls.iter().map(|call| u64::from(call.weight)).sum();
+    for call in calls {
+        profile
+            .counts
+            .check(call.weight)
+            .map_err(|problem| described.invalid(format!("an action of the set has {problem}")))?;
+    }
+    let weights = || calls.iter().map(|call| call.weight);
+    let (size, places) = (profile.counts.sum(weights()), weights().map(u64::from).sum::<u64>());
     let most = if profile.max_group_size > 0 { profile.max_group_size } else { MAX_GROUP };
-    if weight > most {
-        let problem = format!("the weights of a set of actions add up to {weight}: {most} is the most");
+    if size > most || places > MAX_GROUP {
+        let problem = format!("a set of actions adds up to {size}: {most} is the most");
         return Err(described.invalid(problem));
     }
     Ok(())

@@ -121,6 +121,9 @@ impl Switch {
     /// # Errors
     /// [`ControlError::UnknownId`].
     pub fn entries(&self, table_id: u32) -> Result<Vec<(TableEntry, DirectResources)>, ControlError> {
+        if self.pipeline.directory.absent_tables.contains(&table_id) {
+            return Ok(Vec::new());
+        }
         let described = describe(&self.pipeline, table_id)?;
         let (table, now) = (&self.state.tables[described.ids.index], Instant::now());
         Ok(table.entries().map(|entry| self.show(described, entry, now)).collect())

@@ -179,12 +179,6 @@ impl Profile {
         self.members.by_id.len()
     }
 
-    /// The sum of all groups' weights, but for one group.
-    pub(crate) fn weights_but(&self, group: u32) -> u64 {
-        let others = self.groups().filter(|(id, _)| *id != group);
-        others.flat_map(|(_, group)| &group.members).map(|member| u64::from(member.weight)).sum()
-    }
-
     /// Adds a member that is not there yet; `bound` is its action for each table.
     pub(crate) fn insert_member(&mut self, id: u32, call: ActionCall, bound: Vec<BoundAction>) {
         self.members.insert(id, Member { call, bound, uses: 0 });

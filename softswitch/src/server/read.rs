@@ -144,6 +144,9 @@ impl Query {
                 Err(ControlError::NotFound(_)) if matches!(show, Show::Entry { .. }) => Ok(None),
                 Err(error) => Err(error),
             },
+            Self::Default { table, .. } if switch.pipeline.directory.absent_tables.contains(table) => {
+                Ok(None)
+            }
             Self::Default { table, show } => {
                 Ok(Some(QueryResult::Default(*table, switch.default_entry(*table)?, *show)))
             }

@@ -49,6 +49,7 @@ impl P4Runtime for Service {
     async fn write(&self, request: Request<WriteRequest>) -> Result<Response<WriteResponse>, Status> {
         let request = request.into_inner();
         self.device.check_id(request.device_id)?;
+        no_role_id(request.role_id)?;
         let primacy = self.device.require_primary(&request.role, request.election_id.as_ref()).await?;
         let programs = Arc::clone(&self.device.programs).read_owned().await;
         let program = programs.current()?;
@@ -84,8 +85,7 @@ impl P4Runtime for Service {
         let place = self.device.readers.enter()?;
         let program = Arc::clone(self.device.programs.read().await.current()?);
         let queries = request.entities.into_iter().map(|pattern| Query::plan(pattern, program.p4info()));
-        let queries: Vec<_> = queries.collect::<Result<_, _>>()?;
-        let queries = queries.into_iter().flatten().collect();
+        let queries = queries.collect();
         let answer = answer::answer(Arc::clone(&self.device), program, queries, place).await?;
         Ok(Response::new(Box::pin(answer)))
     }
@@ -96,6 +96,7 @@ impl P4Runtime for Service {
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
         self.device.check_id(request.device_id)?;
+        no_role_id(request.role_id)?;
         let primacy = self.device.require_primary(&request.role, request.election_id.as_ref()).await?;
         let action = Action::try_from(request.action)
             .map_err(|_| Status::invalid_argument(format!("there is no action {}", request.action)))?;
@@ -113,8 +114,9 @@ impl P4Runtime for Service {
             Status::invalid_argument(format!("there is no response type {}", request.response_type))
         })?;
         let programs = self.device.programs.read().await;
-        let config = pipeline_config::get(programs.current()?, part);
-        Ok(Response::new(GetForwardingPipelineConfigResponse { config: Some(config) }))
+        let program = programs.current().ok();
+        let config = program.map(|program| pipeline_config::get(program, part));
+        Ok(Response::new(GetForwardingPipelineConfigResponse { config }))
     }
 
     async fn stream_channel(
@@ -139,6 +141,14 @@ impl P4Runtime for Service {
         let p4runtime_api_version = API_VERSION.to_owned();
         Ok(Response::new(CapabilitiesResponse { p4runtime_api_version, experimental: None }))
     }
+}
+
+/// Refuses the older way of telling a role.
+fn no_role_id(id: u64) -> Result<(), Status> {
+    if id == 0 {
+        return Ok(());
+    }
+    Err(Status::not_found(format!("there is no role {id} here: roles have names, and no ids")))
 }
 
 /// Carries out the operations in order, each whatever became of those before it.
