@@ -41,14 +41,14 @@ pub(crate) struct MeterProgram {
 }
 
 /// One meter; without rates it marks every packet green.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     buckets: Option<Box<Buckets>>,
     /// The packets that it has marked, by colour.
     marked: [CounterValue; 3],
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Buckets {
     config: MeterConfig,
     kind: MeterKind,
@@ -58,7 +58,7 @@ struct Buckets {
     other: Bucket,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Bucket {
     /// Tokens a second.
     rate: u64,

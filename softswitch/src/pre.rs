@@ -12,7 +12,7 @@ use crate::program::DROP_PORT;
 pub(crate) const LAST_SESSION: u16 = 0x7fff;
 
 /// The multicast groups and clone sessions of a switch.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Replication {
     groups: FxHashMap<u16, Group>,
     sessions: FxHashMap<u16, CloneSession>,
@@ -21,7 +21,7 @@ pub(crate) struct Replication {
 }
 
 /// A multicast group, and the copies that it makes as the ports are.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Group {
     written: MulticastGroup,
     active: Vec<Replica>,

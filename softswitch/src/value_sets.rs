@@ -20,7 +20,7 @@ pub(crate) struct ValueSetProgram {
 }
 
 /// A value set's members.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ValueSet {
     members: Vec<Pattern>,
     /// The words of a member.
@@ -28,7 +28,7 @@ pub(crate) struct ValueSet {
 }
 
 /// Where a word of a member is in the key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Place {
     /// The bits behind it.
     shift: u32,

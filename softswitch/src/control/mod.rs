@@ -5,6 +5,7 @@
 //! The operations are methods of [`Switch`](crate::Switch); they run on the switch's own thread through
 //! [`Control::run`](crate::engine::Control::run).
 
+mod checkpoint;
 mod counters;
 mod described;
 mod digests;
@@ -14,6 +15,8 @@ mod registers;
 mod replication;
 mod tables;
 mod value_sets;
+
+pub use checkpoint::{Checkpoint, Part};
 
 use std::time::Duration;
 
@@ -115,6 +118,28 @@ impl From<ActionCall> for EntryAction {
     }
 }
 
+/// The port on which it depends whether a selector chooses something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Watch {
+    /// None: it may always be chosen.
+    #[default]
+    Nothing,
+    /// It is not chosen while this port is down.
+    Port(u16),
+    /// The same, as older controllers say it.
+    PortNumber(u16),
+}
+
+impl Watch {
+    /// The port, if there is one.
+    pub fn port(self) -> Option<u16> {
+        match self {
+            Self::Nothing => None,
+            Self::Port(port) | Self::PortNumber(port) => Some(port),
+        }
+    }
+}
+
 /// One of the actions between which a selector chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightedCall {
@@ -122,8 +147,8 @@ pub struct WeightedCall {
     pub call: ActionCall,
     /// How many times it counts.
     pub weight: u32,
-    /// It is not chosen while this port is down.
-    pub watch_port: Option<u16>,
+    /// The port that has to be up for it.
+    pub watch: Watch,
 }
 
 /// A member of an action profile or selector: an action that entries refer to.
@@ -157,8 +182,8 @@ pub struct GroupMember {
     pub member_id: u32,
     /// How many times it counts.
     pub weight: u32,
-    /// It is not chosen while this port is down.
-    pub watch_port: Option<u16>,
+    /// The port that has to be up for it.
+    pub watch: Watch,
 }
 
 /// What a counter has counted.

@@ -18,10 +18,9 @@ use tributary_p4runtime::p4::v1::{
 
 use super::device::{Device, MAILBOX, Mailbox, carry_through};
 use super::read::Query;
-use super::status::{self, Refusal};
-use super::write::Operation;
+use super::status;
+use super::write::{Operation, carry_out_batch};
 use super::{answer, pipeline_config, stream};
-use crate::switch::Switch;
 
 /// The implemented version of P4Runtime.
 const API_VERSION: &str = "1.4.1";
@@ -53,23 +52,14 @@ impl P4Runtime for Service {
         let primacy = self.device.require_primary(&request.role, request.election_id.as_ref()).await?;
         let programs = Arc::clone(&self.device.programs).read_owned().await;
         let program = programs.current()?;
-        match Atomicity::try_from(request.atomicity) {
-            Ok(Atomicity::ContinueOnError) => {}
-            Ok(_) => {
-                let reason = "batches are carried out update by update: use CONTINUE_ON_ERROR";
-                return Err(Status::unimplemented(reason));
-            }
-            Err(_) => {
-                let reason = format!("there is no atomicity {}", request.atomicity);
-                return Err(Status::invalid_argument(reason));
-            }
-        }
+        let atomicity = Atomicity::try_from(request.atomicity)
+            .map_err(|_| Status::invalid_argument(format!("there is no atomicity {}", request.atomicity)))?;
         let planned: Vec<_> =
             request.updates.into_iter().map(|update| Operation::plan(update, program.p4info())).collect();
         let control = self.device.control.clone();
         let results = carry_through(async move {
             let _primacy = primacy;
-            programs.run(&control, move |switch| carry_out(planned, switch)).await
+            programs.run(&control, move |switch| carry_out_batch(planned, atomicity, switch)).await
         });
         status::of_batch(&results.await?)?;
         Ok(Response::new(WriteResponse {}))
@@ -149,9 +139,4 @@ fn no_role_id(id: u64) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::not_found(format!("there is no role {id} here: roles have names, and no ids")))
-}
-
-/// Carries out the operations in order, each whatever became of those before it.
-fn carry_out(planned: Vec<Result<Operation, Refusal>>, switch: &mut Switch) -> Vec<Result<(), Refusal>> {
-    planned.into_iter().map(|operation| operation?.carry_out(switch).map_err(Refusal::from)).collect()
 }

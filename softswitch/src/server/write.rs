@@ -1,19 +1,20 @@
 //! Updates of a Write, from messages to operations of the switch.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::entry;
 use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::v1::entity::Entity as Kind;
-use tributary_p4runtime::p4::v1::{self as message, update};
+use tributary_p4runtime::p4::v1::{self as message, update, write_request::Atomicity};
 use tributary_p4runtime::p4info::Scope;
 
 use super::status::Refusal;
 use super::{convert, meters, notices, profiles, registers, replication, value_sets};
 use crate::control::{
     ActionCall, CloneSession, CounterValue, DigestConfig, EntryAction, EntryKey, EntryRef, FieldMatch,
-    MeterConfig, MulticastGroup, ProfileGroup, ProfileMember, TableEntry,
+    MeterConfig, MulticastGroup, Part, ProfileGroup, ProfileMember, TableEntry,
 };
 use crate::error::ControlError;
 use crate::switch::Switch;
@@ -202,6 +203,70 @@ impl Operation {
             Self::ModifySession(session) => switch.modify_session(&session),
             Self::DeleteSession(id) => switch.delete_session(id),
         }
+    }
+}
+
+/// Carries out the operations in order. Packets see all of them happen at once, whatever the atomicity.
+pub(super) fn carry_out_batch(
+    planned: Vec<Result<Operation, Refusal>>,
+    atomicity: Atomicity,
+    switch: &mut Switch,
+) -> Vec<Result<(), Refusal>> {
+    let carry_out = |operation: Result<Operation, Refusal>, switch: &mut Switch| {
+        operation?.carry_out(switch).map_err(Refusal::from)
+    };
+    if atomicity == Atomicity::ContinueOnError {
+        return planned.into_iter().map(|operation| carry_out(operation, switch)).collect();
+    }
+    let parts: BTreeSet<Part> = planned.iter().flatten().filter_map(Operation::part).collect();
+    let before = switch.checkpoint(parts);
+    let count = planned.len();
+    let mut done = 0;
+    for operation in planned {
+        if let Err(refusal) = carry_out(operation, switch) {
+            switch.restore(before);
+            let reason = format!("nothing of the batch is carried out, since update {done} failed");
+            let mut results = vec![Err(Refusal::new(Code::Aborted, reason)); count];
+            results[done] = Err(refusal);
+            return results;
+        }
+        done += 1;
+    }
+    vec![Ok(()); count]
+}
+
+impl Operation {
+    /// What it changes of the switch; `None`: nothing.
+    fn part(&self) -> Option<Part> {
+        Some(match self {
+            Self::Insert(entry, _) | Self::Modify(entry, _) => Part::Table(entry.key.table_id),
+            Self::ModifyRest { key, .. } | Self::ModifyResources(key, _) | Self::Delete(key) => {
+                Part::Table(key.table_id)
+            }
+            Self::SetDefault { table_id, .. } => Part::Table(*table_id),
+            Self::SetDirectCounter(entry, _) | Self::SetDirectMeter { entry, .. } => {
+                Part::Table(entry.table_id())
+            }
+            Self::SetCounter { counter_id, .. } => Part::Counter(*counter_id),
+            Self::SetMeter { meter_id, .. } => Part::Meter(*meter_id),
+            Self::SetRegister { register_id, .. } => Part::Register(*register_id),
+            Self::SetValueSet { value_set_id, .. } => Part::ValueSet(*value_set_id),
+            Self::InsertDigest { .. } | Self::ChangeDigest { .. } => Part::Digests,
+            Self::InsertMember(member) | Self::ModifyMember(member) => Part::Profile(member.profile_id),
+            Self::InsertProfileGroup(group) | Self::ModifyProfileGroup(group) => {
+                Part::Profile(group.profile_id)
+            }
+            Self::DeleteMember { profile_id, .. } | Self::DeleteProfileGroup { profile_id, .. } => {
+                Part::Profile(*profile_id)
+            }
+            Self::InsertGroup(_)
+            | Self::ModifyGroup(_)
+            | Self::DeleteGroup(_)
+            | Self::InsertSession(_)
+            | Self::ModifySession(_)
+            | Self::DeleteSession(_) => Part::Replication,
+            Self::Nothing => return None,
+        })
     }
 }
 

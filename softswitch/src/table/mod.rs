@@ -19,7 +19,7 @@ use crate::program::{
 };
 
 /// An action with its arguments, in the form that the inner loop needs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct BoundAction {
     /// Index among the table's actions.
     pub(crate) action: u16,
@@ -32,7 +32,7 @@ pub(crate) struct BoundAction {
 }
 
 /// An entry.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) pattern: Pattern,
     pub(crate) behaviour: Behaviour,
@@ -55,7 +55,7 @@ impl Entry {
 }
 
 /// What packets that hit an entry change.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Resources {
     pub(crate) counter: CounterValue,
     /// `None`: the table has no meters.
@@ -69,7 +69,7 @@ impl Resources {
 }
 
 /// What becomes of packets that nothing matches.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct DefaultEntry {
     /// `None`: nothing is done.
     pub(crate) action: Option<Action>,
@@ -78,7 +78,7 @@ pub(crate) struct DefaultEntry {
 }
 
 /// What an entry does.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Behaviour {
     Action(Action),
     /// Place of a member in the table's action profile.
@@ -90,7 +90,7 @@ pub(crate) enum Behaviour {
 }
 
 /// An action in both forms: as the control plane writes it and as the inner loop needs it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Action {
     pub(crate) invocation: Invocation,
     pub(crate) bound: BoundAction,
@@ -118,7 +118,7 @@ impl Action {
 }
 
 /// How entries are found.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Index {
     /// There can't be any entries.
     None,
@@ -131,7 +131,7 @@ enum Index {
 }
 
 /// A table's entries.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Table {
     index: Index,
     /// Entries keep their index; a free place is `None`.

@@ -6,7 +6,9 @@
 mod arbitration;
 mod bounds;
 mod clones;
+mod control;
 mod counters;
+mod defaults;
 mod externs;
 mod fixture;
 mod groups;
@@ -16,5 +18,8 @@ mod notices;
 mod packets;
 mod pipeline;
 mod profiles;
+mod reads;
+mod roles;
 mod server;
 mod tables;
+mod translated;
