@@ -11,7 +11,7 @@ use tributary_p4runtime::p4info::{self, MatchType, Scope};
 
 use crate::error::LoadError;
 use crate::json::{self, Document};
-use crate::program::{MatchKind, Program, TableProgram};
+use crate::program::{MAX_BITS, MatchKind, Program, TableProgram};
 use crate::translation::Translation;
 
 /// The ids by which the P4Info names the objects of a program.
@@ -331,7 +331,15 @@ fn controller_fields(
     };
     let candidates = || document.header_types.iter().filter(|known| widths(known).is_some());
     let found = candidates().find(named).or_else(|| candidates().next()).and_then(widths);
+    if found.is_none() && document.header_types.iter().any(|known| named(&known)) {
+        return Err(only_in("P4Info", "controller header", &header.name.full));
+    }
     let widths = found.unwrap_or_else(|| header.fields.iter().map(|field| field.width).collect());
+    let all = widths.iter().fold(0_u32, |all, bits| all.saturating_add(*bits));
+    if all > MAX_BITS {
+        let place = format!("controller header {}", header.name.full);
+        return Err(LoadError::Unsupported { place, what: format!("a header of {all} bits") });
+    }
     header
         .fields
         .iter()

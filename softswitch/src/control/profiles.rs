@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tributary_p4runtime::p4::config::v1::ActionProfile;
 use tributary_p4runtime::p4info::Scope;
 
 use super::described::{Described, describe};
@@ -74,7 +75,8 @@ impl Switch {
     /// # Errors
     /// [`ControlError::UnknownId`].
     pub fn members(&self, profile_id: u32) -> Result<Vec<ProfileMember>, ControlError> {
-        let members = self.state.profiles[lookup(&self.pipeline, profile_id)?.index].members();
+        let Some(profile) = used(&self.pipeline, profile_id)? else { return Ok(Vec::new()) };
+        let members = self.state.profiles[profile.index].members();
         let shown = |(member_id, member): (u32, &crate::profiles::Member)| ProfileMember {
             profile_id,
             member_id,
@@ -137,7 +139,8 @@ impl Switch {
     /// # Errors
     /// [`ControlError::UnknownId`].
     pub fn profile_groups(&self, profile_id: u32) -> Result<Vec<ProfileGroup>, ControlError> {
-        let groups = self.state.profiles[lookup(&self.pipeline, profile_id)?.index].groups();
+        let Some(profile) = used(&self.pipeline, profile_id)? else { return Ok(Vec::new()) };
+        let groups = self.state.profiles[profile.index].groups();
         let shown = |(group_id, group): (u32, &crate::profiles::Group)| ProfileGroup {
             profile_id,
             group_id,
@@ -256,6 +259,16 @@ impl Switch {
 
 fn lookup(pipeline: &Pipeline, id: u32) -> Result<&ProfileIds, ControlError> {
     pipeline.directory.profiles.get(&id).ok_or(ControlError::UnknownId { what: "action profile", id })
+}
+
+/// A profile, if the program uses it: the compiler may have left its tables out.
+fn used(pipeline: &Pipeline, id: u32) -> Result<Option<&ProfileIds>, ControlError> {
+    let named = |profile: &&ActionProfile| profile.preamble.as_ref().is_some_and(|one| one.id == id);
+    match lookup(pipeline, id) {
+        Ok(profile) => Ok(Some(profile)),
+        Err(_) if pipeline.info().message().action_profiles.iter().any(|one| named(&one)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn member_name(id: u32) -> String {

@@ -1,16 +1,18 @@
 //! The part of one program's state that another program can take over.
 
 use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4info::Table;
 
 use crate::control::{
-    CloneSession, DefaultEntry, DirectResources, EntryRef, MulticastGroup, ProfileGroup, ProfileMember,
-    TableEntry,
+    CloneSession, DefaultEntry, DigestConfig, DirectResources, EntryRef, FieldMatch, MulticastGroup,
+    ProfileGroup, ProfileMember, TableEntry,
 };
 use crate::error::ControlError;
 use crate::switch::Switch;
 
 /// Everything that controllers have written to a switch: entries with their counters and meters, action profiles, changed
-/// default actions, multicast groups and clone sessions. What is indexed belongs to the program, and starts anew.
+/// default entries, value sets, multicast groups, clone sessions, and what they want of digests. What is indexed belongs to
+/// the program, and starts anew.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// Tables whose initial entries the controller may have changed or deleted.
@@ -19,6 +21,8 @@ pub(super) struct Written {
     members: Vec<ProfileMember>,
     profile_groups: Vec<ProfileGroup>,
     defaults: Vec<(u32, DefaultEntry)>,
+    value_sets: Vec<(u32, Vec<Vec<FieldMatch>>)>,
+    digests: Vec<(u32, DigestConfig)>,
     groups: Vec<MulticastGroup>,
     sessions: Vec<CloneSession>,
 }
@@ -33,7 +37,15 @@ impl Written {
             written.members.extend(switch.members(id)?);
             written.profile_groups.extend(switch.profile_groups(id)?);
         }
-        for table in p4info.tables() {
+        for set in p4info.message().value_sets.iter().filter_map(|set| set.preamble.as_ref()) {
+            let members = switch.value_set(set.id)?;
+            written.value_sets.extend((!members.is_empty()).then_some((set.id, members)));
+        }
+        for digest in p4info.message().digests.iter().filter_map(|digest| digest.preamble.as_ref()) {
+            written.digests.extend(switch.digest(digest.id)?.map(|config| (digest.id, config)));
+        }
+        let present = |table: &&Table| !switch.pipeline().directory.absent_tables.contains(&table.name.id);
+        for table in p4info.tables().filter(present) {
             let id = table.name.id;
             // Where the program's own entries are constant, no others can be written.
             let initial = fresh.entries(id)?;
@@ -73,6 +85,8 @@ impl Written {
             let has = switch.default_entry(*table)?.resources;
             put_resources(switch, &EntryRef::Default(*table), &default.resources, &has)?;
         }
+        self.value_sets.iter().try_for_each(|(id, members)| switch.set_value_set(*id, members))?;
+        self.digests.iter().try_for_each(|(id, config)| switch.insert_digest(*id, *config))?;
         self.groups.iter().try_for_each(|group| switch.insert_group(group))?;
         self.sessions.iter().try_for_each(|session| switch.insert_session(session))
     }

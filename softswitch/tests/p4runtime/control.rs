@@ -17,7 +17,7 @@ pub(crate) async fn start() -> (Rig, Session) {
     Rig::running(JSON, &CONTROL).await
 }
 
-/// The same with a P4Info in which a text is replaced.
+/// The same with a P4Info in which a text is replaced, wherever it is.
 pub(crate) async fn start_with(from: &str, to: &str) -> (Rig, Session) {
     assert!(TEXT.contains(from), "{from}");
     Rig::running(JSON, &P4Info::parse(&TEXT.replace(from, to)).unwrap()).await

@@ -109,7 +109,7 @@ async fn a_replica_whose_port_is_down_is_replaced_by_its_best_backup() {
     assert_eq!(read_raw(&session, pattern).await, [raw(group.clone())]);
     let mut rig = rig;
     // CLONE_AND_FLOOD
-    rig.send(&[[7, 0, 0, 0, 0, 0], [0; 6]].concat());
+    rig.send(&[&[7][..], &[0; 59]].concat());
     let mut instances = Vec::new();
     for _ in 0..2 {
         let frame;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod arbitration;
+mod atomicity;
 mod bounds;
 mod clones;
 mod control;

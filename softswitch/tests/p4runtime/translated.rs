@@ -119,17 +119,20 @@ async fn a_value_set_of_wide_fields_is_compared_as_a_whole() {
 
 #[tokio::test]
 async fn a_table_that_the_compiler_left_out_is_empty_and_takes_no_entries() {
+    // The compiler would have written this in front of the other tables.
+    let first = "tables {\n  preamble {\n    id: 49720512\n";
     let other = r#"tables {
           preamble { id: 0x02000077 name: "ControlIngress.left_out" alias: "left_out" }
           match_fields { id: 1 name: "k" bitwidth: 8 match_type: EXACT }
           action_refs { id: 25600311 }
         }
-        controller_packet_metadata {
-          preamble { id: 0x04000077 name: "other" alias: "other" }
-          metadata { id: 1 name: "x" bitwidth: 31 }
+        action_profiles {
+          preamble { id: 0x11000077 name: "ControlIngress.unused" alias: "unused" }
+          table_ids: 0x02000077
+          size: 4
         }
-        actions {"#;
-    let (_rig, session) = start_with("actions {", other).await;
+        "#;
+    let (_rig, session) = start_with(first, &format!("{other}{first}")).await;
     let entry = TableEntry {
         table_id: 0x0200_0077,
         r#match: vec![exact(1, &[1])],
@@ -144,4 +147,18 @@ async fn a_table_that_the_compiler_left_out_is_empty_and_takes_no_entries() {
         assert!(read_raw(&session, table(&pattern)).await.is_empty());
     }
     assert!(read_raw(&session, table(&TableEntry::default())).await.is_empty());
+    let members = Entity::ActionProfileMember(message::ActionProfileMember::default());
+    assert!(read_raw(&session, members).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_controller_header_that_the_program_does_not_have_is_what_the_p4info_says() {
+    let fields = "metadata {\n    id: 1\n    name: \"egress_port\"\n    type_name {\n      name: \"port_name_t\"\n    }\n  }\n";
+    let other = "metadata { id: 1 name: \"elsewhere\" bitwidth: 31 }";
+    let (_rig, session) = start_with(fields, other).await;
+    let mut heard = session.notifications();
+    let metadata = vec![PacketMetadata { metadata_id: 1, value: vec![0x80, 0, 0, 0] }];
+    session.send_packet(message::PacketOut { payload: vec![0; 60], metadata }).await.unwrap();
+    let Notification::Refused(error) = soon(heard.recv()).await.unwrap() else { panic!() };
+    assert!(error.message.contains("elsewhere") && error.message.contains("31"), "{}", error.message);
 }
