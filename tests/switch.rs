@@ -181,7 +181,8 @@ fn a_controller_that_connects_later_finds_the_program_and_its_entries() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let target = Target { name: "s1".into(), address, device_id: 7 };
-        let session = Session::connect(target, 1, Instant::now() + PATIENCE).await.unwrap();
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let session = Session::connect(target, 1, deadline).await.unwrap();
         let config = session.pipeline().await.unwrap().unwrap();
         assert_eq!(config.p4_device_config, fs::read(router("json")).unwrap());
         assert_eq!(config.p4info.as_ref(), Some(info.message()));

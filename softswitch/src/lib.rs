@@ -30,6 +30,7 @@ pub mod server;
 mod soft_switch;
 mod switch;
 mod table;
+mod translation;
 mod value_sets;
 
 pub use error::{ControlError, LoadError, SwitchError};

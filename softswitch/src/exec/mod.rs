@@ -304,7 +304,12 @@ impl State {
             Op::Clone { session, list } => self.requests.clone_to(self.get(session), list),
             Op::Resubmit { list } => self.requests.resubmit = Some(list),
             Op::InSet { d, set, key } => {
-                let found = self.value_sets[usize::from(set)].contains(self.get(key));
+                let found = self.value_sets[usize::from(set)].contains(&[self.get(key)]);
+                self.set(d, u64::from(found));
+            }
+            Op::WideInSet { d, set, key, n } => {
+                let lines = &self.lines[usize::from(key)..][..usize::from(n)];
+                let found = self.value_sets[usize::from(set)].contains(lines.as_flattened());
                 self.set(d, u64::from(found));
             }
             Op::Digest { list } => self.requests.digest = Some(list),

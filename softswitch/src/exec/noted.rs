@@ -29,7 +29,7 @@ impl State {
             return (None, None);
         };
         let Some(entry) = known.peek(described, &**words, lines) else {
-            return (None, known.default().0.map(|action| &action.bound));
+            return (None, known.default_entry().action.as_ref().map(|action| &action.bound));
         };
         let chosen = |behaviour| {
             let profile = described.profile?;

@@ -21,7 +21,7 @@ pub(crate) use note::{FieldName, HeaderNames, Note, Notes, Source};
 pub(crate) use op::Op;
 pub(crate) use pattern::{Pattern, limbs};
 
-use crate::meters::{MeterProgram, MeterUnit};
+use crate::meters::{MeterKind, MeterProgram, MeterUnit};
 use crate::profiles::ProfileProgram;
 use crate::value_sets::ValueSetProgram;
 
@@ -421,6 +421,8 @@ pub(crate) struct TableProgram {
 pub(crate) struct DirectMeter {
     /// What it counts.
     pub(crate) unit: MeterUnit,
+    /// How it marks.
+    pub(crate) kind: MeterKind,
     /// The word of the field that gets the colour of a packet that hits.
     pub(crate) target: Word,
 }

@@ -276,6 +276,13 @@ pub(crate) enum Op {
         set: u16,
         key: Word,
     },
+    /// The same for a key of more than 64 bits.
+    WideInSet {
+        d: Word,
+        set: u16,
+        key: LineIndex,
+        n: u8,
+    },
     /// Reads more than 64 bits of the packet that are not extracted yet.
     WideLookahead {
         d: LineIndex,

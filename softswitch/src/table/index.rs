@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::program::{MAX_KEY_WORDS, MatchKind, Pattern, TableProgram};
 
 /// The entries of a table by their keys. An entry is the index of its place.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Index {
     /// There can't be any entries.
     None,
@@ -76,7 +76,7 @@ impl Index {
 }
 
 /// Entries by the whole of a key: most keys are a single word.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum ByHash {
     Word(FxHashMap<u64, u32>),
     Words(FxHashMap<Vec<u64>, u32>),
@@ -118,7 +118,7 @@ impl ByHash {
 }
 
 /// Entries by the length of their prefix.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Prefixes {
     /// Number of words in a key.
     words: usize,
@@ -127,7 +127,7 @@ pub(super) struct Prefixes {
 }
 
 /// All entries with prefixes of one length.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct OfLength {
     /// Which bits of a key count.
     mask: Vec<u64>,
@@ -185,7 +185,7 @@ impl Prefixes {
 }
 
 /// Entries in the order of their importance.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Ordered {
     /// For the control plane.
     places: FxHashMap<Pattern, u32>,
@@ -264,7 +264,7 @@ const BLOCK: usize = 8;
 const NOTHING: (u64, u64) = (1, 0);
 
 /// What entries compare with one word of a key, filled up to whole blocks with what nothing matches.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Column {
     is_range: bool,
     /// The bits to match, or the lowest number.

@@ -18,7 +18,7 @@ use crate::program::{
 };
 
 /// An action with its arguments, in the form that the inner loop needs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct BoundAction {
     /// Index among the table's actions.
     pub(crate) action: u16,
@@ -31,32 +31,53 @@ pub(crate) struct BoundAction {
 }
 
 /// An entry.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) pattern: Pattern,
     pub(crate) behaviour: Behaviour,
     pub(crate) metadata: Vec<u8>,
-    pub(crate) counter: CounterValue,
-    pub(crate) meter: Meter,
+    pub(crate) resources: Resources,
     pub(crate) idle: Idle,
 }
 
 impl Entry {
-    /// An entry that no packet has hit.
-    pub(crate) fn new(pattern: Pattern, behaviour: Behaviour) -> Self {
+    /// An entry of a table that no packet has hit.
+    pub(crate) fn new(pattern: Pattern, behaviour: Behaviour, program: &TableProgram) -> Self {
         Self {
             pattern,
             behaviour,
             metadata: Vec::new(),
-            counter: CounterValue::default(),
-            meter: Meter::default(),
+            resources: Resources::new(program),
             idle: Idle::default(),
         }
     }
 }
 
+/// What packets that hit an entry change.
+#[derive(Debug, Clone)]
+pub(crate) struct Resources {
+    pub(crate) counter: CounterValue,
+    /// `None`: the table has no meters.
+    pub(crate) meter: Option<Box<Meter>>,
+}
+
+impl Resources {
+    fn new(program: &TableProgram) -> Self {
+        Self { counter: CounterValue::default(), meter: program.meter.map(|_| Box::default()) }
+    }
+}
+
+/// What becomes of packets that nothing matches.
+#[derive(Debug, Clone)]
+pub(crate) struct DefaultEntry {
+    /// `None`: nothing is done.
+    pub(crate) action: Option<Action>,
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) resources: Resources,
+}
+
 /// What an entry does.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Behaviour {
     Action(Action),
     /// Place of a member in the table's action profile.
@@ -68,7 +89,7 @@ pub(crate) enum Behaviour {
 }
 
 /// An action in both forms: as the control plane writes it and as the inner loop needs it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Action {
     pub(crate) invocation: Invocation,
     pub(crate) bound: BoundAction,
@@ -96,14 +117,13 @@ impl Action {
 }
 
 /// A table's entries.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Table {
     index: Index,
     /// Entries keep their index; a free place is `None`.
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
-    default: Option<Action>,
-    default_counter: CounterValue,
+    default: DefaultEntry,
 }
 
 /// What a lookup found to do.
@@ -118,7 +138,7 @@ pub(crate) enum Choice<'a> {
 pub(crate) struct Lookup<'a> {
     /// Whether an entry matched.
     pub(crate) hit: bool,
-    /// The colour that the entry's meter gives the packet, where the table has meters.
+    /// The colour that the entry's meter gives the packet, where it has one.
     pub(crate) colour: Option<u64>,
     /// What to do; `None`: nothing.
     pub(crate) choice: Option<Choice<'a>>,
@@ -131,14 +151,17 @@ impl Table {
             index: Index::new(program),
             entries: Vec::new(),
             free: Vec::new(),
-            default: program.default.clone().map(|invocation| Action::new(invocation, program)),
-            default_counter: CounterValue::default(),
+            default: DefaultEntry {
+                action: program.default.clone().map(|invocation| Action::new(invocation, program)),
+                metadata: Vec::new(),
+                resources: Resources::new(program),
+            },
         };
         for fixed in &program.fixed {
             // Of two entries with the same key the first one counts.
             if table.index.find(&fixed.pattern).is_none() {
                 let action = Behaviour::Action(Action::new(fixed.action.clone(), program));
-                table.add(Entry::new(fixed.pattern.clone(), action));
+                table.add(Entry::new(fixed.pattern.clone(), action, program));
             }
         }
         table
@@ -196,14 +219,14 @@ impl Table {
         removed
     }
 
-    /// The default action, for packets that nothing matches, and its counter.
-    pub(crate) fn default(&self) -> (Option<&Action>, CounterValue) {
-        (self.default.as_ref(), self.default_counter)
+    /// What becomes of packets that nothing matches.
+    pub(crate) fn default_entry(&self) -> &DefaultEntry {
+        &self.default
     }
 
-    /// Changes the default action.
-    pub(crate) fn set_default(&mut self, action: Option<Action>) {
-        self.default = action;
+    /// The same; all of it may be changed.
+    pub(crate) fn default_entry_mut(&mut self) -> &mut DefaultEntry {
+        &mut self.default
     }
 
     /// The entry that a packet's key matches.
@@ -230,7 +253,7 @@ impl Table {
     ) -> Lookup<'_> {
         let at = self.locate(program, words, lines);
         let entry = at.and_then(|at| self.entries.get_mut(at as usize)).and_then(Option::as_mut);
-        let (hit, choice, counter, meter) = match entry {
+        let (hit, choice, resources) = match entry {
             Some(entry) => {
                 if program.times_out {
                     entry.idle.hit();
@@ -239,19 +262,23 @@ impl Table {
                     Behaviour::Action(action) => Choice::Action(&action.bound),
                     behaviour => Choice::Profile(behaviour),
                 };
-                (true, Some(choice), &mut entry.counter, Some(&mut entry.meter))
+                (true, Some(choice), &mut entry.resources)
             }
             None => {
-                let default = self.default.as_ref().map(|action| Choice::Action(&action.bound));
-                (false, default, &mut self.default_counter, None)
+                let DefaultEntry { action, resources, .. } = &mut self.default;
+                (false, action.as_ref().map(|action| Choice::Action(&action.bound)), resources)
             }
         };
         if program.counts {
+            let counter = &mut resources.counter;
             counter.packets = counter.packets.wrapping_add(1);
             counter.bytes = counter.bytes.wrapping_add(bytes as u64);
         }
-        let colour = match (program.meter, meter) {
-            (Some(kind), Some(meter)) => Some(meter.mark(kind.unit, bytes)),
+        let colour = match (program.meter, &mut resources.meter) {
+            // As on BMv2 a packet that nothing matches has no colour, unless a controller gave the default entry rates.
+            (Some(kind), Some(meter)) if hit || meter.config().is_some() => {
+                Some(meter.mark(kind.unit, bytes))
+            }
             _ => None,
         };
         Lookup { hit, colour, choice }
