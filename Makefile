@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo deb deb-tools test test-python python wheel compare tools lint bench bench-agent bench-plan bench-scale bench-switch bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo deb deb-tools test test-python python wheel compare tools lint bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -117,6 +117,9 @@ bench-scale: ## the fabric in clusters of thousands of workers, simulated (ARGS=
 
 bench-switch: ## slices a second of the embedded switch beside a bare loop's and BMv2's (ARGS="--runs 5 --seconds 3")
 	$(CARGO) run --release --quiet -p tributary -- bench switch $(ARGS)
+
+bench-forwarding: ## packets a second that programs forward on the embedded switch and on BMv2 (ARGS="--runs 5 --seconds 3")
+	$(CARGO) run --release --quiet -p tributary -- bench forwarding $(ARGS)
 
 export TRIBUTARY_BENCH_PYTHON ?= $(or $(wildcard $(PYTHON_ENV)/bin/python),python3)
 

@@ -13,9 +13,9 @@ import signal
 import sys
 from pathlib import Path
 
+from binary import REPOSITORY, find_binary
 from problem import Problem, Stopped
 
-REPOSITORY = Path(__file__).resolve().parent.parent
 # BMv2 is the slower switch.
 DEFAULT_SIZES = {"softswitch": "16MiB", "bmv2": "1MiB"}
 # The programs that Mininet and these scripts call, with their Debian packages.
@@ -78,18 +78,6 @@ def check_machine() -> None:
     for tool, package in {**TOOLS, "mnexec": "mininet"}.items():
         if shutil.which(tool) is None:
             raise Problem(f"cannot find `{tool}` on the PATH: install it with `apt-get install {package}`")
-
-
-def find_binary(given: Path | None) -> Path:
-    """The path of the tributary binary."""
-    if given is not None:
-        binary = shutil.which(given.resolve())
-    else:
-        binary = shutil.which(REPOSITORY / "target/release/tributary") or shutil.which("tributary")
-    if binary is None:
-        place = given or "target/release/tributary"
-        raise Problem(f"there is no tributary at {place}: `cargo build --release -p tributary` builds it")
-    return Path(binary).resolve()
 
 
 def stop_by_signal(_number: int, _frame: object) -> None:

@@ -1,4 +1,4 @@
-//! `tributary bench switch`: a switch between real interfaces under load. Needs root and the tools of a network;
+//! `tributary bench switch` and `bench forwarding`: a switch between real interfaces under load. Needs root and the tools of a network;
 //! says so where they are missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -14,10 +14,10 @@ use tributary_testkit::labs;
 /// Anything that takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Starts the bench without BMv2, which few machines have.
-fn start(switches: &str, options: &[&str]) -> Child {
+/// Starts a bench without BMv2, which few machines have.
+fn start(bench: &str, switches: &str, options: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_tributary"))
-        .args(["bench", "switch", "--json", "--window", "16", "--switch", switches])
+        .args(["bench", bench, "--json", "--window", "16", "--switch", switches])
         .args(options)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -26,18 +26,16 @@ fn start(switches: &str, options: &[&str]) -> Child {
 }
 
 /// The name of its lab.
-fn lab(bench: &Child) -> String {
-    format!("bench-switch-{}", bench.id())
-}
-
-fn end(bench: Child) -> (String, Output) {
-    (lab(&bench), bench.wait_with_output().unwrap())
+fn lab(bench: &str, process: &Child) -> String {
+    format!("bench-{bench}-{}", process.id())
 }
 
 /// The report of a bench of two runs of `seconds` each; checks that nothing of it is left behind.
-fn measured(switch: &str, seconds: f64) -> Value {
-    let (lab, output) = end(start(switch, &["--runs", "2", "--seconds", &seconds.to_string()]));
-    // It fails at the first wrong sum.
+fn measured(bench: &str, switch: &str, seconds: f64) -> Value {
+    let process = start(bench, switch, &["--runs", "2", "--seconds", &seconds.to_string()]);
+    let lab = lab(bench, &process);
+    let output = process.wait_with_output().unwrap();
+    // It fails at the first wrong sum or packet.
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(labs::traces(&lab), Vec::<String>::new());
     serde_json::from_slice(&output.stdout).unwrap()
@@ -51,31 +49,36 @@ fn runs(case: &Value) -> &Vec<Value> {
     case["runs"].as_array().unwrap()
 }
 
-/// Checks that all sums of one switch are right at both widths.
-fn every_sum_is_right(switch: &str) {
-    if !labs::can_be_made() {
-        return;
-    }
+/// Checks that whatever comes out is right, and that the report says so; returns its cases.
+fn everything_is_right(bench: &str, switch: &str) -> Vec<Value> {
     // On a very busy machine the shortest runs get nothing done.
     let report = [0.3, 3.0, 30.0, 300.0]
         .into_iter()
-        .map(|seconds| measured(switch, seconds))
-        .find(|report| cases(report).iter().flat_map(runs).all(|run| run["slices"].as_u64().unwrap() > 0));
-    let report = report.expect("sums, in five minutes");
-    let widths: Vec<_> = cases(&report).iter().map(|case| case["values"].as_u64().unwrap()).collect();
-    assert_eq!(widths, [256, 2048]);
+        .map(|seconds| measured(bench, switch, seconds))
+        .find(|report| cases(report).iter().flat_map(runs).all(|run| run["items"].as_u64().unwrap() > 0));
+    let report = report.expect("sums or packets, in five minutes");
     for case in cases(&report) {
         assert_eq!(runs(case).len(), 2);
         for run in runs(case) {
             assert!(run["generator_cpu_seconds"].as_f64().unwrap() > 0.0, "{run}");
         }
-        let rates: Vec<f64> =
-            runs(case).iter().map(|run| run["slices_per_second"].as_f64().unwrap()).collect();
-        let median = case["candidates"][0]["slices_per_second"]["median"].as_f64().unwrap();
+        let rates: Vec<f64> = runs(case).iter().map(|run| run["per_second"].as_f64().unwrap()).collect();
+        let median = case["candidates"][0]["per_second"]["median"].as_f64().unwrap();
         assert!((median - (rates[0] + rates[1]) / 2.0).abs() < 1e-6 * median, "{case}");
         assert_eq!(case["comparisons"].as_array().unwrap().len(), 0, "{case}");
     }
     assert!(report["passed"].is_null(), "{report}");
+    cases(&report).clone()
+}
+
+/// Checks that all sums of one switch are right at both widths.
+fn every_sum_is_right(switch: &str) {
+    if !labs::can_be_made() {
+        return;
+    }
+    let cases = everything_is_right("switch", switch);
+    let widths: Vec<_> = cases.iter().map(|case| case["values"].as_u64().unwrap()).collect();
+    assert_eq!(widths, [256, 2048]);
 }
 
 #[test]
@@ -89,18 +92,29 @@ fn every_sum_of_the_bare_loop_is_right() {
 }
 
 #[test]
+fn every_packet_is_forwarded_right_by_each_program() {
+    if !labs::can_be_made() {
+        return;
+    }
+    let cases = everything_is_right("forwarding", "softswitch");
+    let programs: Vec<_> = cases.iter().map(|case| case["program"].as_str().unwrap()).collect();
+    assert_eq!(programs, ["l2", "router", "acl"]);
+}
+
+#[test]
 fn a_bench_that_is_stopped_leaves_nothing() {
     if !labs::can_be_made() {
         return;
     }
-    let bench = start("softswitch", &["--seconds", "1000"]);
+    let bench = start("switch", "softswitch", &["--seconds", "1000"]);
+    let lab = lab("switch", &bench);
     let deadline = Instant::now() + PATIENCE;
     // Its log exists once the switch has been started.
-    while !std::path::Path::new("/run/tributary/lab").join(lab(&bench)).join("switch.log").exists() {
+    while !std::path::Path::new("/run/tributary/lab").join(&lab).join("switch.log").exists() {
         assert!(Instant::now() < deadline, "the switch is not started");
     }
     kill_process(Pid::from_child(&bench), Signal::TERM).unwrap();
-    let (lab, output) = end(bench);
+    let output = bench.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("stopped by a signal"), "{}", stderr(&output));
     assert_eq!(labs::traces(&lab), Vec::<String>::new());
@@ -115,4 +129,10 @@ fn impossible_options_are_refused() {
     refused(&["bench", "switch", "--runs", "0"], 2, &["--runs"]);
     refused(&["bench", "switch", "--seconds", "-1"], 2, &["--seconds", "more than 0"]);
     refused(&["bench", "switch", "--seconds", "NaN"], 2, &["--seconds", "more than 0"]);
+    refused(&["bench", "forwarding", "--program", "l3"], 2, &["--program", "router"]);
+    refused(&["bench", "forwarding", "--window", "3"], 2, &["--window", "power of two"]);
+    if labs::can_be_made() {
+        refused(&["bench", "forwarding", "--bytes", "9000"], 1, &["9000 bytes", "1514"]);
+        refused(&["bench", "forwarding", "--switch", "loop"], 1, &["the bare loop runs no programs"]);
+    }
 }

@@ -4,7 +4,8 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -199,4 +200,157 @@ fn the_port_to_the_controller_is_that_of_the_program() {
     let switches = fs::read_to_string(root().join("mininet/switches.py")).unwrap();
     let line = format!("CPU_PORT = {}", tributary_wire::constants::CPU_PORT);
     assert!(switches.lines().any(|found| found == line), "mininet/switches.py has no line {line:?}");
+}
+
+/// A folder with the stand-in for BMv2, away from what this repository has built, and a PATH for it.
+struct StandIn(TempDir);
+
+impl StandIn {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("mininet");
+        fs::create_dir_all(copy.join("stand-in")).unwrap();
+        for file in ["binary.py", "problem.py", "stand_in.py", "stand-in/simple_switch_grpc"] {
+            fs::copy(root().join("mininet").join(file), copy.join(file)).unwrap();
+        }
+        Self(folder)
+    }
+
+    /// One whose `tributary` prints its arguments.
+    fn that_prints() -> Self {
+        let this = Self::new();
+        let tributary = this.0.path().join("tributary");
+        fs::write(&tributary, "#!/bin/sh\nexec echo \"$@\"\n").unwrap();
+        fs::set_permissions(&tributary, fs::Permissions::from_mode(0o755)).unwrap();
+        this
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(self.0.path().join("mininet/stand-in/simple_switch_grpc"));
+        let path = format!("{}:/usr/bin:/bin", self.0.path().display());
+        command.args(words.split_whitespace()).current_dir(self.0.path()).env("PATH", path);
+        command
+    }
+
+    fn run(&self, words: &str) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// What `tributary` is called with.
+    fn call(&self, words: &str) -> String {
+        let output = self.run(words);
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn write(&self, file: &str, contents: impl AsRef<[u8]>) {
+        fs::write(self.0.path().join(file), contents).unwrap();
+    }
+}
+
+/// Whether the stand-in can run; says so if it cannot.
+fn has_python() -> bool {
+    let has = Command::new(PYTHON).arg("--version").output().is_ok();
+    if !has {
+        eprintln!("SKIPPED: there is no {PYTHON}");
+    }
+    has
+}
+
+#[test]
+fn the_command_line_of_p4langs_tutorials_runs_the_embedded_switch() {
+    if !has_python() {
+        return;
+    }
+    let stand_in = StandIn::that_prints();
+    stand_in.write("basic.json", "");
+    // As utils/p4runtime_switch.py puts it together.
+    let words = "-i 1@s1-eth1 -i 2@s1-eth2 --pcap pcaps --nanolog ipc:///tmp/bm-0-log.ipc --device-id 3 basic.json \
+                 --log-console --thrift-port 9090 -- --grpc-server-addr 0.0.0.0:50051 --cpu-port 255 \
+                 --priority-queues 8";
+    let call = |program: &str| {
+        format!(
+            "switch --name s1 --device-id 3 --p4runtime 0.0.0.0:50051 --port 1=s1-eth1 --port 2=s1-eth2{program} \
+             --cpu-port 255 --pcap pcaps --log-packets"
+        )
+    };
+    // Without a P4Info the program comes from a controller.
+    assert_eq!(stand_in.call(words), call(""));
+    assert!(stderr(&stand_in.run(words)).contains("--p4runtime-files basic.p4info.txtpb"));
+    stand_in.write("basic.p4.p4info.txtpb", "");
+    assert_eq!(stand_in.call(words), call(" --program basic.json --p4info basic.p4.p4info.txtpb"));
+}
+
+#[test]
+fn what_bmv2_leaves_open_is_as_with_bmv2() {
+    if !has_python() {
+        return;
+    }
+    let stand_in = StandIn::that_prints();
+    assert_eq!(
+        stand_in.call("--no-p4 -i 0@veth0 --pcap"),
+        "switch --name veth0 --device-id 0 --p4runtime 0.0.0.0:9559 --port 0=veth0 --pcap ."
+    );
+    stand_in.call("--no-p4 -i 0@veth0 --log-file said");
+    let said = fs::read_to_string(stand_in.0.path().join("said.txt")).unwrap();
+    assert!(said.ends_with("--port 0=veth0 --log-packets\n"), "{said}");
+}
+
+#[test]
+fn what_the_embedded_switch_cannot_do_is_refused_by_name() {
+    if !has_python() {
+        return;
+    }
+    let stand_in = StandIn::that_prints();
+    for (words, problem) in [
+        ("--no-p4", "-i PORT@INTERFACE"),
+        ("-i 1@veth0", "FILE.json"),
+        ("-i veth0 --no-p4", "-i/--interface"),
+        ("-i 1@veth0 --no-p4 -- --drop-port 510", "drops by port 511"),
+        ("-i 1@veth0 --no-p4 -- --grpc-server-ssl", "--grpc-server-ssl is not supported"),
+        ("-i 1@veth0 --no-p4 --restore-state file", "--restore-state is not supported"),
+        ("-i 1@veth0 --no-p4 --nonsense", "--nonsense"),
+    ] {
+        let output = stand_in.run(words);
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(problem), "{words}: {}", stderr(&output));
+    }
+    let nowhere = stand_in.run("-i 1@veth0 --no-p4 -- --grpc-server-addr nowhere.invalid:1");
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(stderr(&nowhere).contains("--grpc-server-addr nowhere.invalid:1"), "{}", stderr(&nowhere));
+}
+
+/// A process that ends with its test.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn in_place_of_bmv2_the_embedded_switch_tells_what_packets_meet() {
+    if !has_python() {
+        return;
+    }
+    let stand_in = StandIn::new();
+    symlink(env!("CARGO_BIN_EXE_tributary"), stand_in.0.path().join("tributary")).unwrap();
+    for ending in ["json", "p4info.txtpb"] {
+        let file = format!("logged.{ending}");
+        fs::copy(root().join("softswitch/tests/programs").join(&file), stand_in.0.path().join(&file))
+            .unwrap();
+    }
+    // A capture of one frame of 20 bytes.
+    let words = [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 262_144, 1, 1, 0, 20, 20];
+    let capture: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain([0x12; 20]).collect();
+    stand_in.write("s1-eth1_in.pcap", capture);
+    let words = "--use-files 0 -i 1@s1-eth1 logged.json --log-console -- --grpc-server-addr localhost:0";
+    let mut switch =
+        Ends(stand_in.command(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let mut lines = BufReader::new(switch.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.next().unwrap().starts_with("packet 1: 20 bytes by port 1"));
+    assert!(lines.any(|line| line == "  parser error: NoMatch"));
+    assert!(lines.any(|line| line == "  dropped: by ingress"));
 }

@@ -386,3 +386,30 @@ fn interfaces_are_recorded_as_bmv2_does() {
     assert!(frames_of(&folder.path("pcaps/s1-eth1_out.pcap")).iter().all(|other| *other != routed));
     assert!(folder.path("pcaps/s1-eth1_in.pcap").exists() && folder.path("pcaps/s1-eth2_in.pcap").exists());
 }
+
+#[test]
+fn what_packets_meet_is_told_in_front_of_the_report() {
+    let folder = Folder::new();
+    write_captures(&folder);
+    let entries = router("runtime.json");
+    let ports = [folder.port(1), folder.port(2), format!("3=pcap:,{}", folder.text("out3"))];
+    let mut arguments = vec!["switch", "--entries", &entries, "--cpu-port", "255"];
+    arguments.extend(ports.iter().flat_map(|port| ["--port", port]));
+    let told = |option| {
+        let output = tributary(&[&arguments[..], &[option]].concat());
+        assert!(output.status.success(), "{}", binary::stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = told("--log-packets");
+    let routed = "table RouterIngress.route: dst=0x0a000209 hits 0x0a000200/24: RouterIngress.forward(";
+    assert!(text.starts_with("packet 1: 82 bytes by port 1, at ") && text.contains(routed), "{text}");
+    let json = told("--log-packets=json");
+    let objects: Vec<Value> = json.lines().map_while(|line| serde_json::from_str(line).ok()).collect();
+    let received = objects.iter().filter(|object| object["cause"] == "received");
+    assert_eq!(
+        received.map(|object| object["port"].as_u64().unwrap()).collect::<Vec<_>>(),
+        [1, 2, 1, 1, 1, 1, 1]
+    );
+    let refused = ["switch", "--log-packets=yaml", "--port", "1=va"];
+    binary::refused(&refused, 2, &["--log-packets", "human", "json"]);
+}

@@ -46,6 +46,8 @@ enum ResultsFolder {
     Agent,
     /// The embedded switch beside a bare loop, and BMv2; needs root
     Switch,
+    /// Programs that forward, beside BMv2; needs root
+    Forwarding,
     /// Many tensors beside one; needs root
     Overlap,
     /// What tags cost
@@ -101,6 +103,7 @@ fn make(part: ResultsFolder, name: &str, args: &Args) -> Result<()> {
         ResultsFolder::Allreduce => &measurements::ALLREDUCE,
         ResultsFolder::Agent => &measurements::AGENT,
         ResultsFolder::Switch => &measurements::SWITCH,
+        ResultsFolder::Forwarding => &measurements::FORWARDING,
         ResultsFolder::Overlap => &measurements::OVERLAP,
         ResultsFolder::Tags => &measurements::TAGS,
         ResultsFolder::Losses => &measurements::LOSSES,

@@ -18,7 +18,7 @@ const MAX_READY: usize = 64;
 type Sample = Box<[u8]>;
 
 /// All digests of a switch.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Digests {
     digests: Vec<Digest>,
     /// Lists for the controller: index of the digest, and the list.
@@ -26,7 +26,7 @@ pub(crate) struct Digests {
     scratch: Vec<u8>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Digest {
     /// `None`: the controller wants none.
     config: Option<DigestConfig>,

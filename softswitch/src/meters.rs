@@ -1,12 +1,13 @@
-//! Meters: RFC 2698's marker with two rates and three colours, as BMv2 has it.
+//! Meters, as P4Runtime has them.
 //!
-//! Each rate has a bucket of tokens, one a packet or one a byte. The peak bucket is asked first: a packet that finds too
-//! few tokens there is red, and takes none; one that finds too few in the committed bucket is yellow, and took those of
-//! the peak bucket.
+//! Each rate has a bucket of tokens, one a packet or one a byte. With two rates (RFC 2698, as on BMv2) the peak bucket is
+//! asked first: a packet that finds too few tokens there is red, and takes none; one that finds too few in the committed
+//! bucket is yellow, and took those of the peak bucket. With a single rate (RFC 2697) the committed bucket is asked first,
+//! and then the excess bucket, which gets what the committed one has no room for.
 
 use std::time::Instant;
 
-use crate::control::MeterConfig;
+use crate::control::{CounterValue, MeterConfig};
 
 /// The colours as programs see them.
 const GREEN: u64 = 0;
@@ -20,26 +21,44 @@ pub(crate) enum MeterUnit {
     Bytes,
 }
 
+/// How a meter marks packets. BMv2's JSON knows two rates only; the P4Info tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum MeterKind {
+    #[default]
+    TwoRates,
+    /// One rate with an excess burst.
+    SingleRate,
+    /// One rate, and no yellow.
+    TwoColours,
+}
+
 /// An array of meters, as the program declares it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MeterProgram {
     pub(crate) size: usize,
     pub(crate) unit: MeterUnit,
+    pub(crate) kind: MeterKind,
 }
 
 /// One meter; without rates it marks every packet green.
-#[derive(Debug, Default)]
-pub(crate) struct Meter(Option<Box<Buckets>>);
-
-#[derive(Debug)]
-struct Buckets {
-    config: MeterConfig,
-    since: Instant,
-    peak: Bucket,
-    committed: Bucket,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Meter {
+    buckets: Option<Box<Buckets>>,
+    /// The packets that it has marked, by colour.
+    marked: [CounterValue; 3],
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
+struct Buckets {
+    config: MeterConfig,
+    kind: MeterKind,
+    since: Instant,
+    committed: Bucket,
+    /// The peak rate's, or the excess burst's.
+    other: Bucket,
+}
+
+#[derive(Debug, Clone)]
 struct Bucket {
     /// Tokens a second.
     rate: u64,
@@ -50,32 +69,93 @@ struct Bucket {
     come: u64,
 }
 
+impl MeterKind {
+    /// Checks rates for a meter of this kind. The text says what is wrong with them.
+    pub(crate) fn check(self, config: &MeterConfig) -> Result<(), String> {
+        let MeterConfig { committed_rate, committed_burst, peak_rate, peak_burst, excess_burst } = *config;
+        if self != Self::TwoRates && (committed_rate, committed_burst) != (peak_rate, peak_burst) {
+            return Err(
+                "it has a single rate: give the committed rate and burst as peak ones, too".to_owned()
+            );
+        }
+        if self != Self::SingleRate && excess_burst != 0 {
+            return Err("it has no excess burst: leave eburst out".to_owned());
+        }
+        if peak_rate < committed_rate {
+            return Err(format!("the peak rate {peak_rate} is below the committed rate {committed_rate}"));
+        }
+        Ok(())
+    }
+}
+
 impl Meter {
     /// Gives it rates and full buckets; `None`: every packet is green.
-    pub(crate) fn configure(&mut self, config: Option<MeterConfig>) {
-        self.0 = config.map(|config| {
+    pub(crate) fn configure(&mut self, kind: MeterKind, config: Option<MeterConfig>) {
+        self.buckets = config.map(|config| {
+            let other = match kind {
+                // What comes for it comes by way of the committed bucket.
+                MeterKind::SingleRate => Bucket::full(0, config.excess_burst),
+                MeterKind::TwoRates | MeterKind::TwoColours => {
+                    Bucket::full(config.peak_rate, config.peak_burst)
+                }
+            };
             Box::new(Buckets {
                 config,
+                kind,
                 since: Instant::now(),
-                peak: Bucket::full(config.peak_rate, config.peak_burst),
                 committed: Bucket::full(config.committed_rate, config.committed_burst),
+                other,
             })
         });
     }
 
     /// Its rates.
     pub(crate) fn config(&self) -> Option<MeterConfig> {
-        self.0.as_ref().map(|buckets| buckets.config)
+        self.buckets.as_ref().map(|buckets| buckets.config)
+    }
+
+    /// The packets that it has marked green, yellow and red.
+    pub(crate) fn marked(&self) -> [CounterValue; 3] {
+        self.marked
+    }
+
+    /// Forgets the packets that it has marked.
+    pub(crate) fn forget_marked(&mut self) {
+        self.marked = Default::default();
     }
 
     /// Marks a packet of so many bytes.
     pub(crate) fn mark(&mut self, unit: MeterUnit, bytes: usize) -> u64 {
-        let Some(buckets) = &mut self.0 else { return GREEN };
-        let micros = buckets.since.elapsed().as_micros();
-        let wanted = if unit == MeterUnit::Packets { 1 } else { bytes as u64 };
-        if !buckets.peak.take(wanted, micros) {
+        let colour = match &mut self.buckets {
+            None => GREEN,
+            Some(buckets) => buckets.mark(if unit == MeterUnit::Packets { 1 } else { bytes as u64 }),
+        };
+        let marked = &mut self.marked[colour as usize];
+        marked.packets = marked.packets.wrapping_add(1);
+        marked.bytes = marked.bytes.wrapping_add(bytes as u64);
+        colour
+    }
+}
+
+impl Buckets {
+    fn mark(&mut self, wanted: u64) -> u64 {
+        let micros = self.since.elapsed().as_micros();
+        if self.kind == MeterKind::SingleRate {
+            let spilt = self.committed.fill(micros);
+            self.other.add(spilt);
+            return if self.committed.take(wanted) {
+                GREEN
+            } else if self.other.take(wanted) {
+                YELLOW
+            } else {
+                RED
+            };
+        }
+        self.committed.fill(micros);
+        self.other.fill(micros);
+        if !self.other.take(wanted) {
             RED
-        } else if !buckets.committed.take(wanted, micros) {
+        } else if !self.committed.take(wanted) {
             YELLOW
         } else {
             GREEN
@@ -88,10 +168,21 @@ impl Bucket {
         Self { rate, burst, tokens: burst, come: 0 }
     }
 
-    fn take(&mut self, wanted: u64, micros: u128) -> bool {
+    /// Adds what has come since the last time. Returns how much of it there was no room for.
+    fn fill(&mut self, micros: u128) -> u64 {
         let come = u64::try_from(micros.saturating_mul(self.rate.into()) / 1_000_000).unwrap_or(u64::MAX);
-        self.tokens = self.tokens.saturating_add(come.saturating_sub(self.come)).min(self.burst);
+        let new = come.saturating_sub(self.come);
         self.come = come;
+        self.add(new)
+    }
+
+    fn add(&mut self, new: u64) -> u64 {
+        let room = self.burst - self.tokens;
+        self.tokens += new.min(room);
+        new.saturating_sub(room)
+    }
+
+    fn take(&mut self, wanted: u64) -> bool {
         let enough = self.tokens >= wanted;
         if enough {
             self.tokens -= wanted;
@@ -104,32 +195,92 @@ impl Bucket {
 mod tests {
     use super::*;
 
+    impl Bucket {
+        fn take_at(&mut self, wanted: u64, micros: u128) -> bool {
+            self.fill(micros);
+            self.take(wanted)
+        }
+    }
+
     #[test]
     fn a_bucket_fills_at_its_rate_up_to_its_burst() {
         let mut bucket = Bucket::full(2_000_000, 10);
-        assert!(bucket.take(10, 0) && !bucket.take(1, 0));
-        assert!(bucket.take(6, 3) && !bucket.take(1, 3));
-        assert!(!bucket.take(11, 1_000_000) && bucket.take(10, 1_000_000));
+        assert!(bucket.take_at(10, 0) && !bucket.take_at(1, 0));
+        assert!(bucket.take_at(6, 3) && !bucket.take_at(1, 3));
+        assert!(!bucket.take_at(11, 1_000_000) && bucket.take_at(10, 1_000_000));
     }
 
     #[test]
     fn slow_rates_lose_nothing_by_rounding() {
         let mut bucket = Bucket::full(3, 1);
-        assert!(bucket.take(1, 0));
-        let taken = (0..=10_000_000).step_by(1000).filter(|micros| bucket.take(1, *micros)).count();
+        assert!(bucket.take_at(1, 0));
+        let taken = (0..=10_000_000).step_by(1000).filter(|micros| bucket.take_at(1, *micros)).count();
         assert_eq!(taken, 30);
+    }
+
+    #[test]
+    fn what_a_full_bucket_has_no_room_for_is_told() {
+        let mut bucket = Bucket::full(1_000_000, 10);
+        assert_eq!(bucket.fill(7), 7);
+        assert!(bucket.take(4));
+        assert_eq!((bucket.fill(10), bucket.fill(12)), (0, 1));
+        assert!(bucket.take(10) && !bucket.take(1));
+    }
+
+    /// Marks packets of these sizes.
+    fn marks<const N: usize>(meter: &mut Meter, unit: MeterUnit, sizes: [usize; N]) -> [u64; N] {
+        sizes.map(|bytes| meter.mark(unit, bytes))
     }
 
     #[test]
     fn packets_go_from_green_to_yellow_to_red() {
         let mut meter = Meter::default();
         assert_eq!(meter.mark(MeterUnit::Bytes, 1500), GREEN);
-        let config = MeterConfig { committed_rate: 0, committed_burst: 2, peak_rate: 0, peak_burst: 5 };
-        meter.configure(Some(config));
-        let marks: Vec<_> = (0..7).map(|_| meter.mark(MeterUnit::Packets, 1500)).collect();
-        assert_eq!(marks, [GREEN, GREEN, YELLOW, YELLOW, YELLOW, RED, RED]);
-        meter.configure(Some(config));
-        let marks: Vec<_> = [2, 2, 9, 1].map(|bytes| meter.mark(MeterUnit::Bytes, bytes)).into();
-        assert_eq!(marks, [GREEN, YELLOW, RED, YELLOW]);
+        let config = MeterConfig { committed_burst: 2, peak_burst: 5, ..MeterConfig::default() };
+        meter.configure(MeterKind::TwoRates, Some(config));
+        let colours = marks(&mut meter, MeterUnit::Packets, [1500; 7]);
+        assert_eq!(colours, [GREEN, GREEN, YELLOW, YELLOW, YELLOW, RED, RED]);
+        let count = |packets| CounterValue { packets, bytes: packets * 1500 };
+        assert_eq!(meter.marked(), [3, 3, 2].map(count));
+        meter.configure(MeterKind::TwoRates, Some(config));
+        assert_eq!(marks(&mut meter, MeterUnit::Bytes, [2, 2, 9, 1]), [GREEN, YELLOW, RED, YELLOW]);
+    }
+
+    #[test]
+    fn with_a_single_rate_the_excess_burst_is_yellow() {
+        let mut meter = Meter::default();
+        let config =
+            MeterConfig { committed_burst: 2, peak_burst: 2, excess_burst: 3, ..MeterConfig::default() };
+        meter.configure(MeterKind::SingleRate, Some(config));
+        assert_eq!(marks(&mut meter, MeterUnit::Bytes, [1, 2, 1, 2, 1]), [GREEN, YELLOW, GREEN, RED, YELLOW]);
+    }
+
+    #[test]
+    fn a_meter_of_two_colours_has_no_yellow() {
+        let mut meter = Meter::default();
+        let config = MeterConfig { committed_burst: 2, peak_burst: 2, ..MeterConfig::default() };
+        meter.configure(MeterKind::TwoColours, Some(config));
+        assert_eq!(marks(&mut meter, MeterUnit::Packets, [9; 4]), [GREEN, GREEN, RED, RED]);
+    }
+
+    #[test]
+    fn rates_are_checked_against_the_kind() {
+        let single = MeterConfig {
+            committed_rate: 5,
+            committed_burst: 6,
+            peak_rate: 5,
+            peak_burst: 6,
+            excess_burst: 7,
+        };
+        let plain = MeterConfig { excess_burst: 0, ..single };
+        let two = MeterConfig { peak_rate: 9, ..plain };
+        use MeterKind::{SingleRate, TwoColours, TwoRates};
+        for (kind, good, bad) in
+            [(TwoRates, two, single), (SingleRate, single, two), (TwoColours, plain, single)]
+        {
+            assert!(kind.check(&good).is_ok() && kind.check(&plain).is_ok(), "{kind:?}");
+            assert!(kind.check(&bad).is_err(), "{kind:?}");
+        }
+        assert!(TwoRates.check(&MeterConfig { peak_rate: 4, ..plain }).is_err());
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Pass {
     pub(crate) step: Step,
     /// The port by which it, or the packet it comes from, came in.
     pub(crate) origin: u16,
+    /// Its number in the packet log.
+    pub(crate) packet: u64,
     pub(crate) frame: Vec<u8>,
     /// The bits that the parser has passed.
     pub(crate) cursor: usize,
@@ -78,15 +80,16 @@ impl Passes {
         self.spare.push(pass);
     }
 
-    /// Adds a packet that `fill` describes, if there is room.
-    pub(crate) fn add(&mut self, fill: impl FnOnce(&mut Pass)) {
+    /// Adds a packet that `fill` describes, if there is room. Returns whether there was.
+    pub(crate) fn add(&mut self, fill: impl FnOnce(&mut Pass)) -> bool {
         if self.waiting.len() >= WAITING {
-            return;
+            return false;
         }
         let mut pass = self.spare.pop().unwrap_or_default();
         pass.frame.clear();
         fill(&mut pass);
         self.waiting.push_back(pass);
+        true
     }
 }
 

@@ -3,10 +3,15 @@
 use crate::control::Replica;
 use crate::digests::Digests;
 use crate::exec::{Packet, Requests, State};
+use crate::packet_log::{Cause, Event, Journal};
 use crate::passes::{Pass, Passes, Step};
 use crate::pre::Replication;
-use crate::program::{DROP_PORT, Instance, Line, Program};
+use crate::program::{CodeIndex, DROP_PORT, Instance, Line, Program};
 use crate::switch::Outputs;
+
+/// What becomes of a packet that has to wait where too many do.
+const TOO_MANY: Event = Event::Drop { reason: "too many packets wait for another pass" };
+const DROPPED_BY_EGRESS: Event = Event::Drop { reason: "by egress" };
 
 /// The state of a packet between ingress and egress when several copies are made.
 #[derive(Debug, Default)]
@@ -15,8 +20,8 @@ pub(crate) struct Saved {
     lines: Vec<Line>,
 }
 
-/// All that a packet meets on its way.
-pub(crate) struct Path<'a> {
+/// All that a packet meets on its way. Only if it is `LOGGED` there is code for the packet log.
+pub(crate) struct Path<'a, const LOGGED: bool> {
     pub(crate) program: &'a Program,
     pub(crate) state: &'a mut State,
     pub(crate) replication: &'a Replication,
@@ -28,16 +33,40 @@ pub(crate) struct Path<'a> {
     pub(crate) origin: u16,
 }
 
-impl Path<'_> {
+impl<const LOGGED: bool> Path<'_, LOGGED> {
+    /// Tells the packet log something.
+    #[inline(always)]
+    fn log(&mut self, tell: impl FnOnce(&mut Journal)) {
+        if LOGGED {
+            self.state.tell(|journal, _| tell(journal));
+        }
+    }
+
+    /// Runs code, and tells what it has changed.
+    #[inline(always)]
+    fn run(&mut self, packet: &mut Packet<'_>, entry: CodeIndex) {
+        if LOGGED {
+            self.state.tell(|journal, state| journal.look(self.program, state));
+        }
+        self.state.run(self.program, packet, entry);
+        if LOGGED {
+            self.state.tell(|journal, state| journal.tell_changes(self.program, state));
+        }
+    }
+
     /// Runs the parser and ingress, and whatever follows at once.
     pub(crate) fn ingress(&mut self, packet: &mut Packet<'_>) {
         let entries = self.program.entries;
         if let Some(clocks) = self.program.standard.clocks {
             self.state.set(clocks.ingress.0, self.state.now() & clocks.ingress.1);
         }
-        for entry in [entries.parser, entries.verify, entries.ingress] {
-            self.state.run(self.program, packet, entry);
+        self.run(packet, entries.parser);
+        if LOGGED {
+            self.state.tell(|journal, state| journal.parsed(self.program, state));
         }
+        self.run(packet, entries.verify);
+        self.log(|journal| journal.push(Event::Control { name: "ingress" }));
+        self.run(packet, entries.ingress);
         if self.state.requests.is_empty() {
             self.forward(packet);
         } else {
@@ -56,21 +85,27 @@ impl Path<'_> {
         if let Some(list) = digest.map(usize::from) {
             let known = &program.digest_lists[list];
             self.digests.learn(known.digest, &program.digests[known.digest], known, state);
+            let name = &program.digests[known.digest].name;
+            self.log(|journal| journal.push(Event::Digest { name: name.clone() }));
         }
+        let state = &*self.state;
         if let Some(list) = resubmit {
-            self.passes.add(|pass| {
+            let waits = self.passes.add(|pass| {
                 pass.begin(Step::Resubmitted, origin, packet.frame);
+                pass.number(state);
                 pass.keep_list(program, state, list);
             });
+            self.log(|journal| journal.push(if waits { Event::Resubmit } else { TOO_MANY }));
         } else if cloned {
-            self.passes.add(|pass| {
-                pass.begin(
-                    Step::Forward { length: packet.length, limit: packet.limit },
-                    origin,
-                    packet.frame,
-                );
+            let waits = self.passes.add(|pass| {
+                let step = Step::Forward { length: packet.length, limit: packet.limit };
+                pass.begin(step, origin, packet.frame);
+                pass.number(state);
                 pass.keep_all(program, state, packet);
             });
+            if !waits {
+                self.log(|journal| journal.push(TOO_MANY));
+            }
         } else {
             self.forward(packet);
         }
@@ -78,16 +113,24 @@ impl Path<'_> {
 
     /// Returns whether there is such a session.
     fn clone_from_ingress(&mut self, session: u16, list: u16, packet: &Packet<'_>) -> bool {
+        self.log_clone(session);
         let Some(session) = self.replication.session(session) else { return false };
         let (program, state, origin) = (self.program, &*self.state, self.origin);
         let limit = session.limit();
         for to in session.replicas.iter().copied() {
             self.passes.add(|pass| {
                 pass.begin(Step::IngressClone { to, limit }, origin, packet.frame);
+                pass.number(state);
                 pass.keep_list(program, state, list);
             });
         }
         true
+    }
+
+    fn log_clone(&mut self, session: u16) {
+        let replicas = self.replication.session(session).map(|session| &session.replicas);
+        let to = || replicas.map(|replicas| replicas.iter().map(|to| (*to).into()).collect());
+        self.log(|journal| journal.push(Event::Clone { session, to: to() }));
     }
 
     /// Sends the packet where ingress said.
@@ -100,6 +143,8 @@ impl Path<'_> {
         } else if port != DROP_PORT {
             self.state.set(standard.instance_type, Instance::Normal.into());
             self.egress(packet, port);
+        } else {
+            self.log(|journal| journal.push(Event::Drop { reason: "by ingress" }));
         }
     }
 
@@ -107,6 +152,10 @@ impl Path<'_> {
     fn multicast(&mut self, packet: &Packet<'_>, group: u64) {
         let program = self.program;
         let replicas = self.replication.replicas(group);
+        self.log(|journal| {
+            let to = replicas.iter().map(|to| (*to).into()).collect();
+            journal.push(Event::Multicast { group, to });
+        });
         let lines = if program.egress_changes_lines { program.field_lines } else { 0 };
         if replicas.len() > 1 {
             self.saved.words.clear();
@@ -142,23 +191,37 @@ impl Path<'_> {
             self.state.set(clocks.enqueued.0, now & clocks.enqueued.1);
             self.state.set(clocks.egress.0, now & clocks.egress.1);
         }
-        self.state.run(program, packet, program.entries.egress);
+        if LOGGED {
+            let instance = self.state.get(standard.egress_rid) as u16;
+            self.log(|journal| journal.push(Event::Egress { port, instance }));
+        }
+        self.run(packet, program.entries.egress);
         if !self.state.requests.is_empty() {
             return self.end_egress(packet, port);
         }
         if self.state.get(standard.egress_spec) == DROP_PORT {
-            return;
+            return self.log(|journal| journal.push(DROPPED_BY_EGRESS));
         }
         self.deparse(packet, port);
     }
 
     fn deparse(&mut self, packet: &mut Packet<'_>, port: u64) {
+        self.update(packet);
         let Self { program, state, .. } = self;
-        state.run(program, packet, program.entries.update);
         let room = program.header_bytes + packet.payload().len();
+        let mut length = 0;
         self.outputs.add(port as u16, self.origin, room, |bytes| {
-            state.deparse(program, packet, bytes).min(packet.limit)
+            length = state.deparse(program, packet, bytes).min(packet.limit);
+            length
         });
+        self.log(|journal| journal.send(port, length));
+    }
+
+    /// Updates checksums, and does what the deparser does before it writes.
+    #[inline(always)]
+    fn update(&mut self, packet: &mut Packet<'_>) {
+        self.log(|journal| journal.push(Event::Control { name: "deparser" }));
+        self.run(packet, self.program.entries.update);
     }
 
     /// Does what a packet asked for in egress, or earlier and is due now.
@@ -169,19 +232,22 @@ impl Path<'_> {
             self.clone_from_egress(session, list, packet);
         }
         if self.state.get(self.program.standard.egress_spec) == DROP_PORT {
-            return;
+            return self.log(|journal| journal.push(DROPPED_BY_EGRESS));
         }
         let Some(list) = recirculate else { return self.deparse(packet, port) };
-        self.state.run(self.program, packet, self.program.entries.update);
+        self.update(packet);
         let (program, state, origin) = (self.program, &*self.state, self.origin);
-        self.passes.add(|pass| {
+        let waits = self.passes.add(|pass| {
             pass.begin(Step::Recirculated, origin, &[]);
+            pass.number(state);
             emit(program, state, packet, &mut pass.frame);
             pass.keep_list(program, state, list);
         });
+        self.log(|journal| journal.push(if waits { Event::Recirculate } else { TOO_MANY }));
     }
 
     fn clone_from_egress(&mut self, session: u16, list: u16, packet: &Packet<'_>) {
+        self.log_clone(session);
         let Some(session) = self.replication.session(session) else { return };
         let (program, state, origin) = (self.program, &*self.state, self.origin);
         let mut scratch = std::mem::take(&mut self.passes.scratch);
@@ -194,6 +260,7 @@ impl Path<'_> {
         for to in session.replicas.iter().copied() {
             self.passes.add(|pass| {
                 pass.begin(Step::EgressClone { to, length: length - cut }, origin, frame);
+                pass.number(state);
                 pass.keep_headers(program, state, packet, list);
             });
         }
@@ -205,6 +272,9 @@ impl Path<'_> {
         let frame = pass.frame.as_slice();
         let mut packet = Packet::new(frame);
         packet.cursor = pass.cursor;
+        self.log(|journal| {
+            journal.begin(pass.packet, pass.step.cause(), pass.origin, frame.len());
+        });
         match pass.step {
             Step::Resubmitted | Step::Recirculated => {
                 self.state.reset(program);
@@ -217,7 +287,7 @@ impl Path<'_> {
                 self.state.reset(program);
                 // The parser sees the port as it saw it before.
                 self.state.set(standard.ingress_port, self.origin.into());
-                self.state.run(program, &mut packet, program.entries.parser);
+                self.run(&mut packet, program.entries.parser);
                 // What the parser wrote to metadata is gone, as on BMv2.
                 self.state.reset_metadata(program);
                 pass.restore_list(program, self.state);
@@ -238,6 +308,7 @@ impl Path<'_> {
                 self.forward(&mut packet);
             }
         }
+        self.log(Journal::end);
     }
 
     fn set_instance(&mut self, step: Step) {
@@ -251,6 +322,26 @@ impl Pass {
     fn begin(&mut self, step: Step, origin: u16, frame: &[u8]) {
         (self.step, self.origin) = (step, origin);
         self.frame.extend_from_slice(frame);
+    }
+
+    /// Keeps the number that the packet has in the packet log.
+    fn number(&mut self, state: &State) {
+        if let Some(journal) = &state.journal {
+            self.packet = journal.packet();
+        }
+    }
+}
+
+impl Step {
+    /// Why a packet goes on with this.
+    fn cause(self) -> Cause {
+        match self {
+            Self::Resubmitted => Cause::Resubmitted,
+            Self::Recirculated => Cause::Recirculated,
+            Self::IngressClone { .. } => Cause::IngressClone,
+            Self::EgressClone { .. } => Cause::EgressClone,
+            Self::Forward { .. } => Cause::AfterClones,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::check::{self, Directory};
 use crate::compile;
 use crate::error::LoadError;
 use crate::json::Document;
+use crate::packet_log::PacketLog;
 use crate::program::Program;
 
 /// A compiled program; immutable, and shared by all that run or describe it.
@@ -16,6 +17,8 @@ pub struct Pipeline {
     info: P4Info,
     pub(crate) program: Program,
     pub(crate) directory: Directory,
+    /// Where the packets of its switches are logged.
+    pub(crate) log: Option<PacketLog>,
 }
 
 impl fmt::Debug for Pipeline {
@@ -36,7 +39,19 @@ impl Pipeline {
     /// # Errors
     /// [`LoadError`] says what is malformed, not supported or different, and where.
     pub fn load(json: &str, p4info: message::P4Info) -> Result<Self, LoadError> {
-        Self::new(json, P4Info::new(p4info)?)
+        Self::load_to_log(json, p4info, None)
+    }
+
+    /// The same for switches that log what each packet meets, by the names of the P4 source; `None`: they do not.
+    ///
+    /// # Errors
+    /// As [`Pipeline::load`].
+    pub fn load_to_log(
+        json: &str,
+        p4info: message::P4Info,
+        log: Option<PacketLog>,
+    ) -> Result<Self, LoadError> {
+        Self::new(json, P4Info::new(p4info)?, log)
     }
 
     /// Loads a program with a P4Info in protobuf's text format, as p4c writes it to files.
@@ -44,15 +59,15 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::load`].
     pub fn load_text(json: &str, p4info: &str) -> Result<Self, LoadError> {
-        Self::new(json, P4Info::parse(p4info)?)
+        Self::new(json, P4Info::parse(p4info)?, None)
     }
 
-    fn new(json: &str, info: P4Info) -> Result<Self, LoadError> {
+    fn new(json: &str, info: P4Info, log: Option<PacketLog>) -> Result<Self, LoadError> {
         let document = Document::read(json)?;
         let visible = info.tables().map(|table| table.name.full.as_str()).collect();
-        let mut program = compile::compile(&document, &visible)?;
+        let mut program = compile::compile(&document, &visible, log.is_some())?;
         let directory = check::check(&document, &mut program, &info)?;
-        Ok(Self { info, program, directory })
+        Ok(Self { info, program, directory, log })
     }
 
     /// The P4Info that it was loaded with, as a message.

@@ -12,10 +12,42 @@ use crate::program::DROP_PORT;
 pub(crate) const LAST_SESSION: u16 = 0x7fff;
 
 /// The multicast groups and clone sessions of a switch.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Replication {
-    groups: FxHashMap<u16, Vec<Replica>>,
+    groups: FxHashMap<u16, Group>,
     sessions: FxHashMap<u16, CloneSession>,
+    /// The ports that are down.
+    down: BTreeSet<u16>,
+}
+
+/// A multicast group, and the copies that it makes as the ports are.
+#[derive(Debug, Clone)]
+struct Group {
+    written: MulticastGroup,
+    active: Vec<Replica>,
+}
+
+impl Group {
+    fn new(written: MulticastGroup, down: &BTreeSet<u16>) -> Self {
+        let mut group = Self { written, active: Vec::new() };
+        group.refresh(down);
+        group
+    }
+
+    /// Chooses anew between replicas and their backups.
+    fn refresh(&mut self, down: &BTreeSet<u16>) {
+        let MulticastGroup { replicas, backups, .. } = &self.written;
+        let none = Vec::new();
+        let backups = backups.iter().chain(std::iter::repeat(&none));
+        let active = replicas.iter().zip(backups).filter_map(|(replica, backups)| {
+            if backups.is_empty() {
+                // What the port does with it is the port's business.
+                return Some(replica);
+            }
+            std::iter::once(replica).chain(backups).find(|one| !down.contains(&one.port))
+        });
+        self.active = active.copied().collect();
+    }
 }
 
 impl Replication {
@@ -23,7 +55,7 @@ impl Replication {
     #[inline]
     pub(crate) fn replicas(&self, group: u64) -> &[Replica] {
         let group = u16::try_from(group).ok().and_then(|group| self.groups.get(&group));
-        group.map(Vec::as_slice).unwrap_or_default()
+        group.map(|group| group.active.as_slice()).unwrap_or_default()
     }
 
     /// Adds a group.
@@ -32,7 +64,7 @@ impl Replication {
         if self.groups.contains_key(&group.id) {
             return Err(ControlError::AlreadyExists(name(group.id)));
         }
-        self.groups.insert(group.id, group.replicas.clone());
+        self.groups.insert(group.id, Group::new(group.clone(), &self.down));
         Ok(())
     }
 
@@ -40,7 +72,7 @@ impl Replication {
     pub(crate) fn modify(&mut self, group: &MulticastGroup) -> Result<(), ControlError> {
         check(group)?;
         let known = self.groups.get_mut(&group.id).ok_or_else(|| ControlError::NotFound(name(group.id)))?;
-        known.clone_from(&group.replicas);
+        *known = Group::new(group.clone(), &self.down);
         Ok(())
     }
 
@@ -52,11 +84,18 @@ impl Replication {
 
     /// All groups, by id.
     pub(crate) fn groups(&self) -> Vec<MulticastGroup> {
-        let group =
-            |(id, replicas): (&u16, &Vec<Replica>)| MulticastGroup { id: *id, replicas: replicas.clone() };
-        let mut groups: Vec<_> = self.groups.iter().map(group).collect();
+        let mut groups: Vec<_> = self.groups.values().map(|group| group.written.clone()).collect();
         groups.sort_by_key(|group| group.id);
         groups
+    }
+
+    /// Notes whether a port is up: while it is not, backups take the place of replicas.
+    pub(crate) fn set_port(&mut self, port: u16, up: bool) {
+        let news = if up { self.down.remove(&port) } else { self.down.insert(port) };
+        if news {
+            let with_backups = self.groups.values_mut().filter(|group| !group.written.backups.is_empty());
+            with_backups.for_each(|group| group.refresh(&self.down));
+        }
     }
 
     /// A clone session.
@@ -108,7 +147,15 @@ fn check(group: &MulticastGroup) -> Result<(), ControlError> {
     if group.id == 0 {
         return refuse(name(group.id), "0 stands for no group".to_owned());
     }
-    check_replicas(&group.replicas, || name(group.id))
+    let all = group.replicas.iter().chain(group.backups.iter().flatten());
+    check_replicas(all, || name(group.id))?;
+    for (replica, backups) in group.replicas.iter().zip(&group.backups) {
+        if backups.iter().any(|backup| backup.port == replica.port) {
+            let problem = format!("the replica to port {} has a backup to the same port", replica.port);
+            return refuse(name(group.id), problem);
+        }
+    }
+    Ok(())
 }
 
 fn check_session(session: &CloneSession) -> Result<(), ControlError> {
@@ -118,7 +165,10 @@ fn check_session(session: &CloneSession) -> Result<(), ControlError> {
     check_replicas(&session.replicas, || session_name(session.id))
 }
 
-fn check_replicas(replicas: &[Replica], place: impl Fn() -> String) -> Result<(), ControlError> {
+fn check_replicas<'a>(
+    replicas: impl IntoIterator<Item = &'a Replica>,
+    place: impl Fn() -> String,
+) -> Result<(), ControlError> {
     let mut seen = BTreeSet::new();
     for Replica { port, instance } in replicas {
         if u64::from(*port) >= DROP_PORT {

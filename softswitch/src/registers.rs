@@ -3,7 +3,7 @@
 use crate::program::{LIMBS, Line, RegisterProgram};
 
 /// The cells of one array.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Registers {
     /// Cells of up to 64 bits.
     Words(Vec<u64>),

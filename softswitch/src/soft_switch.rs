@@ -7,6 +7,7 @@ use tributary_link::FramePort;
 
 use crate::engine::{Control, Engine};
 use crate::error::SwitchError;
+use crate::packet_log::PacketLog;
 use crate::server::{Loaded, RunningServer};
 
 /// The default P4Runtime device id, as with simple_switch_grpc.
@@ -29,12 +30,22 @@ pub struct SwitchConfig {
     pub cpu_port: u16,
     /// The program that it runs from the start; without one it waits for a controller to give it one.
     pub loaded: Option<Loaded>,
+    /// Where to log what packets meet; of a program that is loaded already [`Loaded::to_log`] was told.
+    pub log: Option<PacketLog>,
 }
 
 impl SwitchConfig {
     /// The configuration of a switch with device id 0 and the CPU port of our program.
     pub fn new(name: &str, listen: SocketAddr, ports: Vec<(u16, Box<dyn FramePort>)>) -> Self {
-        Self { name: name.to_owned(), device_id: DEVICE_ID, listen, ports, cpu_port: CPU_PORT, loaded: None }
+        Self {
+            name: name.to_owned(),
+            device_id: DEVICE_ID,
+            listen,
+            ports,
+            cpu_port: CPU_PORT,
+            loaded: None,
+            log: None,
+        }
     }
 }
 
@@ -48,6 +59,7 @@ impl fmt::Debug for SwitchConfig {
             .field("ports", &ports)
             .field("cpu_port", &self.cpu_port)
             .field("loaded", &self.loaded)
+            .field("log", &self.log)
             .finish()
     }
 }
@@ -71,7 +83,7 @@ impl SoftSwitch {
             None => (None, Engine::start(&name, ports, cpu_port)?),
         };
         let listen = config.listen.to_string();
-        let control = engine.control().clone();
+        let control = engine.control().clone().with_log(config.log);
         let notices = engine.notices();
         let server =
             RunningServer::start(&listen, config.device_id, control, program, packet_ins, notices).await?;

@@ -8,6 +8,7 @@ use tributary_link::Frames;
 
 use crate::digests::Digests;
 use crate::exec::{Packet, State};
+use crate::packet_log::Journal;
 use crate::passes::Passes;
 use crate::path::{Path, Saved};
 use crate::pipeline::Pipeline;
@@ -97,7 +98,8 @@ impl Outputs {
 impl Switch {
     /// A switch that runs `pipeline`, its tables filled as the program says, the rest empty.
     pub fn new(pipeline: Arc<Pipeline>) -> Self {
-        let state = State::new(&pipeline.program);
+        let mut state = State::new(&pipeline.program);
+        state.journal = pipeline.log.clone().map(|log| Box::new(Journal::new(log)));
         let digests = Digests::new(pipeline.program.digests.len());
         Self {
             pipeline,
@@ -124,16 +126,32 @@ impl Switch {
         if u64::from(port) >= DROP_PORT {
             return;
         }
+        if self.state.journal.is_none() {
+            self.begin::<false>(port, frame, outputs);
+        } else {
+            self.process_logged(port, frame, outputs);
+        }
+        if !self.passes.is_empty() {
+            self.go_on(outputs);
+        }
+    }
+
+    #[inline(always)]
+    fn begin<const LOGGED: bool>(&mut self, port: u16, frame: &[u8], outputs: &mut Outputs) {
         let standard = &self.pipeline.program.standard;
         let state = &mut self.state;
         let mut packet = Packet::new(frame);
         state.reset(&self.pipeline.program);
         state.set(standard.ingress_port, port.into());
         state.set(standard.packet_length, frame.len() as u64);
-        self.path(port, outputs).ingress(&mut packet);
-        if !self.passes.is_empty() {
-            self.go_on(outputs);
-        }
+        self.path::<LOGGED>(port, outputs).ingress(&mut packet);
+    }
+
+    #[cold]
+    fn process_logged(&mut self, port: u16, frame: &[u8], outputs: &mut Outputs) {
+        self.state.tell(|journal, _| journal.receive(port, frame.len()));
+        self.begin::<true>(port, frame, outputs);
+        self.state.tell(|journal, _| journal.end());
     }
 
     /// Whether packets wait for another pass.
@@ -146,13 +164,17 @@ impl Switch {
     pub fn go_on(&mut self, outputs: &mut Outputs) {
         for _ in 0..PASSES_AT_ONCE {
             let Some(pass) = self.passes.take() else { break };
-            self.path(pass.origin, outputs).go_on(&pass);
+            if self.state.journal.is_none() {
+                self.path::<false>(pass.origin, outputs).go_on(&pass);
+            } else {
+                self.path::<true>(pass.origin, outputs).go_on(&pass);
+            }
             self.passes.give_back(pass);
         }
     }
 
     #[inline(always)]
-    fn path<'a>(&'a mut self, origin: u16, outputs: &'a mut Outputs) -> Path<'a> {
+    fn path<'a, const LOGGED: bool>(&'a mut self, origin: u16, outputs: &'a mut Outputs) -> Path<'a, LOGGED> {
         Path {
             program: &self.pipeline.program,
             state: &mut self.state,

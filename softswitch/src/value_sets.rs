@@ -6,6 +6,7 @@
 use crate::control::KeyMatch;
 use crate::program::Pattern;
 use crate::program::{KeyField, KeySource, MatchKind};
+use crate::translation::Translation;
 
 /// A value set, as the program declares it.
 #[derive(Debug, Clone)]
@@ -14,25 +15,41 @@ pub(crate) struct ValueSetProgram {
     pub(crate) name: String,
     /// The most members.
     pub(crate) size: usize,
-    /// The fields of a member, which the P4Info tells; each has a word of its own.
+    /// The fields of a member, which the P4Info tells; each has words of its own.
     pub(crate) fields: Vec<KeyField>,
 }
 
 /// A value set's members.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ValueSet {
     members: Vec<Pattern>,
-    /// For each field the bits behind it in the key, and a mask of its width.
-    places: Vec<(u32, u64)>,
-    ranges: Vec<bool>,
+    /// The words of a member.
+    places: Vec<Place>,
+}
+
+/// Where a word of a member is in the key.
+#[derive(Debug, Clone)]
+struct Place {
+    /// The bits behind it.
+    shift: u32,
+    /// A mask of its width.
+    ones: u64,
+    /// Whether the member has the lowest and the highest value.
+    range: bool,
 }
 
 impl ValueSetProgram {
     /// A field of a member: its name, width and kind.
     pub(crate) fn add_field(&mut self, name: String, bits: u32, kind: MatchKind) {
-        let word = self.fields.len();
+        let word = self.words();
         // Values come from the parser's key, and from no field of the packet.
-        self.fields.push(KeyField { name, kind, bits, source: KeySource::Word(0), word, shift: 0 });
+        let (source, translation) = (KeySource::Word(0), Translation::None);
+        self.fields.push(KeyField { name, kind, bits, translation, source, word, shift: 0 });
+    }
+
+    /// Words of a member.
+    fn words(&self) -> usize {
+        self.fields.last().map_or(0, |last| last.word + last.bits.div_ceil(64) as usize)
     }
 
     /// A member's pattern.
@@ -40,31 +57,31 @@ impl ValueSetProgram {
     /// # Errors
     /// The text says what is wrong with which field.
     pub(crate) fn pattern(&self, matches: &[Option<&KeyMatch>]) -> Result<Pattern, String> {
-        Pattern::new(&self.fields, self.fields.len(), matches, 0)
+        Pattern::new(&self.fields, self.words(), matches, 0)
     }
 }
 
 impl ValueSet {
     /// An empty set.
     pub(crate) fn new(program: &ValueSetProgram) -> Self {
-        let mut behind = 0;
-        let place = |field: &KeyField| {
-            let shift = behind;
-            behind += field.bits.next_multiple_of(8);
-            (shift, u64::MAX >> (64 - field.bits.min(64)))
-        };
-        let mut places: Vec<_> = program.fields.iter().rev().map(place).collect();
-        places.reverse();
-        let ranges = program.fields.iter().map(|field| field.kind == MatchKind::Range).collect();
-        Self { members: Vec::new(), places, ranges }
+        let mut behind: u32 = program.fields.iter().map(|field| field.bits.next_multiple_of(8)).sum();
+        let places = program.fields.iter().flat_map(|field| {
+            behind -= field.bits.next_multiple_of(8);
+            let (from, range) = (behind, field.kind == MatchKind::Range);
+            (0..field.bits.div_ceil(64)).map(move |word| {
+                let bits = (field.bits - 64 * word).min(64);
+                Place { shift: from + 64 * word, ones: u64::MAX >> (64 - bits), range }
+            })
+        });
+        Self { members: Vec::new(), places: places.collect() }
     }
 
-    /// Whether a member matches the parser's key.
-    pub(crate) fn contains(&self, key: u64) -> bool {
+    /// Whether a member matches the parser's key, the lowest word first.
+    pub(crate) fn contains(&self, key: &[u64]) -> bool {
         let matches = |member: &Pattern| {
-            let tests = self.places.iter().zip(&self.ranges).zip(member.value.iter().zip(&member.mask));
-            let mut tests = tests.map(|(((shift, ones), range), (value, mask))| {
-                let field = key.checked_shr(*shift).unwrap_or(0) & ones;
+            let tests = self.places.iter().zip(member.value.iter().zip(&member.mask));
+            let mut tests = tests.map(|(Place { shift, ones, range }, (value, mask))| {
+                let field = bits_from(key, *shift) & ones;
                 if *range { (*value..=*mask).contains(&field) } else { field & mask == *value }
             });
             tests.all(|matches| matches)
@@ -79,6 +96,13 @@ impl ValueSet {
     pub(crate) fn set_members(&mut self, members: Vec<Pattern>) {
         self.members = members;
     }
+}
+
+/// 64 bits of a key, the lowest of which has so many behind it.
+fn bits_from(key: &[u64], shift: u32) -> u64 {
+    let word = |index: u32| key.get(index as usize).copied().unwrap_or(0);
+    let (at, by) = (shift / 64, shift % 64);
+    word(at) >> by | word(at + 1).checked_shl(64 - by).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -98,12 +122,35 @@ mod tests {
             program.pattern(&[Some(&a), Some(&b), Some(&c)]).unwrap()
         };
         let mut set = ValueSet::new(&program);
-        assert!(!set.contains(0));
+        assert!(!set.contains(&[0]));
         set.set_members(vec![member(3, (5, 7)), member(4, (0, 0))]);
-        let key = |a: u64, b: u64, c: u64| a << 32 | b << 16 | c;
-        assert!(set.contains(key(3, 0x1234, 6)) && set.contains(key(4, 0x1200, 0)));
+        let key = |a: u64, b: u64, c: u64| [a << 32 | b << 16 | c];
+        assert!(set.contains(&key(3, 0x1234, 6)) && set.contains(&key(4, 0x1200, 0)));
         for missed in [key(3, 0x1234, 8), key(3, 0x1334, 6), key(4, 0x1234, 6), key(0x13, 0x1234, 4)] {
-            assert!(!set.contains(missed), "{missed:#x}");
+            assert!(!set.contains(&missed), "{missed:x?}");
+        }
+    }
+
+    #[test]
+    fn fields_go_over_the_ends_of_words() {
+        let mut program = ValueSetProgram { name: "s".to_owned(), size: 4, fields: Vec::new() };
+        program.add_field("a".to_owned(), 100, MatchKind::Exact);
+        program.add_field("b".to_owned(), 48, MatchKind::Ternary);
+        let a: Vec<u8> = (1..=13).collect();
+        let exact = KeyMatch::Exact(a.clone());
+        let ternary = KeyMatch::Ternary { value: vec![0xab, 0, 0], mask: vec![0xff, 0, 0] };
+        let mut set = ValueSet::new(&program);
+        set.set_members(vec![program.pattern(&[Some(&exact), Some(&ternary)]).unwrap()]);
+        let key = |b: u64| {
+            let a = a.iter().fold(0_u128, |a, byte| a << 8 | u128::from(*byte));
+            [b | (a as u64) << 48, (a >> 16) as u64, (a >> 80) as u64]
+        };
+        assert!(set.contains(&key(0x1234_56ab_9876)));
+        assert!(!set.contains(&key(0xac_1234)));
+        let [low, middle, high] = key(0xab_0000);
+        for missed in [[low ^ 1 << 48, middle, high], [low, middle ^ 1 << 63, high], [low, middle, high ^ 1]]
+        {
+            assert!(!set.contains(&missed), "{missed:x?}");
         }
     }
 }

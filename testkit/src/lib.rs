@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 pub mod binary;
 #[cfg(feature = "daemons")]
 pub mod certificates;
+pub mod compiled;
 #[cfg(feature = "daemons")]
 pub mod controller;
 pub mod generated;

@@ -29,13 +29,36 @@ pub enum GeneratorError {
         /// The sum that arrived.
         got: u32,
     },
+    /// The switch forwarded something else than it had to.
+    #[error("packet {seq} came out wrong: expected {expected}, got {got}")]
+    WrongPacket {
+        /// The number of the packet.
+        seq: Seq,
+        /// The frame that had to come out, in hexadecimal digits.
+        expected: String,
+        /// The frame that came out.
+        got: String,
+    },
     /// A frame came out damaged.
     #[error("the switch sent a malformed frame: {0}")]
     Malformed(WireError),
     /// A contribution could not be written.
     #[error("cannot write a contribution: {0}")]
     Unwritable(WireError),
-    /// No sums at all within this time: the switch is not programmed, or does not run.
-    #[error("no sum came out of the switch for {0:?}: does it run, with tables for this job?")]
+    /// A packet could not be written.
+    #[error("a packet of {needed} bytes does not fit into a buffer of {room}")]
+    NoRoom {
+        /// Its length.
+        needed: usize,
+        /// The length of the buffer.
+        room: usize,
+    },
+    /// There is nothing to send.
+    #[error("there is no flow, or one whose frames are shorter than {0} bytes")]
+    NoFlow(usize),
+    /// Nothing at all within this time: the switch is not programmed, or does not run.
+    #[error(
+        "nothing came out of the switch for {0:?}: does it run, with a program and tables for this load?"
+    )]
     Silent(Duration),
 }

@@ -1,14 +1,14 @@
-//! A load generator for one switch: the two children and the parent of an aggregating switch, in one thread.
+//! A load generator for one switch: two hosts that send and one that receives, in one thread.
 //!
-//! It keeps a window of slices in flight, as the protocol's rule 1 demands: each slot of the switch gets the next slice
-//! when the sum of the previous one has come out. Frames are received and sent in batches, so that the limit is the
-//! switch and not the generator; the load of each is measured. Each sum is compared, value by value, with the
-//! children's contributions.
-//!
-//! Results are not sent back: a newer slice takes over the slot whether it was released or not. So one slice is two
-//! packets into the switch and one out of it.
+//! It keeps a window of items in flight: the next one of a place is sent when the one before has come out. What an item
+//! is, its [`Load`] says: a [slice](slices) of which an aggregating switch makes a sum, or a [packet](packets) that a
+//! switch forwards. Frames are received and sent in batches, so that the limit is the switch and not the generator; the
+//! load of each is measured. Whatever comes out is compared with what has to.
 
 mod error;
+mod load;
+mod packets;
+mod ring;
 mod slices;
 mod socket;
 
@@ -20,20 +20,23 @@ use serde::{Deserialize, Serialize};
 use tributary_wire::Seq;
 
 pub use error::GeneratorError;
+pub use load::{Arrived, Load, SENDERS};
+pub use packets::{PacketFlow, Packets};
+pub use ring::Receiver;
 pub(crate) use slices::VALUES_AT;
-pub use slices::{Arrived, CHILDREN, Contributions, Flow};
-pub use socket::{Receiver, Sender};
+pub use slices::{CHILDREN, Contributions, Flow};
+pub use socket::Sender;
 
-/// A slice is retransmitted if its sum takes longer than this. A switch with thousands of slices queued answers sooner,
-/// and a loss delays only its own slot.
+/// An item is sent again if it takes longer than this. A switch with thousands of them queued answers sooner, and a loss
+/// delays only its own place.
 const RESEND_AFTER: Duration = Duration::from_millis(50);
 
 /// The result of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Sums that came out of the switch, each slice counted once.
-    pub slices: u64,
-    /// How many of them were retransmitted because a frame was lost on the way in or out.
+    /// Items that came out of the switch, each counted once.
+    pub items: u64,
+    /// How many of them were sent again because a frame was lost on the way in or out.
     pub resent: u64,
     /// Duration of the run.
     pub elapsed: Duration,
@@ -42,76 +45,76 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Aggregated slices per second.
+    /// Items per second.
     pub fn rate(&self) -> f64 {
-        self.slices as f64 / self.elapsed.as_secs_f64()
+        self.items as f64 / self.elapsed.as_secs_f64()
     }
 }
 
-/// Two children and a parent.
+/// Two hosts that send, and one that receives.
 #[derive(Debug)]
-pub struct Generator {
-    contributions: Contributions,
-    children: [Sender; CHILDREN],
-    parent: Receiver,
-    /// By index in the window.
-    slots: Vec<Slot>,
+pub struct Generator<L> {
+    load: L,
+    senders: [Sender; SENDERS],
+    receiver: Receiver,
+    /// What is in flight, by place in the window.
+    places: Vec<InFlight>,
     started: bool,
 }
 
-/// The slice in flight in one slot of the switch.
+/// The item in flight of one place in the window.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct InFlight {
     seq: Seq,
     sent: Instant,
 }
 
-impl Generator {
+impl<L: Load> Generator<L> {
     /// Sends nothing yet.
-    pub fn new(flow: Flow, children: [Sender; CHILDREN], parent: Receiver) -> Self {
-        let now = Instant::now();
-        let slots = (0..flow.window).map(|place| Slot { seq: Seq::FIRST.plus(place), sent: now }).collect();
-        Self { contributions: Contributions::new(flow), children, parent, slots, started: false }
+    pub fn new(load: L, senders: [Sender; SENDERS], receiver: Receiver) -> Self {
+        let sent = Instant::now();
+        let places = (0..load.window()).map(|place| InFlight { seq: Seq::FIRST.plus(place), sent }).collect();
+        Self { load, senders, receiver, places, started: false }
     }
 
-    /// Keeps the switch busy for `duration`, or until `stop` is set, and counts. Another call goes on with the slices
-    /// in flight.
+    /// Keeps the switch busy for `duration`, or until `stop` is set, and counts. Another call goes on with the items in
+    /// flight.
     ///
     /// # Errors
-    /// A sum that is wrong; a socket that fails; and [`GeneratorError::Silent`] when nothing came out at all.
+    /// A frame that is wrong; a socket that fails; and [`GeneratorError::Silent`] when nothing came out at all.
     pub fn run(&mut self, duration: Duration, stop: &AtomicBool) -> Result<Outcome, GeneratorError> {
         let (begin, cpu) = (Instant::now(), thread_cpu());
         let mut now = begin;
-        let (mut slices, mut resent) = (0, 0);
+        let (mut items, mut resent) = (0, 0);
         let mut look_for_late = begin;
-        // Slices that were in flight when an earlier run ended may be lost by now.
+        // What was in flight when an earlier run ended may be lost by now.
         let again = std::mem::replace(&mut self.started, true);
-        (0..self.slots.len()).try_for_each(|place| self.send(place, now, again))?;
+        (0..self.places.len()).try_for_each(|place| self.send(place, now, again))?;
         while now - begin < duration && !stop.load(Ordering::Relaxed) {
             self.flush()?;
-            let came = self.parent.receive(RESEND_AFTER)?;
+            let came = self.receiver.receive(RESEND_AFTER)?;
             now = Instant::now();
-            slices += self.take(came, now)?;
+            items += self.take(came, now)?;
             if now >= look_for_late {
                 look_for_late = now + RESEND_AFTER;
                 resent += self.resend_late(now)?;
             }
         }
-        if slices == 0 && !stop.load(Ordering::Relaxed) {
+        if items == 0 && !stop.load(Ordering::Relaxed) {
             return Err(GeneratorError::Silent(duration));
         }
-        Ok(Outcome { slices, resent, elapsed: begin.elapsed(), cpu: thread_cpu().saturating_sub(cpu) })
+        Ok(Outcome { items, resent, elapsed: begin.elapsed(), cpu: thread_cpu().saturating_sub(cpu) })
     }
 
-    /// Reads the frames that have arrived, and sends the next slice in each slot whose sum is complete.
+    /// Reads the frames that have arrived, and sends the next item of each place whose item is there.
     fn take(&mut self, came: usize, now: Instant) -> Result<u64, GeneratorError> {
         let mut finished = 0;
         for at in 0..came {
-            let Arrived::Sum(seq) = self.contributions.check(self.parent.frame(at))? else { continue };
-            let place = self.contributions.place(seq);
-            // A retransmission can bring the same sum twice.
-            if self.slots[place].seq == seq {
-                self.slots[place].seq = seq.plus(self.contributions.flow().window);
+            let Arrived::Whole(seq) = self.load.check(self.receiver.frame(at))? else { continue };
+            let place = self.load.place(seq);
+            // What was sent again can come twice.
+            if self.places[place].seq == seq {
+                self.places[place].seq = seq.plus(self.load.window());
                 self.send(place, now, false)?;
                 finished += 1;
             }
@@ -121,8 +124,8 @@ impl Generator {
 
     fn resend_late(&mut self, now: Instant) -> Result<u64, GeneratorError> {
         let mut late = 0;
-        for place in 0..self.slots.len() {
-            if now.saturating_duration_since(self.slots[place].sent) >= RESEND_AFTER {
+        for place in 0..self.places.len() {
+            if now.saturating_duration_since(self.places[place].sent) >= RESEND_AFTER {
                 self.send(place, now, true)?;
                 late += 1;
             }
@@ -130,18 +133,18 @@ impl Generator {
         Ok(late)
     }
 
-    /// Queues all contributions to the slot's slice.
+    /// Queues all frames of the place's item.
     fn send(&mut self, place: usize, now: Instant, again: bool) -> Result<(), GeneratorError> {
-        let slot = &mut self.slots[place];
-        slot.sent = now;
-        for (child, sender) in self.children.iter_mut().enumerate() {
-            sender.queue(|frame| self.contributions.write(child, slot.seq, again, frame))?;
+        let InFlight { seq, sent } = &mut self.places[place];
+        *sent = now;
+        for sender in self.load.senders(*seq) {
+            self.senders[sender].queue(|frame| self.load.write(sender, *seq, again, frame))?;
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), GeneratorError> {
-        self.children.iter_mut().try_for_each(Sender::flush)
+        self.senders.iter_mut().try_for_each(Sender::flush)
     }
 }
 

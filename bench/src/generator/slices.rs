@@ -1,4 +1,10 @@
-//! The children's contributions, and their expected sums.
+//! The children's contributions to slices, and their expected sums.
+//!
+//! Each slot of the switch gets the next slice when the sum of the previous one has come out, as the protocol's rule 1
+//! demands. Results are not sent back: a newer slice takes over the slot whether it was released or not. So one slice is
+//! two packets into the switch and one out of it.
+
+use std::ops::Range;
 
 use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES};
 use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, FrameView, emit};
@@ -6,7 +12,7 @@ use tributary_wire::{
     Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, WireError,
 };
 
-use super::GeneratorError;
+use super::{Arrived, GeneratorError, Load, SENDERS};
 
 /// Hops of a contribution: the switch, and the parent as the server.
 const HOPS: usize = 2;
@@ -14,7 +20,7 @@ const HOPS: usize = 2;
 pub(crate) const VALUES_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOPS * HOP_BYTES;
 
 /// How many children send: each slice is the sum of that many contributions.
-pub const CHILDREN: usize = 2;
+pub const CHILDREN: usize = SENDERS;
 /// The increment of each child's values, and of its checks, from one slice to the next: odd, so that 2^32 slices
 /// differ.
 const STEPS: [u32; CHILDREN] = [0x9e37_79b1, 0x85eb_ca77];
@@ -43,15 +49,6 @@ impl Flow {
     pub fn frame_bytes(&self) -> usize {
         VALUES_AT + self.width.bytes()
     }
-}
-
-/// A frame that came out of the switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrived {
-    /// The right sum of this slice.
-    Sum(Seq),
-    /// A request for a result, which a retransmission may turn into, or a foreign frame.
-    Other,
 }
 
 /// The contributions of both children to any slice, computed from its number.
@@ -83,22 +80,18 @@ impl Contributions {
             outgoing: Vec::with_capacity(flow.width.values()),
         }
     }
+}
 
-    /// The job.
-    pub fn flow(&self) -> &Flow {
-        &self.flow
+impl Load for Contributions {
+    fn window(&self) -> u32 {
+        self.flow.window
     }
 
-    /// The slot in the window of a slice, counted from that of the job's first slice.
-    pub fn place(&self, seq: Seq) -> usize {
-        (seq.minus(Seq::FIRST.0).0 & (self.flow.window - 1)) as usize
+    fn senders(&self, _seq: Seq) -> Range<usize> {
+        0..CHILDREN
     }
 
-    /// Writes the frame of a child's contribution and returns its length.
-    ///
-    /// # Errors
-    /// [`GeneratorError::Unwritable`]: `frame` is shorter than [`Flow::frame_bytes`].
-    pub fn write(
+    fn write(
         &mut self,
         child: usize,
         seq: Seq,
@@ -121,11 +114,7 @@ impl Contributions {
         emit(&self.flow.frames[child], &message, frame).map_err(GeneratorError::Unwritable)
     }
 
-    /// Classifies a frame, and compares a sum with the children's contributions.
-    ///
-    /// # Errors
-    /// [`GeneratorError::WrongSum`], [`GeneratorError::Malformed`].
-    pub fn check(&self, frame: &[u8]) -> Result<Arrived, GeneratorError> {
+    fn check(&self, frame: &[u8]) -> Result<Arrived, GeneratorError> {
         let view = match FrameView::parse(frame) {
             Ok(view) => view,
             Err(WireError::NotIna(_)) => return Ok(Arrived::Other),
@@ -157,7 +146,7 @@ impl Contributions {
             let (at, (expected, got)) = first.unwrap_or_default();
             return Err(wrong(format!("value {at}"), expected, got));
         }
-        Ok(Arrived::Sum(header.seq))
+        Ok(Arrived::Whole(header.seq))
     }
 }
 
@@ -236,7 +225,7 @@ mod tests {
             let mut contributions = contributions(width);
             let frame = sum(&mut contributions, Seq(seq), |_, _| ());
             let arrived = contributions.check(&frame).unwrap();
-            prop_assert_eq!(arrived, Arrived::Sum(Seq(seq)));
+            prop_assert_eq!(arrived, Arrived::Whole(Seq(seq)));
         }
 
         #[test]

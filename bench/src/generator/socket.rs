@@ -1,26 +1,19 @@
-//! Packet sockets that receive and send many frames with one system call.
+//! Packet sockets, and one that sends many frames with one system call.
 //!
-//! These are not those of `link`: the yardstick must not change with what it measures.
+//! It is not that of `link`: the yardstick must not change with what it measures.
 
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
-use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::GeneratorError;
 
 /// The most frames that one system call moves.
-const BATCH: usize = 64;
-/// Extra room in a buffer, so that a frame that became longer is noticed.
-const ROOM: usize = 1024;
-/// Room for windows of long frames, more than the kernel's default: a loss here would not be the switch's fault.
-const RECEIVE_BUFFER: usize = 64 << 20;
+pub(super) const BATCH: usize = 64;
 /// The protocol number of a socket that only sends.
 const NOTHING: u16 = 0;
 
@@ -74,57 +67,6 @@ impl Sender {
     }
 }
 
-/// A packet socket that receives sums.
-#[derive(Debug)]
-pub struct Receiver {
-    interface: String,
-    socket: OwnedFd,
-    frames: Frames,
-    lengths: [usize; BATCH],
-}
-
-impl Receiver {
-    /// Opens a socket on this interface of the calling thread's network namespace, for IPv4 frames of about that
-    /// length.
-    ///
-    /// # Errors
-    /// [`GeneratorError::Socket`] with the step that failed.
-    pub fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
-        let socket = open(interface, libc::ETH_P_IP as u16)?;
-        // In a user namespace it is bounded by the system's limit.
-        set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
-            .or_else(|_| set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER))
-            .map_err(failed(interface, "set the receive buffer"))?;
-        let frames = Frames::new(frame_bytes + ROOM);
-        Ok(Self { interface: interface.to_owned(), socket, frames, lengths: [0; BATCH] })
-    }
-
-    /// Receives the available frames; waits up to `patience` if there are none. Returns how many there are; earlier
-    /// ones are overwritten.
-    pub(super) fn receive(&mut self, patience: Duration) -> Result<usize, GeneratorError> {
-        let failed = failed(&self.interface, "receive frames");
-        match receive_all(&self.socket, &mut self.frames, &mut self.lengths) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            received => return received.map_err(failed),
-        }
-        let timeout = Timespec::try_from(patience).map_err(|_| failed(Errno::INVAL))?;
-        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(failed(errno)),
-        }
-        match receive_all(&self.socket, &mut self.frames, &mut self.lengths) {
-            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
-            received => received.map_err(failed),
-        }
-    }
-
-    /// One of the frames from the last [`receive`](Self::receive).
-    pub(super) fn frame(&self, at: usize) -> &[u8] {
-        let frame = self.frames.of(at);
-        &frame[..self.lengths[at].min(frame.len())]
-    }
-}
-
 /// Memory for a batch of frames, one after the other.
 #[derive(Debug)]
 struct Frames {
@@ -136,10 +78,6 @@ struct Frames {
 impl Frames {
     fn new(bytes: usize) -> Self {
         Self { memory: vec![0; bytes * BATCH].into_boxed_slice(), bytes }
-    }
-
-    fn of(&self, at: usize) -> &[u8] {
-        &self.memory[at * self.bytes..][..self.bytes]
     }
 
     fn of_mut(&mut self, at: usize) -> &mut [u8] {
@@ -156,11 +94,12 @@ impl Frames {
     }
 }
 
-fn failed(interface: &str, step: &'static str) -> impl Fn(Errno) -> GeneratorError + Copy {
+pub(super) fn failed(interface: &str, step: &'static str) -> impl Fn(Errno) -> GeneratorError + Copy {
     move |errno| GeneratorError::Socket { interface: interface.to_owned(), step, reason: errno.into() }
 }
 
-fn open(interface: &str, protocol: u16) -> Result<OwnedFd, GeneratorError> {
+/// A packet socket on this interface, for frames of that protocol.
+pub(super) fn open(interface: &str, protocol: u16) -> Result<OwnedFd, GeneratorError> {
     let failed = |step| failed(interface, step);
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)
         .map_err(failed("open a packet socket"))?;
@@ -199,23 +138,6 @@ fn send_all(socket: &OwnedFd, frames: &mut Frames, places: Range<usize>) -> Resu
     // them outlive the call, which reads the frames and writes nothing but the messages' lengths.
     let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, 0) };
     usize::try_from(sent).map_err(|_| last_error())
-}
-
-/// Receives the available frames, and returns how many.
-#[allow(unsafe_code)]
-fn receive_all(socket: &OwnedFd, frames: &mut Frames, lengths: &mut [usize; BATCH]) -> Result<usize, Errno> {
-    let mut vectors = frames.vectors(0..BATCH);
-    let mut messages = headers(&mut vectors);
-    let (fd, count) = (socket.as_raw_fd(), BATCH as libc::c_uint);
-    // SAFETY: all messages point to one vector each, and those to a whole frame each, which nothing else
-    // refers to during the call; it writes no more than the vectors' lengths into them. No time limit is given.
-    let received =
-        unsafe { libc::recvmmsg(fd, messages.as_mut_ptr(), count, libc::MSG_DONTWAIT, std::ptr::null_mut()) };
-    let received = usize::try_from(received).map_err(|_| last_error())?;
-    for (length, message) in lengths.iter_mut().zip(&messages).take(received) {
-        *length = message.msg_len as usize;
-    }
-    Ok(received)
 }
 
 /// A message for each vector, without an address: the socket is bound to its interface.

@@ -33,6 +33,9 @@ pub enum SwitchLabError {
         /// The operating system's error.
         reason: io::Error,
     },
+    /// Only programs were asked for.
+    #[error("{0} runs no programs: it only aggregates")]
+    RunsNoPrograms(&'static str),
     /// A run failed, perhaps because the switch has ended.
     #[error("{error}; the last words of {switch}: {words}")]
     Switch {
@@ -46,6 +49,16 @@ pub enum SwitchLabError {
     /// The MTU is too small for a slice.
     #[error("an MTU of {0}: no slice fits into such a packet; the smallest for which one does is {1}")]
     Mtu(u16, usize),
+    /// Frames have no such length.
+    #[error("frames of {bytes} bytes: the shortest are of {least}, the longest of {most}")]
+    FrameLength {
+        /// What was asked for.
+        bytes: usize,
+        /// The length of headers and a packet's number.
+        least: usize,
+        /// What Ethernet carries.
+        most: usize,
+    },
     /// The topology does not allow this MTU.
     #[error("the links' MTU: {0}")]
     BadMtu(Problem),

@@ -7,21 +7,6 @@ use super::{SwitchLabError, SwitchUnderTest};
 use crate::generator::Outcome;
 use crate::statistics::{Ratio, Summary};
 
-/// The least ratio of the embedded switch's rate to another's. No switch over packet sockets can be faster than the
-/// loop: if the embedded switch is as fast, its program costs nothing.
-const LIMITS: [(SwitchUnderTest, f64); 2] = [(SwitchUnderTest::Loop, 1.0), (SwitchUnderTest::Bmv2, 10.0)];
-
-/// The setting of a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
-    /// The longest packet that the links carry, in bytes.
-    pub mtu: u16,
-    /// Number of values in a slice.
-    pub values: usize,
-    /// Slices in flight at once.
-    pub window: u32,
-}
-
 /// One run of one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -29,11 +14,11 @@ pub struct Run {
     pub switch: SwitchUnderTest,
     /// The number of its run, from 1.
     pub run: usize,
-    /// Aggregated slices per second.
-    pub slices_per_second: f64,
-    /// Slices whose sum came out.
-    pub slices: u64,
-    /// How many of them were retransmitted because a frame was lost.
+    /// Slices or packets per second.
+    pub per_second: f64,
+    /// Slices whose sum came out, or packets.
+    pub items: u64,
+    /// How many of them were sent again because a frame was lost.
     pub resent: u64,
     /// The measured time, in seconds.
     pub seconds: f64,
@@ -51,8 +36,8 @@ impl Run {
         Self {
             switch,
             run,
-            slices_per_second: counted.rate(),
-            slices: counted.slices,
+            per_second: counted.rate(),
+            items: counted.items,
             resent: counted.resent,
             seconds: counted.elapsed.as_secs_f64(),
             switch_cpu_seconds: switch_cpu.as_secs_f64(),
@@ -67,15 +52,15 @@ impl Run {
 pub struct Candidate {
     /// The switch.
     pub switch: SwitchUnderTest,
-    /// Aggregated slices per second.
-    pub slices_per_second: Summary,
+    /// Slices or packets per second.
+    pub per_second: Summary,
     /// Number of cores that the switch kept busy.
     pub switch_cores: Summary,
     /// Share of its core that the generator kept busy.
     pub generator_cores: Summary,
     /// Number of cores that everything else kept busy.
     pub other_cores: Summary,
-    /// Slices retransmitted in all runs.
+    /// How many were sent again in all runs.
     pub resent: u64,
 }
 
@@ -92,9 +77,9 @@ pub struct Comparison {
     pub passed: bool,
 }
 
-/// The results with one width and one window.
+/// The results with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Case {
+pub struct Case<Setting> {
     /// The setting.
     #[serde(flatten)]
     pub setting: Setting,
@@ -106,19 +91,20 @@ pub struct Case {
     pub runs: Vec<Run>,
 }
 
-impl Case {
-    /// The results of all runs with one setting.
+impl<Setting> Case<Setting> {
+    /// The results of all runs with one setting; `limits`: the least ratios of the embedded switch's rate to others'.
     pub(super) fn new(
         setting: Setting,
         switches: &[SwitchUnderTest],
+        limits: &[(SwitchUnderTest, f64)],
         runs: Vec<Run>,
     ) -> Result<Self, SwitchLabError> {
         let candidates = switches.iter().map(|switch| candidate(*switch, &runs));
         let candidates = candidates.collect::<Result<_, _>>()?;
-        let rates = |switch| figures(&runs, switch, |run| run.slices_per_second);
+        let rates = |switch| figures(&runs, switch, |run| run.per_second);
         let ours = rates(SwitchUnderTest::Softswitch);
         let mut comparisons = Vec::new();
-        for (other, limit) in LIMITS {
+        for &(other, limit) in limits {
             let others = rates(other);
             if ours.is_empty() || others.is_empty() {
                 continue;
@@ -132,16 +118,16 @@ impl Case {
 
 /// The whole measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    /// One for each width and window.
-    pub cases: Vec<Case>,
+pub struct Report<Setting> {
+    /// One for each setting.
+    pub cases: Vec<Case<Setting>>,
     /// Whether all ratios reach their limits; `None` if nothing was compared.
     pub passed: Option<bool>,
 }
 
-impl Report {
+impl<Setting> Report<Setting> {
     /// The report on all cases.
-    pub(super) fn new(cases: Vec<Case>) -> Self {
+    pub(super) fn new(cases: Vec<Case<Setting>>) -> Self {
         let compared = || cases.iter().flat_map(|case| &case.comparisons);
         let passed = compared().next().map(|_| compared().all(|comparison| comparison.passed));
         Self { cases, passed }
@@ -152,7 +138,7 @@ fn candidate(switch: SwitchUnderTest, runs: &[Run]) -> Result<Candidate, SwitchL
     let summary = |figure: fn(&Run) -> f64| Summary::of(&figures(runs, switch, figure));
     Ok(Candidate {
         switch,
-        slices_per_second: summary(|run| run.slices_per_second)?,
+        per_second: summary(|run| run.per_second)?,
         switch_cores: summary(|run| run.switch_cpu_seconds / run.seconds)?,
         generator_cores: summary(|run| run.generator_cpu_seconds / run.seconds)?,
         other_cores: summary(|run| run.other_cpu_seconds / run.seconds)?,
@@ -168,12 +154,14 @@ fn figures(runs: &[Run], switch: SwitchUnderTest, figure: impl Fn(&Run) -> f64) 
 mod tests {
     use super::*;
 
-    fn case(rates: &[(SwitchUnderTest, f64)]) -> Case {
-        let run = |&(switch, slices_per_second)| Run {
+    const LIMITS: [(SwitchUnderTest, f64); 2] = [(SwitchUnderTest::Loop, 1.0), (SwitchUnderTest::Bmv2, 10.0)];
+
+    fn case(rates: &[(SwitchUnderTest, f64)]) -> Case<()> {
+        let run = |&(switch, per_second)| Run {
             switch,
             run: 1,
-            slices_per_second,
-            slices: 1,
+            per_second,
+            items: 1,
             resent: 0,
             seconds: 1.0,
             switch_cpu_seconds: 0.5,
@@ -181,12 +169,11 @@ mod tests {
             other_cpu_seconds: 0.0,
         };
         let switches: Vec<_> = rates.iter().map(|(switch, _)| *switch).collect();
-        let setting = Setting { mtu: 1500, values: 256, window: 16 };
-        Case::new(setting, &switches, rates.iter().map(run).collect()).unwrap()
+        Case::new((), &switches, &LIMITS, rates.iter().map(run).collect()).unwrap()
     }
 
     #[test]
-    fn the_embedded_switch_has_to_be_as_fast_as_the_loop_and_ten_times_as_fast_as_bmv2() {
+    fn every_ratio_has_to_reach_its_limit() {
         use SwitchUnderTest::{Bmv2, Loop, Softswitch};
         let passed = |rates: &[_]| Report::new(vec![case(rates)]).passed;
         assert_eq!(passed(&[(Softswitch, 100.0), (Loop, 100.0), (Bmv2, 10.0)]), Some(true));

@@ -1,6 +1,7 @@
 //! The switch under test, as a process in the lab.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -10,9 +11,8 @@ use tributary_lab::{Daemons, Lab, SwitchProgram};
 use tributary_p4runtime::Target;
 use tributary_topology::Node;
 
-use super::{SwitchLabError, bare_loop};
+use super::{SwitchLabError, aggregation};
 use crate::cpu::{self, ProcessTimes};
-use crate::generator::{CHILDREN, Flow};
 
 /// How many of the last lines of a log an error shows.
 const SHOWN_LINES: usize = 5;
@@ -25,7 +25,7 @@ pub enum SwitchUnderTest {
     Softswitch,
     /// BMv2's `simple_switch_grpc`, from the PATH.
     Bmv2,
-    /// `bench/baselines/loop.c`, which only receives, adds and sends.
+    /// `bench/baselines/loop.c`, which only receives, adds and sends. It runs no programs.
     Loop,
 }
 
@@ -35,7 +35,7 @@ impl SwitchUnderTest {
         match self {
             Self::Softswitch => "the embedded switch",
             Self::Bmv2 => "simple_switch_grpc",
-            Self::Loop => bare_loop::NAME,
+            Self::Loop => "the bare loop",
         }
     }
 
@@ -49,7 +49,7 @@ impl SwitchUnderTest {
                 program.check().is_ok(),
                 "there is no simple_switch_grpc on the PATH: install BMv2 (docs/bmv2.md)",
             ),
-            None => (bare_loop::can_be_compiled(), "there is no `cc` on the PATH: install a C compiler"),
+            None => (aggregation::can_be_compiled(), "there is no `cc` on the PATH: install a C compiler"),
         };
         (!found).then_some(missing)
     }
@@ -93,28 +93,39 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it at the switch's station, on all interfaces there. It may not be up yet when this returns.
+    /// Starts a switch that runs programs at its station, on all interfaces there. It may not be up yet when this
+    /// returns.
+    ///
+    /// # Errors
+    /// It does not start, or runs no programs.
     pub(super) fn start(
         lab: &Lab,
         program: &Path,
-        (node, child_ports): (&Node, [u16; CHILDREN]),
+        node: &Node,
         switch: SwitchUnderTest,
-        flow: &Flow,
     ) -> Result<Self, SwitchLabError> {
-        let failed = |step| move |reason| SwitchLabError::Process { switch: switch.name(), step, reason };
-        let log = lab.folder().join("switch.log");
-        let output = File::create(&log).map_err(failed("write the log of"))?;
-        let errors = output.try_clone().map_err(failed("write the log of"))?;
-        let Some(switches) = switch.program() else {
-            let child = bare_loop::start(lab, node, flow, child_ports, errors.into())?;
-            return Ok(Self { switch, child, log, target: None });
-        };
+        let switches = switch.program().ok_or(SwitchLabError::RunsNoPrograms(switch.name()))?;
         let (name, device_id) = (node.name.clone(), node.id.get());
         let daemons = Daemons::new(lab, program).with_switches(switches);
         let (mut command, address) = (daemons.switch(&name, device_id)?, daemons.p4runtime_address(&name)?);
-        let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
-        let target = Target { name, address: address.to_string(), device_id: device_id.into() };
-        Ok(Self { switch, child: child.map_err(failed("start"))?, log, target: Some(target) })
+        let mut process = Self::with_log(lab, switch, |log| {
+            let failed = |step| failed(switch, step);
+            let errors = log.try_clone().map_err(failed("write the log of"))?;
+            command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn().map_err(failed("start"))
+        })?;
+        process.target = Some(Target { name, address: address.to_string(), device_id: device_id.into() });
+        Ok(process)
+    }
+
+    /// A process that `start` has started and that writes to the given log.
+    pub(super) fn with_log(
+        lab: &Lab,
+        switch: SwitchUnderTest,
+        start: impl FnOnce(File) -> Result<Child, SwitchLabError>,
+    ) -> Result<Self, SwitchLabError> {
+        let log = lab.folder().join("switch.log");
+        let output = File::create(&log).map_err(failed(switch, "write the log of"))?;
+        Ok(Self { switch, child: start(output)?, log, target: None })
     }
 
     /// Its P4Runtime address; `None` for the loop.
@@ -124,8 +135,7 @@ impl Process {
 
     /// Its processor time on all cores, and that of all processes together.
     pub(super) fn cpu(&self) -> Result<CpuTimes, SwitchLabError> {
-        let failed =
-            |step| move |reason| SwitchLabError::Process { switch: self.switch.name(), step, reason };
+        let failed = |step| failed(self.switch, step);
         Ok(CpuTimes {
             switch: cpu::of_process(self.child.id())
                 .map(ProcessTimes::total)
@@ -150,6 +160,10 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn failed(switch: SwitchUnderTest, step: &'static str) -> impl FnOnce(io::Error) -> SwitchLabError {
+    move |reason| SwitchLabError::Process { switch: switch.name(), step, reason }
 }
 
 fn last_words(log: &Path) -> String {

@@ -95,7 +95,7 @@ fn read(switch: &Switch, request: ReadRequest) {
 fn stream(message: StreamMessageRequest) {
     let Some(Update::Packet(packet)) = message.update else { return };
     let payload = packet.payload.len();
-    match requests::packet_out(PIPELINE.info(), &packet) {
+    match requests::packet_out(&PIPELINE, &packet) {
         Ok(frame) => {
             // The program's own header is two bytes.
             assert_eq!(frame.len(), payload + 2);

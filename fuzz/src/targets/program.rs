@@ -2,15 +2,16 @@
 //!
 //! An input is a program's JSON; or, after a first byte that says so, positions in a real program and replacements for
 //! them, since mutations of text alone hardly ever get past its syntax. Checked: a program is refused, or processes
-//! frames, without a panic in either case.
+//! frames, without a panic in either case, whether its packets are logged or not.
 
 use std::borrow::Cow;
+use std::io;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use tributary_p4runtime::p4::config::v1 as message;
-use tributary_softswitch::{LoadError, Outputs, Pipeline, Switch};
+use tributary_softswitch::{LoadError, LogForm, Outputs, PacketLog, Pipeline, Switch};
 use tributary_wire::Kind;
 
 use crate::input::Input;
@@ -46,6 +47,9 @@ struct Original {
     parts: Vec<Range<usize>>,
 }
 
+/// A log that nobody reads.
+static LOG: LazyLock<io::Result<PacketLog>> = LazyLock::new(|| PacketLog::new(LogForm::Text, io::sink()));
+
 static ORIGINALS: LazyLock<[Original; 2]> =
     LazyLock::new(|| [Original::new(CONSTRUCTS, CONSTRUCTS_P4INFO), Original::new(JSON, P4INFO)]);
 
@@ -57,8 +61,9 @@ impl Original {
         Self { p4info, text, parts }
     }
 
-    fn load(&self, json: &str) -> Result<Pipeline, LoadError> {
-        Pipeline::load(json, self.p4info.clone())
+    fn load(&self, json: &str) -> [Result<Pipeline, LoadError>; 2] {
+        let log = LOG.as_ref().ok().cloned();
+        [None, log].map(|log| Pipeline::load_to_log(json, self.p4info.clone(), log))
     }
 
     /// The text with other parts at some positions. It works on text and not on a tree of values: copying a tree and
@@ -147,7 +152,7 @@ fn write(json: &Value, text: &mut String, parts: &mut Vec<Range<usize>>) {
 }
 
 fn run(bytes: &[u8]) {
-    let pipeline = match bytes {
+    let pipelines = match bytes {
         [first, rest @ ..] if DAMAGED.contains(first) => {
             let original = &ORIGINALS[usize::from(*first - DAMAGED[0])];
             original.load(&original.damaged(Input(rest)))
@@ -157,9 +162,11 @@ fn run(bytes: &[u8]) {
             Err(_) => return,
         },
     };
-    match pipeline {
-        Ok(pipeline) => exercise(pipeline),
-        Err(error) => assert!(!error.to_string().is_empty()),
+    for pipeline in pipelines {
+        match pipeline {
+            Ok(pipeline) => exercise(pipeline),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
     }
 }
 

@@ -101,7 +101,7 @@ fn switch() -> Switch {
         tables.1.iter().for_each(|entry| sound(switch.insert(entry)));
     });
     let replicas = CHILDREN.map(|port| Replica { port, instance: 1 }).to_vec();
-    sound(switch.insert_group(&MulticastGroup { id: 5, replicas }));
+    sound(switch.insert_group(&MulticastGroup { id: 5, replicas, ..Default::default() }));
     switch
 }
 

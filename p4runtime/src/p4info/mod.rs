@@ -18,6 +18,8 @@ pub use objects::{
 };
 
 use crate::p4::config::v1 as message;
+use crate::p4::config::v1::p4_new_type_spec::Representation;
+use crate::p4::config::v1::p4_new_type_translation::SdnType;
 use crate::proto::DESCRIPTORS;
 
 /// The descriptor of P4Info messages, which parsing their text needs. Decoding it takes longer than parsing most
@@ -58,6 +60,7 @@ impl P4Info {
             message,
         };
         info.check_references()?;
+        info.check_strings()?;
         Ok(info)
     }
 
@@ -129,6 +132,37 @@ impl P4Info {
     /// The header of packets from the controller, if the program accepts any.
     pub fn packet_out(&self) -> Option<&ControllerHeader> {
         self.headers.named("packet_out")
+    }
+
+    /// Checks that fields without a width are strings by their types.
+    fn check_strings(&self) -> Result<(), P4InfoError> {
+        let message = &self.message;
+        let types = message.type_info.as_ref();
+        let is_string = |name: &Option<message::P4NamedType>| {
+            let known =
+                name.as_ref().and_then(|name| types?.new_types.get(&name.name)?.representation.as_ref());
+            let Some(Representation::TranslatedType(translated)) = known else { return false };
+            matches!(translated.sdn_type, Some(SdnType::SdnString(_)))
+        };
+        let keys = message.tables.iter().flat_map(|one| {
+            one.match_fields
+                .iter()
+                .map(|field| (&one.preamble, &field.name, field.bitwidth, &field.type_name))
+        });
+        let parameters = message.actions.iter().flat_map(|one| {
+            one.params.iter().map(|field| (&one.preamble, &field.name, field.bitwidth, &field.type_name))
+        });
+        let headers = message.controller_packet_metadata.iter().flat_map(|one| {
+            one.metadata.iter().map(|field| (&one.preamble, &field.name, field.bitwidth, &field.type_name))
+        });
+        let mut narrow = keys.chain(parameters).chain(headers).filter(|(_, _, width, _)| *width == 0);
+        match narrow.find(|(_, _, _, name)| !is_string(name)) {
+            None => Ok(()),
+            Some((owner, field, ..)) => Err(P4InfoError::Senseless {
+                place: format!("{}.{field}", owner.as_ref().map_or("", |owner| owner.alias.as_str())),
+                what: "a width of 0 bits".to_owned(),
+            }),
+        }
     }
 
     /// Checks that everything that tables refer to exists.

@@ -65,7 +65,7 @@ pub struct MatchField {
     pub id: u32,
     /// Its name, from `@name` if the program has that.
     pub name: String,
-    /// Width in bits, at least 1.
+    /// Width in bits; 0: a string, which its translated type makes of it.
     pub width: u32,
     /// How it matches.
     pub kind: MatchType,
@@ -96,7 +96,7 @@ pub struct Field {
     pub id: u32,
     /// The name.
     pub name: String,
-    /// Width in bits, at least 1.
+    /// Width in bits; 0: a string, which its translated type makes of it.
     pub width: u32,
 }
 
@@ -182,7 +182,7 @@ impl Object for Action {
         let parameters = message
             .params
             .iter()
-            .map(|parameter| field(&name, parameter.id, &parameter.name, parameter.bitwidth))
+            .map(|one| field(&name, one.id, &one.name, one.bitwidth, one.type_name.is_some()))
             .collect::<Result<_, _>>()?;
         Ok(Self { name, parameters })
     }
@@ -230,7 +230,7 @@ impl Object for ControllerHeader {
         let fields = message
             .metadata
             .iter()
-            .map(|part| field(&name, part.id, &part.name, part.bitwidth))
+            .map(|one| field(&name, one.id, &one.name, one.bitwidth, one.type_name.is_some()))
             .collect::<Result<_, _>>()?;
         Ok(Self { name, fields })
     }
@@ -247,7 +247,8 @@ fn name_of(kind: &'static str, preamble: Option<&message::Preamble>) -> Result<N
 }
 
 fn match_field(table: &Name, message: &message::MatchField) -> Result<MatchField, P4InfoError> {
-    let Field { id, name, width } = field(table, message.id, &message.name, message.bitwidth)?;
+    let typed = message.type_name.is_some();
+    let Field { id, name, width } = field(table, message.id, &message.name, message.bitwidth, typed)?;
     let kind = match &message.r#match {
         Some(message::match_field::Match::MatchType(number)) => MatchType::try_from(*number).ok(),
         _ => None,
@@ -261,9 +262,10 @@ fn match_field(table: &Name, message: &message::MatchField) -> Result<MatchField
     }
 }
 
-fn field(owner: &Name, id: u32, name: &str, width: i32) -> Result<Field, P4InfoError> {
+/// A field whose type has a name may be a string; that it is one, [`P4Info::new`](super::P4Info::new) checks.
+fn field(owner: &Name, id: u32, name: &str, width: i32, typed: bool) -> Result<Field, P4InfoError> {
     match u32::try_from(width) {
-        Ok(width) if width > 0 => Ok(Field { id, name: name.to_owned(), width }),
+        Ok(width) if width > 0 || typed => Ok(Field { id, name: name.to_owned(), width }),
         _ => Err(P4InfoError::Senseless {
             place: format!("{}.{name}", owner.alias),
             what: format!("a width of {width} bits"),

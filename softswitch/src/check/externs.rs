@@ -1,14 +1,16 @@
 //! Counters, meters, registers and action profiles: the same checks for each.
 
 use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4::config::v1::action_profile::SelectorSizeSemantics;
 use tributary_p4runtime::p4::config::v1::match_field::Match;
-use tributary_p4runtime::p4::config::v1::{Meter, Preamble};
+use tributary_p4runtime::p4::config::v1::{Meter, MeterSpec, Preamble, meter_spec};
 use tributary_p4runtime::p4info::MatchType;
 
-use super::{Directory, ProfileIds, ValueSetIds, only_in, same};
+use super::{Directory, ProfileIds, SizeSemantics, ValueSetIds, only_in, same};
 use crate::error::LoadError;
 use crate::json::{self, Document};
-use crate::program::{MatchKind, Program};
+use crate::meters::MeterKind;
+use crate::program::{MAX_BITS, MatchKind, Program};
 
 pub(super) fn check(
     document: &Document,
@@ -17,7 +19,7 @@ pub(super) fn check(
     directory: &mut Directory,
 ) -> Result<(), LoadError> {
     check_counters(document, info, directory)?;
-    check_meters(document, info, directory)?;
+    check_meters(document, program, info, directory)?;
     check_registers(document, info, directory)?;
     check_digests(program, info, directory)?;
     check_value_sets(program, info, directory)?;
@@ -50,7 +52,12 @@ fn check_registers(document: &Document, info: &P4Info, directory: &mut Directory
     })
 }
 
-fn check_meters(document: &Document, info: &P4Info, directory: &mut Directory) -> Result<(), LoadError> {
+fn check_meters(
+    document: &Document,
+    program: &mut Program,
+    info: &P4Info,
+    directory: &mut Directory,
+) -> Result<(), LoadError> {
     let indirect = || document.meter_arrays.iter().filter(|meter| !meter.is_direct);
     let meters = &info.message().meters;
     for meter in meters {
@@ -60,11 +67,24 @@ fn check_meters(document: &Document, info: &P4Info, directory: &mut Directory) -
         let size = u64::try_from(meter.size).unwrap_or(0);
         same(&format!("the size of meter {name}"), &known.size, &size)?;
         directory.meters.insert(id, index);
+        // The JSON's meters and the program's are in the same order.
+        if let Some(program) = program.meters.get_mut(index) {
+            program.kind = meter_kind(meter.spec.as_ref());
+        }
     }
     let named = |meter: &Meter, name: &str| id_and_name(meter.preamble.as_ref()).1 == name;
     check_names("meter", indirect().map(|meter| meter.name.as_str()), |name| {
         meters.iter().any(|meter| named(meter, name))
     })
+}
+
+/// How a meter marks packets, by the P4Info.
+pub(super) fn meter_kind(spec: Option<&MeterSpec>) -> MeterKind {
+    match spec.map(MeterSpec::r#type).unwrap_or_default() {
+        meter_spec::Type::TwoRateThreeColor => MeterKind::TwoRates,
+        meter_spec::Type::SingleRateThreeColor => MeterKind::SingleRate,
+        meter_spec::Type::SingleRateTwoColor => MeterKind::TwoColours,
+    }
 }
 
 /// Finds the fields of value sets: the JSON does not tell them.
@@ -82,7 +102,7 @@ fn check_value_sets(
         let place = format!("value set {name}");
         let mut all = 0_u32;
         for field in &set.r#match {
-            let bits = u32::try_from(field.bitwidth).ok().filter(|bits| (1..=64).contains(bits));
+            let bits = u32::try_from(field.bitwidth).ok().filter(|bits| (1..=MAX_BITS).contains(bits));
             let unsupported = |what: String| LoadError::Unsupported { place: place.clone(), what };
             let bits = bits.ok_or_else(|| unsupported(format!("a field of {} bits", field.bitwidth)))?;
             let kind = match field.r#match {
@@ -100,8 +120,11 @@ fn check_value_sets(
                 }
             };
             all += bits.next_multiple_of(8);
-            if all > 64 {
-                return Err(unsupported("a key of more than 64 bits".to_owned()));
+            if all > MAX_BITS {
+                return Err(unsupported(format!("a key of more than {MAX_BITS} bits")));
+            }
+            if kind == MatchKind::Range && bits > 64 {
+                return Err(unsupported(format!("a range of {bits} bits")));
             }
             known.add_field(field.name.clone(), bits, kind);
         }
@@ -147,6 +170,12 @@ fn check_profiles(program: &Program, info: &P4Info, directory: &mut Directory) -
             index,
             size: u64::try_from(profile.size).unwrap_or(0),
             max_group_size: u64::try_from(profile.max_group_size).unwrap_or(0),
+            counts: match &profile.selector_size_semantics {
+                Some(SelectorSizeSemantics::SumOfMembers(members)) => SizeSemantics::Members {
+                    max_weight: u32::try_from(members.max_member_weight).unwrap_or(0),
+                },
+                _ => SizeSemantics::Weights,
+            },
             with_selector: profile.with_selector,
             tables: known.tables.iter().map(table).collect::<Result<_, _>>()?,
         };

@@ -2,21 +2,25 @@
 //! objects.
 
 mod externs;
+mod translations;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4info::{self, MatchType, Scope};
 
 use crate::error::LoadError;
 use crate::json::{self, Document};
-use crate::program::{MatchKind, Program, TableProgram};
+use crate::program::{MAX_BITS, MatchKind, Program, TableProgram};
+use crate::translation::Translation;
 
 /// The ids by which the P4Info names the objects of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     /// By id.
     pub(crate) tables: BTreeMap<u32, TableIds>,
+    /// Ids of tables that the compiler left out, since no packet ever gets to them.
+    pub(crate) absent_tables: BTreeSet<u32>,
     /// Index by id.
     pub(crate) counters: BTreeMap<u32, usize>,
     /// Index by id.
@@ -29,6 +33,20 @@ pub(crate) struct Directory {
     pub(crate) digests: BTreeMap<u32, usize>,
     /// By id.
     pub(crate) profiles: BTreeMap<u32, ProfileIds>,
+    /// The header in front of packets to the controller.
+    pub(crate) packet_in: Vec<ControllerField>,
+    /// The header in front of packets from the controller.
+    pub(crate) packet_out: Vec<ControllerField>,
+}
+
+/// A field of a header of packets to, or from, the controller.
+#[derive(Debug, Clone)]
+pub(crate) struct ControllerField {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    /// Its width in the packet.
+    pub(crate) bits: u32,
+    pub(crate) translation: Translation,
 }
 
 /// A value set's ids.
@@ -47,13 +65,44 @@ pub(crate) struct ProfileIds {
     pub(crate) name: String,
     /// Index in the program.
     pub(crate) index: usize,
-    /// The most members, or the most that the weights of a selector's groups may add up to; 0: no bound.
+    /// The most members, or the most that a selector's groups may add up to; 0: no bound.
     pub(crate) size: u64,
-    /// The most that the weights of one group may add up to; 0: no bound.
+    /// The most that one group may add up to; 0: no bound.
     pub(crate) max_group_size: u64,
+    /// What groups add up.
+    pub(crate) counts: SizeSemantics,
     pub(crate) with_selector: bool,
     /// Ids of its tables, in the order of the program.
     pub(crate) tables: Vec<u32>,
+}
+
+/// What the sizes of a selector and of its groups are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SizeSemantics {
+    /// The sum of the members' weights.
+    Weights,
+    /// The number of members, none of which weighs more; 0: no bound.
+    Members { max_weight: u32 },
+}
+
+impl SizeSemantics {
+    /// What members of these weights add up to.
+    pub(crate) fn sum(self, weights: impl Iterator<Item = u32>) -> u64 {
+        match self {
+            Self::Weights => weights.map(u64::from).sum(),
+            Self::Members { .. } => weights.count() as u64,
+        }
+    }
+
+    /// Checks the weight of one member. The text says what is wrong.
+    pub(crate) fn check(self, weight: u32) -> Result<(), String> {
+        match self {
+            Self::Members { max_weight } if max_weight > 0 && weight > max_weight => {
+                Err(format!("a weight of {weight}: {max_weight} is the most"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A table's ids.
@@ -75,6 +124,8 @@ pub(crate) struct ActionIds {
     pub(crate) id: u32,
     /// Ids of its parameters, in the order of the program.
     pub(crate) parameters: Vec<u32>,
+    /// How controllers see them.
+    pub(crate) translations: Vec<Translation>,
     /// Where the table may run it.
     pub(crate) scope: Scope,
 }
@@ -86,9 +137,14 @@ pub(crate) fn check(
     info: &P4Info,
 ) -> Result<Directory, LoadError> {
     let mut directory = Directory::default();
+    let mut absent = None;
     for table in info.tables() {
         let index = program.tables.iter().position(|known| known.name == table.name.full);
-        let index = index.ok_or_else(|| only_in("P4Info", "table", &table.name.full))?;
+        let Some(index) = index else {
+            directory.absent_tables.insert(table.name.id);
+            absent = absent.or(Some(table));
+            continue;
+        };
         let ids = check_table(index, &mut program.tables[index], table, document, info)?;
         directory.tables.insert(table.name.id, ids);
     }
@@ -96,13 +152,17 @@ pub(crate) fn check(
         // Tables that the compiler made, or that are hidden on purpose, have nothing that could be written.
         let hidden = table.key.is_empty() || !table.fixed.is_empty();
         if !hidden && info.table(&table.name).is_none() {
-            return Err(only_in("JSON", "table", &table.name));
+            // Where each file has a table of its own they are of different programs.
+            return Err(match absent {
+                Some(absent) => only_in("P4Info", "table", &absent.name.full),
+                None => only_in("JSON", "table", &table.name),
+            });
         }
     }
     externs::check(document, program, info, &mut directory)?;
-    for header in [info.packet_in(), info.packet_out()].into_iter().flatten() {
-        check_controller_header(document, header)?;
-    }
+    let fields = |header| controller_fields(document, header, info);
+    directory.packet_in = info.packet_in().map_or(Ok(Vec::new()), fields)?;
+    directory.packet_out = info.packet_out().map_or(Ok(Vec::new()), fields)?;
     Ok(directory)
 }
 
@@ -130,9 +190,13 @@ fn check_table(
     for (field, known) in program.key.iter_mut().zip(&table.key) {
         let what = format!("{place}, key field {}", known.name);
         same(&format!("the name of {what}"), field.name.as_str(), known.name.as_str())?;
-        same(&format!("the width of {what}"), &field.bits, &known.width)?;
+        field.translation = translations::of_field(info, table.name.id, known.id);
         if known.kind == MatchType::Optional && field.kind == MatchKind::Ternary {
             field.kind = MatchKind::Optional;
+        }
+        match field.translation {
+            Translation::None => same(&format!("the width of {what}"), &field.bits, &known.width)?,
+            translation => check_translation(translation, field.bits, Some(field.kind), &what)?,
         }
         same(&format!("the kind of {what}"), &format!("{:?}", field.kind), &format!("{:?}", known.kind))?;
     }
@@ -152,8 +216,11 @@ fn check_table(
     let counts = direct.iter().any(|counter| counter.direct_table_id == table.name.id);
     same(&format!("whether {place} has a direct counter"), &program.counts, &counts)?;
     let direct = &info.message().direct_meters;
-    let metered = direct.iter().any(|meter| meter.direct_table_id == table.name.id);
-    same(&format!("whether {place} has a direct meter"), &program.meter.is_some(), &metered)?;
+    let metered = direct.iter().find(|meter| meter.direct_table_id == table.name.id);
+    same(&format!("whether {place} has a direct meter"), &program.meter.is_some(), &metered.is_some())?;
+    if let (Some(meter), Some(known)) = (&mut program.meter, metered) {
+        meter.kind = externs::meter_kind(known.spec.as_ref());
+    }
     let profiled = table.implementation.is_some();
     same(&format!("whether {place} has an action profile"), &program.profile.is_some(), &profiled)?;
     let initial = info.message().tables.iter().any(|message| {
@@ -197,26 +264,95 @@ fn check_actions(
         for ((bits, parameter), json) in action.parameters.iter().zip(&known.parameters).zip(names) {
             let what = format!("{what}, parameter {}", parameter.name);
             same(&format!("the name of {what}"), json.name.as_str(), parameter.name.as_str())?;
-            same(&format!("the width of {what}"), bits, &parameter.width)?;
+            match translations::of_parameter(info, reference.id, parameter.id) {
+                Translation::None => same(&format!("the width of {what}"), bits, &parameter.width)?,
+                translation => check_translation(translation, *bits, None, &what)?,
+            }
         }
+        let ids = known.parameters.iter().map(|parameter| parameter.id);
         actions.push(ActionIds {
             id: reference.id,
-            parameters: known.parameters.iter().map(|parameter| parameter.id).collect(),
+            translations: ids.clone().map(|id| translations::of_parameter(info, reference.id, id)).collect(),
+            parameters: ids.collect(),
             scope: reference.scope,
         });
     }
     Ok(actions)
 }
 
-/// The JSON does not say which headers are the controller's, but one of them must match this description.
-fn check_controller_header(document: &Document, header: &p4info::ControllerHeader) -> Result<(), LoadError> {
-    let alike = |known: &json::HeaderType| {
-        // p4c flattens the names of fields of structs in the JSON only, so widths have to do.
-        let widths = known.fields.iter().map(|field| field.1.as_u64());
-        widths.eq(header.fields.iter().map(|field| Some(field.width.into())))
-    };
-    if document.header_types.iter().any(alike) {
-        return Ok(());
+/// Checks that values of this many bits can be translated.
+fn check_translation(
+    translation: Translation,
+    bits: u32,
+    kind: Option<MatchKind>,
+    place: &str,
+) -> Result<(), LoadError> {
+    let unsupported = |what: &str| LoadError::Unsupported { place: place.to_owned(), what: what.to_owned() };
+    match (translation, kind) {
+        (Translation::Text, _) if bits > u128::BITS => {
+            Err(unsupported("a translated type of more than 128 bits that controllers see as a string"))
+        }
+        (Translation::Text, Some(MatchKind::Lpm | MatchKind::Ternary | MatchKind::Range)) => {
+            Err(unsupported("a match by prefix, mask or range of what controllers see as a string"))
+        }
+        (Translation::Bits(width), Some(MatchKind::Lpm)) if width != bits => {
+            Err(unsupported("a match by prefix of a type whose translation changes its width"))
+        }
+        _ => Ok(()),
     }
-    Err(only_in("P4Info", "controller header", &header.name.full))
+}
+
+/// The fields of a controller's header, with their widths in the packet.
+///
+/// The JSON does not say which headers are the controller's. Where none of them is like this description, the program
+/// has no use for it: then the description is all that there is.
+fn controller_fields(
+    document: &Document,
+    header: &p4info::ControllerHeader,
+    info: &P4Info,
+) -> Result<Vec<ControllerField>, LoadError> {
+    let translation = |field: &p4info::Field| translations::of_metadata(info, header.name.id, field.id);
+    let widths = |known: &json::HeaderType| -> Option<Vec<u32>> {
+        let own = known.fields.iter().filter(|field| !field.0.starts_with("_padding"));
+        let widths = own.map(|field| u32::try_from(field.1.as_u64()?).ok());
+        let widths: Vec<u32> = widths.collect::<Option<_>>()?;
+        // p4c flattens the names of fields of structs in the JSON only, so widths have to do.
+        let mut pairs = widths.iter().zip(&header.fields);
+        let alike =
+            pairs.all(|(bits, field)| translation(field) != Translation::None || *bits == field.width);
+        (widths.len() == header.fields.len() && alike).then_some(widths)
+    };
+    let named = |known: &&json::HeaderType| {
+        known
+            .fields
+            .iter()
+            .map(|field| field.0.as_str())
+            .eq(header.fields.iter().map(|field| field.name.as_str()))
+    };
+    let candidates = || document.header_types.iter().filter(|known| widths(known).is_some());
+    let found = candidates().find(named).or_else(|| candidates().next()).and_then(widths);
+    if found.is_none() && document.header_types.iter().any(|known| named(&known)) {
+        return Err(only_in("P4Info", "controller header", &header.name.full));
+    }
+    let widths = found.unwrap_or_else(|| header.fields.iter().map(|field| field.width).collect());
+    let all = widths.iter().fold(0_u32, |all, bits| all.saturating_add(*bits));
+    if all > MAX_BITS {
+        let place = format!("controller header {}", header.name.full);
+        return Err(LoadError::Unsupported { place, what: format!("a header of {all} bits") });
+    }
+    header
+        .fields
+        .iter()
+        .zip(widths)
+        .map(|(field, bits)| {
+            let place = format!("controller header {}, field {}", header.name.full, field.name);
+            let translation = translation(field);
+            check_translation(translation, bits, None, &place)?;
+            if bits == 0 {
+                let what = "a string in a header that the program does not have".to_owned();
+                return Err(LoadError::Unsupported { place, what });
+            }
+            Ok(ControllerField { id: field.id, name: field.name.clone(), bits, translation })
+        })
+        .collect()
 }

@@ -3,22 +3,24 @@
 use super::emitter::Emitter;
 use super::expression::Expressions;
 use super::fault::malformed;
-use super::layout::{Layout, Slot, Storage};
+use super::layout::{Slot, Storage};
+use super::primitive::Objects;
 use super::term::{Scope, Term};
 use crate::error::LoadError;
-use crate::json::Document;
 use crate::json::expression::Expr;
-use crate::program::{self, Algorithm, Calculation, CalculationInput, ChecksumPart, Op, Place, lines_for};
+use crate::program::{
+    self, Algorithm, Calculation, CalculationInput, ChecksumPart, Note, Op, Place, lines_for,
+};
 
 /// Compiles the checksums that are to be verified (or updated), and adds them to `checksums`.
 pub(super) fn compile(
-    document: &Document,
+    objects: &Objects<'_>,
     verify: bool,
-    layout: &Layout,
     calculations: &[Calculation],
     checksums: &mut Vec<program::Checksum>,
     out: &mut Emitter,
 ) -> Result<(), LoadError> {
+    let Objects { document, layout, .. } = *objects;
     for checksum in &document.checksums {
         if verify && !checksum.verify || !verify && !checksum.update {
             continue;
@@ -43,6 +45,11 @@ pub(super) fn compile(
             let scope = Scope { layout, locals: &[], place: &place, in_parser: false };
             let condition = Term::resolve(&Expr::read(condition, &place)?, &scope)?;
             Expressions::new(out, &place).branch(&condition, false, skip)?;
+        }
+        if verify {
+            let (header, field) = &checksum.target;
+            let field = format!("{header}.{field}");
+            objects.note(|| Note::Verify { checksum: index, field, field_bits: bits }, out);
         }
         out.push(match verify {
             true => Op::VerifyChecksum { checksum: index },

@@ -8,7 +8,7 @@ use super::fault::malformed;
 use super::layout::Storage;
 use super::primitive::Objects;
 use super::term::{Scope, Term};
-use super::{profile, table};
+use super::{note, profile, table};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::{self, ActionCallNode, Conditional, ControlFlow, Table};
@@ -189,15 +189,38 @@ impl<'a> Graph<'a> {
                     Scope { layout: self.objects.layout, locals: &[], place: &place, in_parser: false };
                 let term = Term::resolve(&Expr::read(&node.expression, &place)?, &scope)?;
                 let otherwise = self.jump_target(node.false_next.as_deref(), end, waiting)?;
-                Expressions::new(out, &place).branch(&term, false, otherwise)?;
+                if self.objects.notes.is_some() {
+                    self.noted_branch(node, &term, otherwise, out)?;
+                } else {
+                    Expressions::new(out, &place).branch(&term, false, otherwise)?;
+                }
                 Ok(node.true_next.as_deref())
             }
             Step::Call(node) => {
+                self.objects.note(|| note::statements(&node.source_info, name), out);
                 self.inline(node.action_id, name, out)?;
                 Ok(node.next_node.as_deref())
             }
             Step::Table(table) => self.emit_table(table, end, waiting, out),
         }
+    }
+
+    /// Goes on behind this if the condition holds, and tells which way it went.
+    fn noted_branch(
+        &self,
+        node: &Conditional,
+        condition: &Term,
+        otherwise: Label,
+        out: &mut Emitter,
+    ) -> Result<(), LoadError> {
+        let place = format!("condition {}", node.name);
+        let holds = out.label();
+        Expressions::new(out, &place).branch(condition, true, holds)?;
+        self.objects.note(|| note::condition(node, false), out);
+        out.jump(otherwise);
+        out.bind(holds);
+        self.objects.note(|| note::condition(node, true), out);
+        Ok(())
     }
 
     /// The label of a step that is emitted later, or of the end.
@@ -221,12 +244,14 @@ impl<'a> Graph<'a> {
     ) -> Result<Option<&'a str>, LoadError> {
         let hidden = !self.visible.contains(table.name.as_str());
         if let (true, Some(action)) = (hidden && table.key.is_empty(), constant_action(table)) {
+            self.objects.note(|| note::statements(&table.source_info, &table.name), out);
             self.inline(action, &table.name, out)?;
             let name = table.actions.first().map(String::as_str).unwrap_or_default();
             return Ok(next_of(table, &[name, "__MISS__"]));
         }
         let index = (self.first_table + self.applied.len()) as u16;
         self.applied.push((table, table::masked_fields(table, self.objects.layout, out)?));
+        self.objects.note(|| note::table(index, table, self.objects.document), out);
         out.push(Op::Apply { table: index });
         if table.next_tables.contains_key("__HIT__") || table.next_tables.contains_key("__MISS__") {
             let hit = self.jump_target(next_of(table, &["__HIT__"]), end, waiting)?;

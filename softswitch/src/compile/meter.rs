@@ -4,7 +4,7 @@ use super::fault::{malformed, too_many, unsupported};
 use super::layout::{Layout, Storage};
 use crate::error::LoadError;
 use crate::json::{self, Document};
-use crate::meters::{MeterProgram, MeterUnit};
+use crate::meters::{MeterKind, MeterProgram, MeterUnit};
 use crate::program::DirectMeter;
 
 /// The most meters that a program's arrays may have.
@@ -19,7 +19,8 @@ pub(super) fn arrays(document: &Document) -> Result<Vec<MeterProgram>, LoadError
         if all > MAX_METERS {
             return Err(too_many(&format!("meter {}", meter.name), "meters"));
         }
-        meters.push(MeterProgram { size: meter.size as usize, unit: unit(meter)? });
+        let kind = MeterKind::default();
+        meters.push(MeterProgram { size: meter.size as usize, unit: unit(meter)?, kind });
     }
     Ok(meters)
 }
@@ -46,7 +47,9 @@ pub(super) fn direct(
     match layout.field(header, field, place)? {
         slot if slot.bits < 2 => Err(unsupported(place, format!("the result of meter {name} in one bit"))),
         slot => match slot.place {
-            Storage::Word(target) => Ok(DirectMeter { unit: unit(meter)?, target }),
+            Storage::Word(target) => {
+                Ok(DirectMeter { unit: unit(meter)?, kind: MeterKind::default(), target })
+            }
             Storage::Lines(_) => {
                 Err(unsupported(place, format!("the result of meter {name} in {} bits", slot.bits)))
             }

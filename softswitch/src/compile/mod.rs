@@ -15,6 +15,7 @@ mod headers;
 mod layout;
 mod message;
 mod meter;
+mod note;
 mod parser;
 mod primitive;
 mod profile;
@@ -47,15 +48,26 @@ const MAX_COUNTERS: u64 = 1 << 24;
 /// The most objects of one kind; indices of 16 bits leave room for them.
 const MAX_OBJECTS: usize = 10_000;
 
-/// Compiles a program. `visible` are the names of the tables that the control plane can see.
-pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Program, LoadError> {
+/// Compiles a program. `visible` are the names of the tables that the control plane can see; `noted`: whether it tells its
+/// steps, for the packet log.
+pub(crate) fn compile(
+    document: &Document,
+    visible: &HashSet<&str>,
+    noted: bool,
+) -> Result<Program, LoadError> {
     check_sizes(document)?;
     let layout = Layout::new(document)?;
     let mut standard = layout.standard(&document.errors)?;
     let arguments = Arguments { word: layout.words as Word, line: layout.lines as LineIndex };
     let (argument_words, argument_lines) = argument_space(document)?;
     let mut out = Emitter::new(layout.words + argument_words, layout.lines + argument_lines);
-    let objects = Objects { layout: &layout, document, arguments, messages: RefCell::default() };
+    let objects = Objects {
+        layout: &layout,
+        document,
+        arguments,
+        messages: RefCell::default(),
+        notes: noted.then(RefCell::default),
+    };
     let calculations = calculation::compile(document, &layout, &mut out)?;
     let (mut checksums, mut profiles, mut tables) = (Vec::new(), Vec::new(), Vec::new());
 
@@ -67,7 +79,7 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
     out.push(Op::End);
     // A packet that cannot be parsed has its checksums verified all the same.
     entries.verify = out.here();
-    checksum::compile(document, true, &layout, &calculations, &mut checksums, &mut out)?;
+    checksum::compile(&objects, true, &calculations, &mut checksums, &mut out)?;
     out.push(Op::End);
     entries.ingress = out.here();
     control::compile(
@@ -81,11 +93,12 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
     entries.egress = out.here();
     control::compile(pipeline(document, "egress")?, &objects, visible, &mut profiles, &mut tables, &mut out)?;
     entries.update = out.here();
-    checksum::compile(document, false, &layout, &calculations, &mut checksums, &mut out)?;
+    checksum::compile(&objects, false, &calculations, &mut checksums, &mut out)?;
     deparser_primitives(document, &objects, &mut out)?;
     out.push(Op::End);
     standard.clocks = layout.clocks()?;
     let messages = objects.messages.into_inner();
+    let notes = objects.notes.map(|notes| note::notes(notes.into_inner(), &layout, document));
 
     let field_lists = field_list::compile(document, &layout)?;
     let (digests, digest_lists) = digest::compile(document, &layout)?;
@@ -124,6 +137,7 @@ pub(crate) fn compile(document: &Document, visible: &HashSet<&str>) -> Result<Pr
         field_lists,
         digests,
         digest_lists,
+        notes,
     })
 }
 

@@ -13,7 +13,7 @@ use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;
 use crate::json::{self, Call, ParseState, Transition};
-use crate::program::{Op, Standard};
+use crate::program::{MAX_BITS, Note, Op, Standard, lines_for};
 
 /// Compiles the parser. The code goes on behind it when a packet is accepted or cannot be parsed.
 pub(super) fn compile(
@@ -58,6 +58,7 @@ impl States<'_> {
         let place = format!("parser state {}", state.name);
         let scope = Scope { layout: self.objects.layout, locals: &[], place: &place, in_parser: true };
         out.bind(self.target(Some(&state.name), &place)?);
+        self.objects.note(|| Note::State { name: state.name.clone() }, out);
         for call in &state.parser_ops {
             self.operation(call, &scope, out)?;
         }
@@ -147,12 +148,20 @@ impl States<'_> {
         let name = case.value.as_deref().unwrap_or_default();
         let set = self.objects.document.parse_vsets.iter().position(|set| set.name == name);
         let set = set.ok_or_else(|| malformed(place, format!("there is no value set {name}")))? as u16;
-        let Some(key) = key.narrow() else {
-            return Err(unsupported(place, "a value set for a key that is empty or has more than 64 bits"));
+        let Some((whole, bits)) = key.whole() else {
+            let what = format!("a value set for a key that is empty or has more than {MAX_BITS} bits");
+            return Err(unsupported(place, what));
         };
-        let key = cases.word(key, 64)?;
-        let d = cases.out.new_word();
-        cases.out.push(Op::InSet { d, set, key });
+        let d;
+        if let Some(key) = key.narrow() {
+            let key = cases.word(key, 64)?;
+            d = cases.out.new_word();
+            cases.out.push(Op::InSet { d, set, key });
+        } else {
+            let key = cases.whole_lines(&whole, bits)?;
+            d = cases.out.new_word();
+            cases.out.push(Op::WideInSet { d, set, key, n: lines_for(bits) as u8 });
+        }
         let (zero, next) = (cases.out.word_constant(0), cases.out.label());
         cases.out.jump_with(next, |to| Op::JumpEqual { a: d, b: zero, to });
         jump(to, cases.out);

@@ -17,7 +17,7 @@ use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;
 use crate::json::{self, Call};
-use crate::program::{Arguments, MAX_BITS, Message, Op, Word, lines_for};
+use crate::program::{Arguments, MAX_BITS, Message, Note, Op, Place, Word, lines_for};
 
 /// The objects that actions refer to by name.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(super) struct Objects<'a> {
     pub(super) arguments: Arguments,
     /// What the program logs, collected while it is compiled.
     pub(super) messages: RefCell<Vec<Message>>,
+    /// The steps that it tells, collected in the same way; `None` if it tells none.
+    pub(super) notes: Option<RefCell<Vec<Note>>>,
 }
 
 /// An argument of a primitive.
@@ -134,8 +136,10 @@ impl Objects<'_> {
                 out.bind(past);
             }
             ("count", [counter, index]) => {
-                let counter = self.counter(name(counter, "counter_array", place)?, place)?;
+                let name = name(counter, "counter_array", place)?;
+                let counter = self.counter(name, place)?;
                 let index = index_word(index, scope, out)?;
+                self.note(|| Note::Count { counter: name.to_owned(), index }, out);
                 out.push(Op::Count { counter, index });
             }
             ("execute_meter", [meter, index, target]) => {
@@ -209,9 +213,11 @@ impl Objects<'_> {
         out: &mut Emitter,
     ) -> Result<(), LoadError> {
         let place = scope.place;
-        let (register, bits) = self.register(name(register, "register_array", place)?, place)?;
+        let name = name(register, "register_array", place)?;
+        let (register, bits) = self.register(name, place)?;
         let target = reference::target(target, scope)?;
         let index = index_word(index, scope, out)?;
+        self.note(|| Note::Read { name: name.to_owned(), register, index, bits }, out);
         let read = |target: &Slot, out: &mut Emitter| {
             out.push(match target.place {
                 Storage::Word(d) if target.bits == bits => Op::RegisterRead { d, register, index },
@@ -275,15 +281,20 @@ impl Objects<'_> {
         out: &mut Emitter,
     ) -> Result<(), LoadError> {
         let place = scope.place;
-        let (register, bits) = self.register(name(register, "register_array", place)?, place)?;
+        let name = name(register, "register_array", place)?;
+        let (register, bits) = self.register(name, place)?;
         let (index, value) = (Term::resolve(index, scope)?, Term::resolve(value, scope)?);
         let mut expressions = Expressions::new(out, place);
         let index = expressions.word(&index, 64)?;
         if bits <= 64 {
             let a = expressions.word(&value, bits)?;
+            let written = || Note::Write { name: name.to_owned(), index, value: Place::Word(a), bits };
+            self.note(written, out);
             out.push(Op::RegisterWrite { a, register, index });
         } else {
             let a = expressions.whole_lines(&value, bits)?;
+            let written = || Note::Write { name: name.to_owned(), index, value: Place::Lines(a), bits };
+            self.note(written, out);
             out.push(Op::WideRegisterWrite { a, register, index });
         }
         Ok(())

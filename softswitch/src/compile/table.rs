@@ -13,6 +13,7 @@ use crate::program::{
     ActionProgram, FixedEntry, Invocation, KeyField, KeySource, LIMBS, MAX_KEY_WORDS, MatchKind, Op, Pattern,
     TableProgram, limbs, lines_for,
 };
+use crate::translation::Translation;
 
 /// Describes a table; `masked` are the key fields that are masked before the lookup, and `actions` its actions, compiled, in
 /// the order of the JSON.
@@ -130,7 +131,8 @@ fn key(
         if shift > 0 && (alone || shift + slot.bits > 64) {
             (word, shift) = (word + 1, 0);
         }
-        fields.push(KeyField { name, kind, bits: slot.bits, source, word, shift });
+        let translation = Translation::None;
+        fields.push(KeyField { name, kind, bits: slot.bits, translation, source, word, shift });
         if alone {
             word += words;
         } else {

@@ -68,6 +68,18 @@ impl Key {
         }
     }
 
+    /// The key as one number, and its width in bits; `None` if it is empty or has too many.
+    pub(super) fn whole(&self) -> Option<(Term, u32)> {
+        let bits = self.bytes.checked_mul(8).filter(|bits| *bits <= MAX_BITS)?;
+        let mut parts = self.parts.iter();
+        let first = parts.next()?.value.clone();
+        let key = parts.fold(first, |key, part| {
+            let by = Term::number(Number::from(u64::from(part.bytes) * 8));
+            Term::binary(Binary::Or, Term::binary(Binary::Shl, key, by), part.value.clone())
+        });
+        Some((key, bits))
+    }
+
     /// The condition of a transition.
     pub(super) fn case(&self, case: &Transition, scope: &Scope<'_>) -> Result<Case, LoadError> {
         let place = scope.place;

@@ -13,7 +13,7 @@ impl Switch {
         Ok(&self.state.counters[self.counter(counter_id)?])
     }
 
-    /// Overwrites one cell of a counter array, or all cells.
+    /// Overwrites one cell of a counter array, or all cells; `None` leaves them as they are.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `OutOfRange`.
@@ -21,17 +21,19 @@ impl Switch {
         &mut self,
         counter_id: u32,
         index: Option<i64>,
-        value: CounterValue,
+        value: Option<CounterValue>,
     ) -> Result<(), ControlError> {
         let array = self.counter(counter_id)?;
         let cells = &mut self.state.counters[array];
         let Some(index) = index else {
-            cells.fill(value);
+            if let Some(value) = value {
+                cells.fill(value);
+            }
             return Ok(());
         };
         let size = cells.len();
         match usize::try_from(index).ok().and_then(|index| cells.get_mut(index)) {
-            Some(cell) => *cell = value,
+            Some(cell) => *cell = value.unwrap_or(*cell),
             None => {
                 let what = self.pipeline.info().counter_by_id(counter_id).map(|counter| &counter.name.full);
                 let what = format!("counter {}", what.map_or("", String::as_str));

@@ -1,14 +1,17 @@
 //! One table by its id: turns the control plane's keys and actions into what the table stores.
 
-use tributary_p4runtime::canonical;
+use std::borrow::Cow;
+use std::time::Duration;
+
 use tributary_p4runtime::p4info::Scope;
 
-use super::{ActionCall, EntryKey, KeyMatch, TableEntry};
+use super::{ActionCall, EntryKey, KeyMatch};
 use crate::check::{ActionIds, TableIds};
 use crate::error::ControlError;
 use crate::program::Pattern;
 use crate::program::{Invocation, MatchKind, TableProgram};
 use crate::table::Action;
+use crate::translation::Translation;
 
 /// A table by id: its ids, and its description in the program.
 #[derive(Clone, Copy)]
@@ -19,6 +22,13 @@ pub(super) struct Described<'a> {
 }
 
 pub(super) fn describe(pipeline: &crate::Pipeline, id: u32) -> Result<Described<'_>, ControlError> {
+    if pipeline.directory.absent_tables.contains(&id) {
+        let name = pipeline.info().table_by_id(id).map_or("", |table| table.name.full.as_str());
+        return Err(ControlError::InvalidArgument {
+            place: format!("table {name}"),
+            problem: "the compiler left it out, since no packet gets to it: it takes no entries".to_owned(),
+        });
+    }
     let ids = pipeline.directory.tables.get(&id).ok_or(ControlError::UnknownId { what: "table", id })?;
     Ok(Described { id, ids, program: &pipeline.program.tables[ids.index] })
 }
@@ -43,8 +53,8 @@ impl<'a> Described<'a> {
         Ok(())
     }
 
-    pub(super) fn check_timeout(&self, entry: &TableEntry) -> Result<(), ControlError> {
-        if entry.idle_timeout.is_zero() || self.program.times_out {
+    pub(super) fn check_timeout(&self, timeout: Duration) -> Result<(), ControlError> {
+        if timeout.is_zero() || self.program.times_out {
             return Ok(());
         }
         Err(self.invalid("it has no idle timeouts".to_owned()))
@@ -94,24 +104,25 @@ impl<'a> Described<'a> {
         if let Some((id, _)) = call.params.iter().find(|(id, _)| !ids.parameters.contains(id)) {
             return Err(format!("it has no parameter {id}"));
         }
-        let argument = |(id, width): (&u32, &u32)| {
+        let argument = |((id, width), translation): ((&u32, &u32), &Translation)| {
             let mut given = call.params.iter().filter(|(given, _)| given == id);
             match (given.next(), given.next()) {
-                (Some((_, value)), None) => canonical::check(value, *width)
-                    .map(<[u8]>::to_vec)
-                    .map_err(|error| format!("parameter {id}: {error}")),
+                (Some((_, value)), None) => translation
+                    .decode(value, *width)
+                    .map(Cow::into_owned)
+                    .map_err(|problem| format!("parameter {id}: {problem}")),
                 (None, _) => Err(format!("parameter {id} is missing")),
                 (Some(_), Some(_)) => Err(format!("parameter {id} is there twice")),
             }
         };
-        ids.parameters.iter().zip(widths).map(argument).collect()
+        ids.parameters.iter().zip(widths).zip(&ids.translations).map(argument).collect()
     }
 
     pub(super) fn call(&self, invocation: &Invocation) -> ActionCall {
         let ids = &self.ids.actions[invocation.action];
-        let values = invocation.arguments.iter().map(|value| {
+        let values = invocation.arguments.iter().zip(&ids.translations).map(|(value, translation)| {
             let zeros = value.iter().take_while(|byte| **byte == 0).count();
-            value[zeros.min(value.len().saturating_sub(1))..].to_vec()
+            translation.encode(value[zeros.min(value.len().saturating_sub(1))..].to_vec())
         });
         ActionCall { action_id: ids.id, params: ids.parameters.iter().copied().zip(values).collect() }
     }

@@ -1,41 +1,53 @@
 //! Meters, as the control plane sees them.
 
-use super::MeterConfig;
+use super::{MeterColours, MeterConfig};
 use crate::error::ControlError;
-use crate::meters::Meter;
+use crate::meters::{Meter, MeterKind};
 use crate::switch::Switch;
 
 impl Switch {
-    /// The rates of all cells of a meter array, by index; `None`: all packets are green.
+    /// The rates of all cells of a meter array, by index (`None`: all packets are green), and what they have marked.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
-    pub fn meters(&self, meter_id: u32) -> Result<Vec<Option<MeterConfig>>, ControlError> {
-        Ok(self.state.meters[self.meter(meter_id)?].iter().map(Meter::config).collect())
+    pub fn meters(&self, meter_id: u32) -> Result<Vec<(Option<MeterConfig>, MeterColours)>, ControlError> {
+        let cells = self.state.meters[self.meter(meter_id)?].iter();
+        Ok(cells.map(|cell| (cell.config(), colours(cell))).collect())
     }
 
     /// Sets the rates of one cell of a meter array, or of all cells, and fills their buckets.
     ///
     /// # Errors
-    /// [`ControlError`]: `UnknownId`, `OutOfRange`, `InvalidArgument` (a peak rate below the committed one).
+    /// [`ControlError`]: `UnknownId`, `OutOfRange`, `InvalidArgument` (rates that the meter cannot have).
     pub fn set_meter(
         &mut self,
         meter_id: u32,
         index: Option<i64>,
         config: Option<MeterConfig>,
     ) -> Result<(), ControlError> {
+        let kind = self.pipeline.program.meters[self.meter(meter_id)?].kind;
+        check(kind, config, &name(meter_id))?;
+        self.meter_cells(meter_id, index)?.iter_mut().for_each(|cell| cell.configure(kind, config));
+        Ok(())
+    }
+
+    /// Sets to zero what one cell of a meter array, or all cells, have marked.
+    ///
+    /// # Errors
+    /// [`ControlError`]: `UnknownId`, `OutOfRange`.
+    pub fn clear_meter_colours(&mut self, meter_id: u32, index: Option<i64>) -> Result<(), ControlError> {
+        self.meter_cells(meter_id, index)?.iter_mut().for_each(Meter::forget_marked);
+        Ok(())
+    }
+
+    fn meter_cells(&mut self, meter_id: u32, index: Option<i64>) -> Result<&mut [Meter], ControlError> {
         let array = self.meter(meter_id)?;
-        let what = format!("meter {meter_id:#010x}");
-        check(config, &what)?;
         let cells = &mut self.state.meters[array];
-        let Some(index) = index else {
-            cells.iter_mut().for_each(|cell| cell.configure(config));
-            return Ok(());
-        };
+        let Some(index) = index else { return Ok(cells) };
         let size = cells.len();
         let cell = usize::try_from(index).ok().and_then(|index| cells.get_mut(index));
-        cell.ok_or(ControlError::OutOfRange { what, index, size })?.configure(config);
-        Ok(())
+        let cell = cell.ok_or_else(|| ControlError::OutOfRange { what: name(meter_id), index, size })?;
+        Ok(std::slice::from_mut(cell))
     }
 
     fn meter(&self, id: u32) -> Result<usize, ControlError> {
@@ -44,15 +56,20 @@ impl Switch {
     }
 }
 
-pub(crate) fn check(config: Option<MeterConfig>, place: &str) -> Result<(), ControlError> {
-    match config {
-        Some(config) if config.peak_rate < config.committed_rate => Err(ControlError::InvalidArgument {
-            place: place.to_owned(),
-            problem: format!(
-                "the peak rate {} is below the committed rate {}",
-                config.peak_rate, config.committed_rate
-            ),
-        }),
+fn name(id: u32) -> String {
+    format!("meter {id:#010x}")
+}
+
+/// What a meter has marked.
+pub(super) fn colours(meter: &Meter) -> MeterColours {
+    let [green, yellow, red] = meter.marked();
+    MeterColours { green, yellow, red }
+}
+
+/// Checks rates against the kind of the meter that gets them.
+pub(super) fn check(kind: MeterKind, config: Option<MeterConfig>, place: &str) -> Result<(), ControlError> {
+    match config.map(|config| kind.check(&config)) {
+        Some(Err(problem)) => Err(ControlError::InvalidArgument { place: place.to_owned(), problem }),
         _ => Ok(()),
     }
 }

@@ -5,6 +5,7 @@
 //! The operations are methods of [`Switch`](crate::Switch); they run on the switch's own thread through
 //! [`Control::run`](crate::engine::Control::run).
 
+mod checkpoint;
 mod counters;
 mod described;
 mod digests;
@@ -15,7 +16,7 @@ mod replication;
 mod tables;
 mod value_sets;
 
-pub(crate) use meters::check as check_rates;
+pub use checkpoint::{Checkpoint, Part};
 
 use std::time::Duration;
 
@@ -117,6 +118,28 @@ impl From<ActionCall> for EntryAction {
     }
 }
 
+/// The port on which it depends whether a selector chooses something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Watch {
+    /// None: it may always be chosen.
+    #[default]
+    Nothing,
+    /// It is not chosen while this port is down.
+    Port(u16),
+    /// The same, as older controllers say it.
+    PortNumber(u16),
+}
+
+impl Watch {
+    /// The port, if there is one.
+    pub fn port(self) -> Option<u16> {
+        match self {
+            Self::Nothing => None,
+            Self::Port(port) | Self::PortNumber(port) => Some(port),
+        }
+    }
+}
+
 /// One of the actions between which a selector chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightedCall {
@@ -124,8 +147,8 @@ pub struct WeightedCall {
     pub call: ActionCall,
     /// How many times it counts.
     pub weight: u32,
-    /// It is not chosen while this port is down.
-    pub watch_port: Option<u16>,
+    /// The port that has to be up for it.
+    pub watch: Watch,
 }
 
 /// A member of an action profile or selector: an action that entries refer to.
@@ -159,8 +182,8 @@ pub struct GroupMember {
     pub member_id: u32,
     /// How many times it counts.
     pub weight: u32,
-    /// It is not chosen while this port is down.
-    pub watch_port: Option<u16>,
+    /// The port that has to be up for it.
+    pub watch: Watch,
 }
 
 /// What a counter has counted.
@@ -173,7 +196,7 @@ pub struct CounterValue {
 }
 
 /// The rates of a meter: tokens a second, packets or bytes as the program says, and the most tokens at once. The peak rate
-/// is not below the committed one.
+/// is not below the committed one; a meter with a single rate has it as the peak rate, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MeterConfig {
     /// Packets within it are green.
@@ -184,6 +207,39 @@ pub struct MeterConfig {
     pub peak_rate: u64,
     /// The peak rate's burst.
     pub peak_burst: u64,
+    /// The burst that a single rate of three colours has for yellow packets; 0 for all other meters.
+    pub excess_burst: u64,
+}
+
+/// What a meter has marked, by colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MeterColours {
+    /// Within the committed rate.
+    pub green: CounterValue,
+    /// Above that.
+    pub yellow: CounterValue,
+    /// Above the peak rate, or the excess burst.
+    pub red: CounterValue,
+}
+
+/// What direct counters and meters belong to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryRef {
+    /// An entry of a table.
+    Entry(EntryKey),
+    /// The default entry of this table.
+    Default(u32),
+}
+
+/// A table's default entry, for packets that nothing matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultEntry {
+    /// Its action; `None`: nothing is done.
+    pub action: Option<ActionCall>,
+    /// The controller's own note, returned unchanged.
+    pub metadata: Vec<u8>,
+    /// What it has besides.
+    pub resources: DirectResources,
 }
 
 /// What an entry has besides its action.
@@ -193,6 +249,8 @@ pub struct DirectResources {
     pub counter: Option<CounterValue>,
     /// Its meter's rates; `None` where the table has no meter, or all packets are green.
     pub meter: Option<MeterConfig>,
+    /// The packets that its meter has marked; `None` where the table has no meter.
+    pub colours: Option<MeterColours>,
     /// How long ago a packet last hit it, or it was written; `None` where the table has no timeouts.
     pub since_last_hit: Option<Duration>,
     /// Whether the program fixed the entry, so that its action cannot be changed.
@@ -253,6 +311,8 @@ pub struct CloneSession {
     pub class_of_service: u32,
     /// How many bytes of the packet a clone carries; 0: all. Headers stay whole.
     pub packet_length: u32,
+    /// The controller's own note, returned unchanged.
+    pub metadata: Vec<u8>,
 }
 
 impl CloneSession {
@@ -266,10 +326,15 @@ impl CloneSession {
 }
 
 /// A multicast group of the packet replication engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MulticastGroup {
     /// Its id, `mcast_grp` in the program; never 0.
     pub id: u16,
     /// The copies to make.
     pub replicas: Vec<Replica>,
+    /// For each replica, in the same order, those that take its place while its port is down, the best first. Empty where
+    /// no replica has any. A replica that has some is left out while none of the ports is up.
+    pub backups: Vec<Vec<Replica>>,
+    /// The controller's own note, returned unchanged.
+    pub metadata: Vec<u8>,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tributary_p4runtime::p4::config::v1::ActionProfile;
 use tributary_p4runtime::p4info::Scope;
 
 use super::described::{Described, describe};
@@ -74,7 +75,8 @@ impl Switch {
     /// # Errors
     /// [`ControlError::UnknownId`].
     pub fn members(&self, profile_id: u32) -> Result<Vec<ProfileMember>, ControlError> {
-        let members = self.state.profiles[lookup(&self.pipeline, profile_id)?.index].members();
+        let Some(profile) = used(&self.pipeline, profile_id)? else { return Ok(Vec::new()) };
+        let members = self.state.profiles[profile.index].members();
         let shown = |(member_id, member): (u32, &crate::profiles::Member)| ProfileMember {
             profile_id,
             member_id,
@@ -137,7 +139,8 @@ impl Switch {
     /// # Errors
     /// [`ControlError::UnknownId`].
     pub fn profile_groups(&self, profile_id: u32) -> Result<Vec<ProfileGroup>, ControlError> {
-        let groups = self.state.profiles[lookup(&self.pipeline, profile_id)?.index].groups();
+        let Some(profile) = used(&self.pipeline, profile_id)? else { return Ok(Vec::new()) };
+        let groups = self.state.profiles[profile.index].groups();
         let shown = |(group_id, group): (u32, &crate::profiles::Group)| ProfileGroup {
             profile_id,
             group_id,
@@ -147,8 +150,11 @@ impl Switch {
         Ok(groups.map(shown).collect())
     }
 
-    /// Notes whether a port is up: selectors choose no member that watches one that is down.
+    /// Notes whether a port is up: selectors choose no member that watches one that is down, and multicast groups take
+    /// replicas' backups.
     pub fn set_port(&mut self, port: u16, up: bool) {
+        self.state.tell(|journal, _| journal.set_port(port, up));
+        self.replication.set_port(port, up);
         let program = &self.pipeline.program;
         for (index, profile) in self.state.profiles.iter_mut().enumerate() {
             if !profile.set_port(port, up) {
@@ -182,11 +188,20 @@ impl Switch {
             if *weight == 0 {
                 return refuse(format!("member {member_id} needs a weight above 0"));
             }
+            if let Err(problem) = profile.counts.check(*weight) {
+                return refuse(format!("member {member_id} has {problem}"));
+            }
         }
-        let weight: u64 = group.members.iter().map(|member| u64::from(member.weight)).sum();
+        let weights = || group.members.iter().map(|member| member.weight);
+        let size = profile.counts.sum(weights());
         let own = if group.max_size > 0 { u64::from(group.max_size) } else { MAX_GROUP };
-        let all = weight.saturating_add(state.weights_but(group.group_id));
-        if weight > own.min(MAX_GROUP) || (profile.size > 0 && all > profile.size) {
+        let others = state.groups().filter(|(id, _)| *id != group.group_id);
+        let others: u64 =
+            others.map(|(_, one)| profile.counts.sum(one.members.iter().map(|member| member.weight))).sum();
+        // Each unit of weight takes a place, whatever the sizes are of.
+        let places: u64 = weights().map(u64::from).sum();
+        let all = size.saturating_add(others);
+        if size > own || places > MAX_GROUP || (profile.size > 0 && all > profile.size) {
             return Err(full(profile));
         }
         state.put_group(group.group_id, group.members.clone(), group.max_size);
@@ -247,6 +262,16 @@ fn lookup(pipeline: &Pipeline, id: u32) -> Result<&ProfileIds, ControlError> {
     pipeline.directory.profiles.get(&id).ok_or(ControlError::UnknownId { what: "action profile", id })
 }
 
+/// A profile, if the program uses it: the compiler may have left its tables out.
+fn used(pipeline: &Pipeline, id: u32) -> Result<Option<&ProfileIds>, ControlError> {
+    let named = |profile: &&ActionProfile| profile.preamble.as_ref().is_some_and(|one| one.id == id);
+    match lookup(pipeline, id) {
+        Ok(profile) => Ok(Some(profile)),
+        Err(_) if pipeline.info().message().action_profiles.iter().any(|one| named(&one)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn member_name(id: u32) -> String {
     format!("member {id}")
 }
@@ -298,10 +323,17 @@ fn check_one_shot(
     if calls.iter().any(|call| call.weight == 0) {
         return Err(described.invalid("each action of a set needs a weight above 0".to_owned()));
     }
-    let weight: u64 = calls.iter().map(|call| u64::from(call.weight)).sum();
+    for call in calls {
+        profile
+            .counts
+            .check(call.weight)
+            .map_err(|problem| described.invalid(format!("an action of the set has {problem}")))?;
+    }
+    let weights = || calls.iter().map(|call| call.weight);
+    let (size, places) = (profile.counts.sum(weights()), weights().map(u64::from).sum::<u64>());
     let most = if profile.max_group_size > 0 { profile.max_group_size } else { MAX_GROUP };
-    if weight > most {
-        let problem = format!("the weights of a set of actions add up to {weight}: {most} is the most");
+    if size > most || places > MAX_GROUP {
+        let problem = format!("a set of actions adds up to {size}: {most} is the most");
         return Err(described.invalid(problem));
     }
     Ok(())

@@ -14,7 +14,7 @@ impl Switch {
         self.replication.insert(group)
     }
 
-    /// Replaces the replicas of a multicast group.
+    /// Replaces a multicast group.
     ///
     /// # Errors
     /// [`ControlError`]: `InvalidArgument`, `NotFound`.

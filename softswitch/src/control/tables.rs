@@ -1,19 +1,20 @@
 //! Tables, as the control plane sees them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tributary_p4runtime::p4info::Scope;
 
 use super::described::{Described, describe};
 use super::{
-    ActionCall, CounterValue, DirectResources, EntryAction, EntryKey, FieldMatch, MeterConfig, TableEntry,
-    meters,
+    ActionCall, CounterValue, DefaultEntry, DirectResources, EntryAction, EntryKey, EntryRef, FieldMatch,
+    MeterConfig, TableEntry, meters,
 };
 use crate::error::ControlError;
 use crate::exec::State;
+use crate::meters::{Meter, MeterKind};
 use crate::program::Pattern;
 use crate::switch::Switch;
-use crate::table::{Action, Behaviour, Entry};
+use crate::table::{Action, Behaviour, Entry, Resources};
 
 impl Switch {
     /// Adds an entry.
@@ -26,7 +27,7 @@ impl Switch {
         let described = describe(&pipeline, entry.key.table_id)?;
         described.writable()?;
         let pattern = described.pattern(&entry.key)?;
-        described.check_timeout(entry)?;
+        described.check_timeout(entry.idle_timeout)?;
         let behaviour = self.behaviour(described, &entry.action)?;
         let table = &mut self.state.tables[described.ids.index];
         if table.entry(&pattern).is_some() {
@@ -37,10 +38,11 @@ impl Switch {
             return Err(ControlError::Full { table: name, size });
         }
         self.state.refer(described.program, &behaviour, 1);
-        let mut added = Entry { metadata: entry.metadata.clone(), ..Entry::new(pattern, behaviour) };
+        let new = Entry::new(pattern, behaviour, described.program);
+        let mut added = Entry { metadata: entry.metadata.clone(), ..new };
         added.idle.set_timeout(entry.idle_timeout);
         self.state.tables[described.ids.index].add(added);
-        self.timeout_changed(entry);
+        self.timeout_changed(entry.idle_timeout);
         Ok(())
     }
 
@@ -53,7 +55,7 @@ impl Switch {
         let described = describe(&pipeline, entry.key.table_id)?;
         described.writable()?;
         let pattern = described.pattern(&entry.key)?;
-        described.check_timeout(entry)?;
+        described.check_timeout(entry.idle_timeout)?;
         let behaviour = self.behaviour(described, &entry.action)?;
         let known = self.state.tables[described.ids.index].entry_mut(&pattern);
         let known = known.ok_or_else(|| ControlError::NotFound(described.entry_name()))?;
@@ -62,7 +64,28 @@ impl Switch {
         let before = std::mem::replace(&mut known.behaviour, behaviour);
         self.state.refer(described.program, &before, -1);
         self.refer_to(described, &pattern);
-        self.timeout_changed(entry);
+        self.timeout_changed(entry.idle_timeout);
+        Ok(())
+    }
+
+    /// Changes the note of an entry and its timeout; its action stays.
+    ///
+    /// # Errors
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`, `NotFound`.
+    pub fn modify_note(
+        &mut self,
+        key: &EntryKey,
+        metadata: &[u8],
+        idle_timeout: Duration,
+    ) -> Result<(), ControlError> {
+        let pipeline = self.pipeline.clone();
+        let described = describe(&pipeline, key.table_id)?;
+        described.writable()?;
+        described.check_timeout(idle_timeout)?;
+        let known = self.entry_to_change(described, key)?;
+        known.metadata = metadata.to_vec();
+        known.idle.set_timeout(idle_timeout);
+        self.timeout_changed(idle_timeout);
         Ok(())
     }
 
@@ -98,75 +121,144 @@ impl Switch {
     /// # Errors
     /// [`ControlError::UnknownId`].
     pub fn entries(&self, table_id: u32) -> Result<Vec<(TableEntry, DirectResources)>, ControlError> {
+        if self.pipeline.directory.absent_tables.contains(&table_id) {
+            return Ok(Vec::new());
+        }
         let described = describe(&self.pipeline, table_id)?;
         let (table, now) = (&self.state.tables[described.ids.index], Instant::now());
         Ok(table.entries().map(|entry| self.show(described, entry, now)).collect())
     }
 
-    /// Sets the default action of a table, for packets that nothing matches; `None` restores the program's own.
+    /// Sets the default action of a table, for packets that nothing matches; `None` restores the program's own, without a
+    /// note and without rates.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`.
-    pub fn set_default(&mut self, table_id: u32, action: Option<&ActionCall>) -> Result<(), ControlError> {
+    pub fn set_default(&mut self, table_id: u32, call: Option<&ActionCall>) -> Result<(), ControlError> {
         let pipeline = self.pipeline.clone();
         let described = describe(&pipeline, table_id)?;
         let program = described.program;
         if program.default_is_constant || program.profile.is_some() {
             return Err(ControlError::Constant(format!("the default action of table {}", program.name)));
         }
-        let action = match action {
+        let action = match call {
             Some(call) => Some(described.action(call, Scope::DefaultOnly)?),
             None => program.default.clone().map(|invocation| Action::new(invocation, program)),
         };
-        self.state.tables[described.ids.index].set_default(action);
+        let resets = call.is_none();
+        let default = self.state.tables[described.ids.index].default_entry_mut();
+        default.action = action;
+        if resets {
+            default.metadata.clear();
+            if let (Some(meter), Some(direct)) = (&mut default.resources.meter, program.meter) {
+                meter.configure(direct.kind, None);
+            }
+        }
         Ok(())
     }
 
-    /// The default action of a table (`None`: nothing is done), and the direct counter of packets that nothing matches.
+    /// Sets the note of a table's default entry.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
-    pub fn default_action(
-        &self,
-        table_id: u32,
-    ) -> Result<(Option<ActionCall>, Option<CounterValue>), ControlError> {
-        let described = describe(&self.pipeline, table_id)?;
-        let (action, counter) = self.state.tables[described.ids.index].default();
-        let call = action.map(|action| described.call(&action.invocation));
-        Ok((call, described.program.counts.then_some(counter)))
+    pub fn set_default_note(&mut self, table_id: u32, metadata: &[u8]) -> Result<(), ControlError> {
+        let index = describe(&self.pipeline, table_id)?.ids.index;
+        self.state.tables[index].default_entry_mut().metadata = metadata.to_vec();
+        Ok(())
     }
 
-    /// Overwrites the direct counter of an entry.
+    /// What a table does with packets that nothing matches.
+    ///
+    /// # Errors
+    /// [`ControlError::UnknownId`].
+    pub fn default_entry(&self, table_id: u32) -> Result<DefaultEntry, ControlError> {
+        let described = describe(&self.pipeline, table_id)?;
+        let default = self.state.tables[described.ids.index].default_entry();
+        let resources = DirectResources {
+            constant: described.program.default_is_constant,
+            ..show_resources(described, &default.resources)
+        };
+        Ok(DefaultEntry {
+            action: default.action.as_ref().map(|action| described.call(&action.invocation)),
+            metadata: default.metadata.clone(),
+            resources,
+        })
+    }
+
+    /// Overwrites a direct counter; `None` leaves it as it is.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has none), `NotFound`.
-    pub fn set_direct_counter(&mut self, key: &EntryKey, value: CounterValue) -> Result<(), ControlError> {
+    pub fn set_direct_counter(
+        &mut self,
+        entry: &EntryRef,
+        value: Option<CounterValue>,
+    ) -> Result<(), ControlError> {
         let pipeline = self.pipeline.clone();
-        let described = describe(&pipeline, key.table_id)?;
+        let described = describe(&pipeline, entry.table_id())?;
         if !described.program.counts {
             return Err(described.invalid("it has no direct counter".to_owned()));
         }
-        self.entry_to_change(described, key)?.counter = value;
+        let counter = &mut self.resources(described, entry)?.counter;
+        *counter = value.unwrap_or(*counter);
         Ok(())
     }
 
-    /// Sets the rates of an entry's meter, and fills its buckets.
+    /// Checks rates for a table's direct meters.
     ///
     /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has no meter), `NotFound`.
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has no meters).
+    pub fn check_direct_meter(&self, table_id: u32, config: Option<MeterConfig>) -> Result<(), ControlError> {
+        let described = describe(&self.pipeline, table_id)?;
+        let meter = described.program.meter;
+        let meter = meter.ok_or_else(|| described.invalid("it has no direct meter".to_owned()))?;
+        meters::check(meter.kind, config, &format!("table {}", described.program.name))
+    }
+
+    /// Sets the rates of a direct meter, and fills its buckets.
+    ///
+    /// # Errors
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has no meters), `NotFound`.
     pub fn set_direct_meter(
         &mut self,
-        key: &EntryKey,
+        entry: &EntryRef,
         config: Option<MeterConfig>,
     ) -> Result<(), ControlError> {
+        self.check_direct_meter(entry.table_id(), config)?;
+        self.change_direct_meter(entry, |meter, kind| meter.configure(kind, config))
+    }
+
+    /// Sets to zero what a direct meter has marked.
+    ///
+    /// # Errors
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has no meters), `NotFound`.
+    pub fn clear_direct_colours(&mut self, entry: &EntryRef) -> Result<(), ControlError> {
+        self.change_direct_meter(entry, |meter, _| meter.forget_marked())
+    }
+
+    fn change_direct_meter(
+        &mut self,
+        entry: &EntryRef,
+        change: impl FnOnce(&mut Meter, MeterKind),
+    ) -> Result<(), ControlError> {
         let pipeline = self.pipeline.clone();
-        let described = describe(&pipeline, key.table_id)?;
-        if described.program.meter.is_none() {
-            return Err(described.invalid("it has no direct meter".to_owned()));
+        let described = describe(&pipeline, entry.table_id())?;
+        match (&mut self.resources(described, entry)?.meter, described.program.meter) {
+            (Some(meter), Some(direct)) => change(meter, direct.kind),
+            _ => return Err(described.invalid("it has no direct meter".to_owned())),
         }
-        meters::check(config, &format!("table {}", described.program.name))?;
-        self.entry_to_change(described, key)?.meter.configure(config);
         Ok(())
+    }
+
+    fn resources(
+        &mut self,
+        described: Described<'_>,
+        entry: &EntryRef,
+    ) -> Result<&mut Resources, ControlError> {
+        Ok(match entry {
+            EntryRef::Entry(key) => &mut self.entry_to_change(described, key)?.resources,
+            EntryRef::Default(_) => &mut self.state.tables[described.ids.index].default_entry_mut().resources,
+        })
     }
 
     /// The entries that no packet has hit for as long as their timeouts. Each is named again after another timeout.
@@ -188,9 +280,9 @@ impl Switch {
         expired
     }
 
-    fn timeout_changed(&mut self, entry: &TableEntry) {
-        if !entry.idle_timeout.is_zero() {
-            self.scan_within(entry.idle_timeout);
+    fn timeout_changed(&mut self, timeout: Duration) {
+        if !timeout.is_zero() {
+            self.scan_within(timeout);
         }
     }
 
@@ -241,11 +333,29 @@ impl Switch {
         let metadata = entry.metadata.clone();
         let shown = TableEntry { key, action, metadata, idle_timeout: entry.idle.timeout() };
         let resources = DirectResources {
-            counter: program.counts.then_some(entry.counter),
-            meter: entry.meter.config(),
             since_last_hit: program.times_out.then(|| entry.idle.since_last_hit(now)),
             constant: described.ids.constant_entries,
+            ..show_resources(described, &entry.resources)
         };
         (shown, resources)
+    }
+}
+
+impl EntryRef {
+    /// Id of the table.
+    pub fn table_id(&self) -> u32 {
+        match self {
+            Self::Entry(key) => key.table_id,
+            Self::Default(table_id) => *table_id,
+        }
+    }
+}
+
+fn show_resources(described: Described<'_>, resources: &Resources) -> DirectResources {
+    DirectResources {
+        counter: described.program.counts.then_some(resources.counter),
+        meter: resources.meter.as_ref().and_then(|meter| meter.config()),
+        colours: resources.meter.as_deref().map(meters::colours),
+        ..DirectResources::default()
     }
 }

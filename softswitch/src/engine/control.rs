@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::state::EngineState;
 use crate::control::Notice;
 use crate::error::ControlError;
+use crate::packet_log::PacketLog;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
@@ -28,6 +29,7 @@ pub type Notices = tokio::sync::mpsc::Receiver<Notice>;
 pub struct Control {
     requests: Sender<Request>,
     waker: Arc<Waker>,
+    log: Option<PacketLog>,
 }
 
 impl fmt::Debug for Control {
@@ -38,7 +40,18 @@ impl fmt::Debug for Control {
 
 impl Control {
     pub(super) fn new(requests: Sender<Request>, waker: Arc<Waker>) -> Self {
-        Self { requests, waker }
+        Self { requests, waker, log: None }
+    }
+
+    /// A handle whose user loads programs that log their packets.
+    #[must_use]
+    pub fn with_log(self, log: Option<PacketLog>) -> Self {
+        Self { log, ..self }
+    }
+
+    /// Where the packets of a program are to be logged.
+    pub(crate) fn log(&self) -> Option<PacketLog> {
+        self.log.clone()
     }
 
     /// Starts `pipeline` with empty tables and cleared counters, registers and groups, in place of what ran

@@ -37,7 +37,7 @@ impl State {
     }
 
     /// The value that a checksum's field must have.
-    pub(super) fn checksum(&mut self, program: &Program, packet: &Packet<'_>, checksum: &Checksum) -> u64 {
+    pub(crate) fn checksum(&mut self, program: &Program, packet: &Packet<'_>, checksum: &Checksum) -> u64 {
         let result = match &checksum.sum {
             Some(sum) if sum.headers.iter().all(|word| self.get(*word) != 0) => {
                 checksum::compute(sum, &*self.words, &self.lines)

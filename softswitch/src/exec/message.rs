@@ -7,7 +7,8 @@ use crate::program::{Level, Message, Place};
 
 impl State {
     /// Logs a message.
-    pub(super) fn say(&self, message: &Message) {
+    pub(super) fn say(&mut self, message: &Message) {
+        self.tell(|journal, state| journal.message(state.text(message)));
         match message.level {
             Level::Info if tracing::enabled!(tracing::Level::INFO) => {
                 tracing::info!("{}", self.text(message));

@@ -5,6 +5,7 @@ mod calculation;
 mod checksum;
 mod headers;
 mod message;
+mod noted;
 mod requests;
 mod wide;
 mod wire;
@@ -16,6 +17,7 @@ pub(crate) use requests::Requests;
 
 use crate::control::CounterValue;
 use crate::meters::{Meter, MeterProgram};
+use crate::packet_log::Journal;
 use crate::profiles::Profile;
 use crate::program::{Calculation, CodeIndex, DROP_PORT, Line, Op, Program, TableProgram, WORDS, Word};
 use crate::registers::Registers;
@@ -47,6 +49,8 @@ pub(crate) struct State {
     bytes: Vec<u8>,
     /// Whether to use the processor's wide vectors.
     pub(crate) vectors: bool,
+    /// What logs its packets, if anything does.
+    pub(crate) journal: Option<Box<Journal>>,
 }
 
 /// Whether the processor has the vectors that came with AVX2. The same code, compiled for them, moves and adds wide
@@ -113,6 +117,7 @@ impl State {
             start: Instant::now(),
             bytes: Vec::new(),
             vectors: has_vectors(),
+            journal: None,
         }
     }
 
@@ -299,7 +304,12 @@ impl State {
             Op::Clone { session, list } => self.requests.clone_to(self.get(session), list),
             Op::Resubmit { list } => self.requests.resubmit = Some(list),
             Op::InSet { d, set, key } => {
-                let found = self.value_sets[usize::from(set)].contains(self.get(key));
+                let found = self.value_sets[usize::from(set)].contains(&[self.get(key)]);
+                self.set(d, u64::from(found));
+            }
+            Op::WideInSet { d, set, key, n } => {
+                let lines = &self.lines[usize::from(key)..][..usize::from(n)];
+                let found = self.value_sets[usize::from(set)].contains(lines.as_flattened());
                 self.set(d, u64::from(found));
             }
             Op::Digest { list } => self.requests.digest = Some(list),
@@ -316,6 +326,7 @@ impl State {
             }
             Op::Truncate { bytes } => packet.limit = self.get(bytes) as usize,
             Op::Say { message } => self.say(&program.messages[usize::from(message)]),
+            Op::Note { note } => self.note(program, packet, note),
             header => return self.run_on_headers(program, packet, header),
         }
         Flow::Continue(())

@@ -1,7 +1,7 @@
 //! The BMv2 JSON format, version 2, as p4c-bm2-ss writes it.
 //!
-//! Only shapes are checked here. The compiler finds out what names and expressions mean; what is not needed to run a
-//! program (source positions, enums, annotations) is skipped.
+//! Only shapes are checked here. The compiler finds out what names and expressions mean; what is not needed to run or
+//! log a program (enums, annotations) is skipped.
 
 pub(crate) mod expression;
 pub(crate) mod number;
@@ -361,6 +361,8 @@ pub(crate) struct Table {
     pub(crate) default_entry: Option<DefaultEntry>,
     #[serde(default)]
     pub(crate) entries: Vec<ConstEntry>,
+    #[serde(default)]
+    pub(crate) source_info: SourceInfo,
 }
 
 /// One field of a table's key.
@@ -419,6 +421,8 @@ pub(crate) struct Conditional {
     pub(crate) expression: Value,
     pub(crate) true_next: Option<String>,
     pub(crate) false_next: Option<String>,
+    #[serde(default)]
+    pub(crate) source_info: SourceInfo,
 }
 
 /// An action that is called outside a table.
@@ -427,4 +431,23 @@ pub(crate) struct ActionCallNode {
     pub(crate) name: String,
     pub(crate) action_id: u64,
     pub(crate) next_node: Option<String>,
+    #[serde(default)]
+    pub(crate) source_info: SourceInfo,
+}
+
+/// Where something is in the P4 source, if that makes sense: nothing is refused for it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct SourceInfo(Value);
+
+impl SourceInfo {
+    /// The file's name and the line.
+    pub(crate) fn position(&self) -> Option<(&str, u64)> {
+        Some((self.0.get("filename")?.as_str()?, self.0.get("line")?.as_u64()?))
+    }
+
+    /// The source text; p4c ends what is longer than a line with "...".
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.0.get("source_fragment")?.as_str()
+    }
 }

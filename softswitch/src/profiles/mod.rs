@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::control::{ActionCall, GroupMember, WeightedCall};
+use crate::control::{ActionCall, GroupMember, Watch, WeightedCall};
 use crate::program::Calculation;
 use crate::table::{Behaviour, BoundAction};
 
@@ -22,7 +22,7 @@ pub(crate) struct ProfileProgram {
 }
 
 /// A profile's members and groups.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Profile {
     members: Places<Member>,
     groups: Places<Group>,
@@ -32,7 +32,7 @@ pub(crate) struct Profile {
     pub(crate) one_shots: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) call: ActionCall,
     /// The action, for each of the profile's tables.
@@ -41,7 +41,7 @@ pub(crate) struct Member {
     uses: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) members: Vec<GroupMember>,
     pub(crate) max_size: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Group {
 }
 
 /// Actions of one entry.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct OneShot {
     pub(crate) calls: Vec<WeightedCall>,
     bound: Vec<BoundAction>,
@@ -69,13 +69,13 @@ impl OneShot {
     }
 
     fn refresh(&mut self, down: &BTreeSet<u16>) {
-        let calls = (0..).zip(&self.calls).filter(|(_, call)| is_up(call.watch_port, down));
+        let calls = (0..).zip(&self.calls).filter(|(_, call)| is_up(call.watch, down));
         self.active = calls.flat_map(|(at, call)| std::iter::repeat_n(at, call.weight as usize)).collect();
     }
 }
 
 /// Things by id, each at the lowest place that is free when it comes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Places<T> {
     by_id: BTreeMap<u32, u32>,
     things: Vec<Option<T>>,
@@ -128,8 +128,8 @@ impl<T> Places<T> {
     }
 }
 
-fn is_up(port: Option<u16>, down: &BTreeSet<u16>) -> bool {
-    port.is_none_or(|port| !down.contains(&port))
+fn is_up(watch: Watch, down: &BTreeSet<u16>) -> bool {
+    watch.port().is_none_or(|port| !down.contains(&port))
 }
 
 impl Profile {
@@ -177,12 +177,6 @@ impl Profile {
 
     pub(crate) fn member_count(&self) -> usize {
         self.members.by_id.len()
-    }
-
-    /// The sum of all groups' weights, but for one group.
-    pub(crate) fn weights_but(&self, group: u32) -> u64 {
-        let others = self.groups().filter(|(id, _)| *id != group);
-        others.flat_map(|(_, group)| &group.members).map(|member| u64::from(member.weight)).sum()
     }
 
     /// Adds a member that is not there yet; `bound` is its action for each table.
@@ -295,7 +289,7 @@ impl Profile {
     fn refresh(&mut self) {
         let Self { members, groups, down, .. } = self;
         for group in groups.things.iter_mut().flatten() {
-            let up = group.members.iter().filter(|member| is_up(member.watch_port, down));
+            let up = group.members.iter().filter(|member| is_up(member.watch, down));
             let mut places: Vec<(u32, u32)> = up
                 .filter_map(|member| Some((*members.by_id.get(&member.member_id)?, member.weight)))
                 .collect();

@@ -1,6 +1,7 @@
 //! A table's key, field by field.
 
 use super::machine::{LineIndex, Word};
+use crate::translation::Translation;
 
 /// One field of a table's key.
 #[derive(Debug, Clone)]
@@ -11,6 +12,8 @@ pub(crate) struct KeyField {
     pub(crate) kind: MatchKind,
     /// Its width in bits.
     pub(crate) bits: u32,
+    /// How controllers see its values.
+    pub(crate) translation: Translation,
     /// Where it comes from.
     pub(crate) source: KeySource,
     /// The word of the packed key that it is in, or begins in.

@@ -8,6 +8,7 @@
 mod instance;
 mod key;
 mod machine;
+mod note;
 mod op;
 mod pattern;
 
@@ -16,10 +17,11 @@ pub(crate) use key::{KeyField, KeySource, MatchKind};
 pub(crate) use machine::{
     CodeIndex, LIMBS, LINE_BITS, Line, LineIndex, MAX_BITS, MAX_KEY_WORDS, NOWHERE, WORDS, Word,
 };
+pub(crate) use note::{FieldName, HeaderNames, Note, Notes, Source};
 pub(crate) use op::Op;
 pub(crate) use pattern::{Pattern, limbs};
 
-use crate::meters::{MeterProgram, MeterUnit};
+use crate::meters::{MeterKind, MeterProgram, MeterUnit};
 use crate::profiles::ProfileProgram;
 use crate::value_sets::ValueSetProgram;
 
@@ -100,6 +102,8 @@ pub(crate) struct Program {
     pub(crate) digests: Vec<DigestProgram>,
     /// The places of the program that tell digests.
     pub(crate) digest_lists: Vec<DigestFields>,
+    /// Names and steps for the packet log, if it was loaded for that.
+    pub(crate) notes: Option<Notes>,
 }
 
 /// A digest: messages to the controller.
@@ -417,6 +421,8 @@ pub(crate) struct TableProgram {
 pub(crate) struct DirectMeter {
     /// What it counts.
     pub(crate) unit: MeterUnit,
+    /// How it marks.
+    pub(crate) kind: MeterKind,
     /// The word of the field that gets the colour of a packet that hits.
     pub(crate) target: Word,
 }

@@ -276,6 +276,13 @@ pub(crate) enum Op {
         set: u16,
         key: Word,
     },
+    /// The same for a key of more than 64 bits.
+    WideInSet {
+        d: Word,
+        set: u16,
+        key: LineIndex,
+        n: u8,
+    },
     /// Reads more than 64 bits of the packet that are not extracted yet.
     WideLookahead {
         d: LineIndex,
@@ -374,6 +381,11 @@ pub(crate) enum Op {
     /// Logs a message.
     Say {
         message: u16,
+    },
+
+    /// Tells the packet log of a step. A program that was not loaded to be logged has none.
+    Note {
+        note: u16,
     },
 
     /// Drops the packet, unless something sets another destination afterwards.

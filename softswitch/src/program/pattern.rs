@@ -1,7 +1,5 @@
 //! Converts between the control plane's match fields and the patterns that packets' keys are compared with.
 
-use tributary_p4runtime::canonical;
-
 use super::key::{KeyField, MatchKind};
 use crate::control::KeyMatch;
 use crate::json::number::Number;
@@ -45,6 +43,7 @@ impl Pattern {
 
     fn field(&self, field: &KeyField) -> Option<KeyMatch> {
         let (value, mask) = (take(&self.value, field), take(&self.mask, field));
+        let shown = |value| field.translation.encode(value);
         let anything = match field.kind {
             MatchKind::Exact => false,
             MatchKind::Range => value == [0] && mask == canonical_bytes(&ones(field.bits)),
@@ -54,8 +53,8 @@ impl Pattern {
             return None;
         }
         Some(match field.kind {
-            MatchKind::Exact => KeyMatch::Exact(value),
-            MatchKind::Optional => KeyMatch::Optional(value),
+            MatchKind::Exact => KeyMatch::Exact(shown(value)),
+            MatchKind::Optional => KeyMatch::Optional(shown(value)),
             MatchKind::Ternary => KeyMatch::Ternary { value, mask },
             MatchKind::Range => KeyMatch::Range { low: value, high: mask },
             MatchKind::Lpm => {
@@ -69,9 +68,8 @@ impl Pattern {
 fn bounds(field: &KeyField, matched: Option<&KeyMatch>) -> Result<(Vec<u64>, Vec<u64>), String> {
     let all = || ones(field.bits);
     let number = |bytes: &Vec<u8>| {
-        let bytes =
-            canonical::check(bytes, field.bits).map_err(|error| format!("has a bad value: {error}"))?;
-        let mut limbs = limbs(bytes);
+        let bytes = field.translation.decode(bytes, field.bits);
+        let mut limbs = limbs(&bytes.map_err(|problem| format!("has a bad value: {problem}"))?);
         limbs.resize(field.bits.div_ceil(64) as usize, 0);
         Ok::<_, String>(limbs)
     };

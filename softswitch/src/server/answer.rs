@@ -12,7 +12,8 @@ use tonic::Status;
 use tributary_p4runtime::p4::v1::{Entity, ReadResponse};
 
 use super::device::{Device, Program};
-use super::read::Query;
+use super::read::{Query, QueryResult};
+use super::status::{self, Refusal};
 
 /// Most clients refuse messages above 4 MiB.
 const RESPONSE_BYTES: usize = 1 << 20;
@@ -25,11 +26,13 @@ const REST: Duration = Duration::from_millis(1);
 
 /// Looks up what is asked for, piece by piece. Returns once the first part of the answer, or an error, is there.
 ///
-/// Each part shows the state at its own lookup; other requests may come between two parts.
+/// Each part shows the state at its own lookup; other requests may come between two parts. A pattern that fails ends a
+/// read of it alone, with its own code as simple_switch_grpc has it; of several patterns the others are answered, and the
+/// status at the end has an error for each.
 pub(super) async fn answer(
     device: Arc<Device>,
     program: Arc<Program>,
-    queries: Vec<Query>,
+    patterns: Vec<Result<Vec<Query>, Refusal>>,
     place: OwnedSemaphorePermit,
 ) -> Result<ReceiverStream<Result<ReadResponse, Status>>, Status> {
     // One part that is being sent, and one that is being made.
@@ -38,7 +41,7 @@ pub(super) async fn answer(
     tokio::spawn(async move {
         let _place = place;
         let mut answer = Answer { parts, first: Some(first), part: Batch::default() };
-        if let Err(status) = answer.fill(&device, &program, queries).await {
+        if let Err(status) = answer.fill(&device, &program, patterns).await {
             answer.end(status).await;
         }
     });
@@ -64,21 +67,51 @@ impl Answer {
         &mut self,
         device: &Device,
         program: &Arc<Program>,
-        queries: Vec<Query>,
+        patterns: Vec<Result<Vec<Query>, Refusal>>,
     ) -> Result<(), Status> {
-        for query in queries {
-            for entity in look_up(device, program, query).await? {
-                if let Some(full) = self.part.push(entity) {
-                    self.send(full).await?;
-                }
+        let alone = patterns.len() == 1;
+        let mut results = Vec::with_capacity(patterns.len());
+        for queries in patterns {
+            let result = match queries {
+                Ok(queries) => self.pattern(device, program, queries).await?,
+                Err(refusal) => Err(refusal),
+            };
+            match result {
+                Err(refusal) if alone => return Err(refusal.into()),
+                result => results.push(result),
             }
+        }
+        let failed = status::of_read(&results);
+        if failed.is_err() && self.part.entities.is_empty() {
+            return failed;
         }
         let last = std::mem::take(&mut self.part);
         // There is always one part: clients of BMv2 expect it.
         if self.first.is_some() || !last.entities.is_empty() {
             self.send(last.entities).await?;
         }
-        Ok(())
+        failed
+    }
+
+    /// Answers one pattern. The outer error is one of the whole read.
+    async fn pattern(
+        &mut self,
+        device: &Device,
+        program: &Arc<Program>,
+        queries: Vec<Query>,
+    ) -> Result<Result<(), Refusal>, Status> {
+        for query in queries {
+            let found = match look_up(device, program, query).await? {
+                Ok(found) => found,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+            for entity in found {
+                if let Some(full) = self.part.push(entity) {
+                    self.send(full).await?;
+                }
+            }
+        }
+        Ok(Ok(()))
     }
 
     async fn send(&mut self, entities: Vec<Entity>) -> Result<(), Status> {
@@ -101,7 +134,11 @@ impl Answer {
 }
 
 /// Runs one query.
-async fn look_up(device: &Device, program: &Arc<Program>, query: Query) -> Result<Vec<Entity>, Status> {
+async fn look_up(
+    device: &Device,
+    program: &Arc<Program>,
+    query: Query,
+) -> Result<Result<Vec<Entity>, Refusal>, Status> {
     // Held from the pause on, so that all readers together take no more than their share.
     let mut owed = device.readers.owed.lock().await;
     if *owed >= REST {
@@ -120,8 +157,8 @@ async fn look_up(device: &Device, program: &Arc<Program>, query: Query) -> Resul
     drop(programs);
     *owed += took * TO_PACKETS;
     drop(owed);
-    let found = found.map_err(super::status::Refusal::from)?;
-    Ok(found.map(super::read::QueryResult::into_entities).unwrap_or_default())
+    let entities = |found: Option<QueryResult>| found.map(QueryResult::into_entities).unwrap_or_default();
+    Ok(found.map(entities).map_err(Refusal::from))
 }
 
 /// Entities that go out together.

@@ -1,18 +1,18 @@
-//! Who may write: P4Runtime's client arbitration, without I/O.
+//! Who may write: P4Runtime's client arbitration within a role, without I/O.
 //!
-//! Of the connected controllers, the one with the highest election id is primary. When it leaves, the next one takes
+//! Of the connected controllers of a role, the one with the highest election id is primary. When it leaves, the next one takes
 //! over at once, as with simple_switch_grpc; the specification would have it claim again, which a controller may still
 //! do. A controller whose election id is unset or 0 never becomes primary: it only listens.
 
 use std::collections::BTreeMap;
 
 use tributary_p4runtime::google::rpc::{Code, Status};
-use tributary_p4runtime::p4::v1::{MasterArbitrationUpdate, Uint128};
+use tributary_p4runtime::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
 
-/// The most controllers at once, as many as simple_switch_grpc takes.
+/// The most controllers of a role at once, as many as simple_switch_grpc takes.
 pub(super) const MAX_CONTROLLERS: usize = 16;
 
-/// Identifies a connection, whatever its election id.
+/// Identifies a connection within its role, whatever its election id.
 pub(super) type ConnectionId = u64;
 
 /// Why a claim ends the connection that made it.
@@ -24,7 +24,7 @@ pub(super) enum Rejected {
     TooMany,
 }
 
-/// The connected controllers; `S` is the mailbox of one.
+/// The connected controllers of a role; `S` is the mailbox of one.
 #[derive(Debug)]
 pub(super) struct Arbitration<S> {
     controllers: BTreeMap<ConnectionId, Controller<S>>,
@@ -84,8 +84,18 @@ impl<S> Arbitration<S> {
         if was_primary { self.everyone() } else { Vec::new() }
     }
 
+    /// Whether nobody is connected.
+    pub(super) fn is_empty(&self) -> bool {
+        self.controllers.is_empty()
+    }
+
     /// The arbitration message for one controller, and its mailbox.
-    pub(super) fn verdict(&self, id: ConnectionId, device_id: u64) -> Option<(MasterArbitrationUpdate, &S)> {
+    pub(super) fn verdict(
+        &self,
+        id: ConnectionId,
+        device_id: u64,
+        role: &str,
+    ) -> Option<(MasterArbitrationUpdate, &S)> {
         let controller = self.controllers.get(&id)?;
         let primary = self.primary();
         let (code, words) = match primary {
@@ -95,7 +105,7 @@ impl<S> Arbitration<S> {
         };
         let update = MasterArbitrationUpdate {
             device_id,
-            role: None,
+            role: (!role.is_empty()).then(|| Role { name: role.to_owned(), ..Role::default() }),
             election_id: primary.map(|(_, one)| to_wire(one.election_id)),
             status: Some(Status { code: code.into(), message: words.to_owned(), details: Vec::new() }),
         };
@@ -175,7 +185,7 @@ mod tests {
 
     fn tell(arbitration: &Arbitration<()>, to: Vec<ConnectionId>, told: &mut Told) {
         for id in to {
-            told.insert(id, arbitration.verdict(id, 7).unwrap().0);
+            told.insert(id, arbitration.verdict(id, 7, "").unwrap().0);
         }
     }
 

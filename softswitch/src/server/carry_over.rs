@@ -1,15 +1,18 @@
 //! The part of one program's state that another program can take over.
 
 use tributary_p4runtime::P4Info;
+use tributary_p4runtime::p4info::Table;
 
 use crate::control::{
-    ActionCall, CloneSession, DirectResources, MulticastGroup, ProfileGroup, ProfileMember, TableEntry,
+    CloneSession, DefaultEntry, DigestConfig, DirectResources, EntryRef, FieldMatch, MulticastGroup,
+    ProfileGroup, ProfileMember, TableEntry,
 };
 use crate::error::ControlError;
 use crate::switch::Switch;
 
 /// Everything that controllers have written to a switch: entries with their counters and meters, action profiles, changed
-/// default actions, multicast groups and clone sessions. What is indexed belongs to the program, and starts anew.
+/// default entries, value sets, multicast groups, clone sessions, and what they want of digests. What is indexed belongs to
+/// the program, and starts anew.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// Tables whose initial entries the controller may have changed or deleted.
@@ -17,7 +20,9 @@ pub(super) struct Written {
     entries: Vec<(TableEntry, DirectResources)>,
     members: Vec<ProfileMember>,
     profile_groups: Vec<ProfileGroup>,
-    defaults: Vec<(u32, ActionCall)>,
+    defaults: Vec<(u32, DefaultEntry)>,
+    value_sets: Vec<(u32, Vec<Vec<FieldMatch>>)>,
+    digests: Vec<(u32, DigestConfig)>,
     groups: Vec<MulticastGroup>,
     sessions: Vec<CloneSession>,
 }
@@ -32,7 +37,15 @@ impl Written {
             written.members.extend(switch.members(id)?);
             written.profile_groups.extend(switch.profile_groups(id)?);
         }
-        for table in p4info.tables() {
+        for set in p4info.message().value_sets.iter().filter_map(|set| set.preamble.as_ref()) {
+            let members = switch.value_set(set.id)?;
+            written.value_sets.extend((!members.is_empty()).then_some((set.id, members)));
+        }
+        for digest in p4info.message().digests.iter().filter_map(|digest| digest.preamble.as_ref()) {
+            written.digests.extend(switch.digest(digest.id)?.map(|config| (digest.id, config)));
+        }
+        let present = |table: &&Table| !switch.pipeline().directory.absent_tables.contains(&table.name.id);
+        for table in p4info.tables().filter(present) {
             let id = table.name.id;
             // Where the program's own entries are constant, no others can be written.
             let initial = fresh.entries(id)?;
@@ -40,9 +53,9 @@ impl Written {
                 written.preset.extend((!initial.is_empty()).then_some(id));
                 written.entries.extend(switch.entries(id)?);
             }
-            let (action, _) = switch.default_action(id)?;
-            if action != fresh.default_action(id)?.0 {
-                written.defaults.extend(action.map(|action| (id, action)));
+            let default = switch.default_entry(id)?;
+            if default != fresh.default_entry(id)? {
+                written.defaults.push((id, default));
             }
         }
         Ok(written)
@@ -61,18 +74,34 @@ impl Written {
         }
         for (entry, had) in &self.entries {
             switch.insert(entry)?;
-            // The new program may have no counter here: then the entry works without it.
-            if let (Some(value), Some(_)) = (had.counter, switch.entry(&entry.key)?.1.counter) {
-                switch.set_direct_counter(&entry.key, value)?;
-            }
-            if had.meter.is_some() {
-                switch.set_direct_meter(&entry.key, had.meter)?;
-            }
+            let has = switch.entry(&entry.key)?.1;
+            put_resources(switch, &EntryRef::Entry(entry.key.clone()), had, &has)?;
         }
-        for (table, action) in &self.defaults {
-            switch.set_default(*table, Some(action))?;
+        for (table, default) in &self.defaults {
+            if default.action != switch.default_entry(*table)?.action {
+                switch.set_default(*table, default.action.as_ref())?;
+            }
+            switch.set_default_note(*table, &default.metadata)?;
+            let has = switch.default_entry(*table)?.resources;
+            put_resources(switch, &EntryRef::Default(*table), &default.resources, &has)?;
         }
+        self.value_sets.iter().try_for_each(|(id, members)| switch.set_value_set(*id, members))?;
+        self.digests.iter().try_for_each(|(id, config)| switch.insert_digest(*id, *config))?;
         self.groups.iter().try_for_each(|group| switch.insert_group(group))?;
         self.sessions.iter().try_for_each(|session| switch.insert_session(session))
     }
+}
+
+/// Gives an entry the counter and the rates that it had.
+fn put_resources(
+    switch: &mut Switch,
+    entry: &EntryRef,
+    had: &DirectResources,
+    has: &DirectResources,
+) -> Result<(), ControlError> {
+    // The new program may have no counter here: then the entry works without it.
+    if had.counter.is_some() && has.counter.is_some() {
+        switch.set_direct_counter(entry, had.counter)?;
+    }
+    if had.meter.is_some() { switch.set_direct_meter(entry, had.meter) } else { Ok(()) }
 }

@@ -9,7 +9,9 @@ use tributary_p4runtime::p4info::Table;
 
 use super::profiles;
 use super::status::Refusal;
-use crate::control::{ActionCall, CounterValue, EntryAction, EntryKey, FieldMatch, KeyMatch, TableEntry};
+use crate::control::{
+    ActionCall, CounterValue, EntryAction, EntryKey, EntryRef, FieldMatch, KeyMatch, TableEntry,
+};
 
 /// The key of an entry; the switch checks it against the table.
 pub(super) fn key(
@@ -18,6 +20,23 @@ pub(super) fn key(
     priority: i32,
 ) -> Result<EntryKey, Refusal> {
     Ok(EntryKey { table_id, matches: self::matches(matches)?, priority })
+}
+
+/// The entry, or default entry, whose counter or meter is meant.
+pub(super) fn entry_ref(entry: message::TableEntry) -> Result<EntryRef, Refusal> {
+    if !entry.is_default_action {
+        return Ok(EntryRef::Entry(key(entry.table_id, entry.r#match, entry.priority)?));
+    }
+    check_default_key(&entry)?;
+    Ok(EntryRef::Default(entry.table_id))
+}
+
+/// Checks that what is to be a table's default entry has no key.
+pub(super) fn check_default_key(entry: &message::TableEntry) -> Result<(), Refusal> {
+    if entry.r#match.is_empty() && entry.priority == 0 {
+        return Ok(());
+    }
+    Err(Refusal::invalid("a default action has no match fields and no priority"))
 }
 
 /// Match fields of an entry or of a value set's member.

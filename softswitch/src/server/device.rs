@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock, mpsc, watch};
+use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock, RwLockReadGuard, mpsc, watch};
 use tonic::Status;
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::google::rpc::Code;
@@ -11,12 +11,14 @@ use tributary_p4runtime::p4::v1::{
     DigestListAck, ForwardingPipelineConfig, PacketOut, StreamMessageResponse, Uint128,
 };
 
-use super::arbitration::{Arbitration, ConnectionId, from_wire};
-use super::packet;
+use super::arbitration::{ConnectionId, from_wire};
 use super::readers::Readers;
+use super::roles::Roles;
 use super::status::Refusal;
+use super::{device_config, packet};
 use crate::engine::{Control, PacketIns};
 use crate::error::ControlError;
+use crate::packet_log::PacketLog;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
@@ -33,14 +35,22 @@ const NOT_FOR_PACKETS: usize = 64;
 pub(super) struct Device {
     pub(super) id: u64,
     pub(super) control: Control,
-    pub(super) arbitration: Arc<RwLock<Arbitration<Mailbox>>>,
+    pub(super) roles: Arc<RwLock<Roles<Mailbox>>>,
     pub(super) programs: Arc<RwLock<Programs>>,
     pub(super) readers: Readers,
     pub(super) stopping: watch::Receiver<bool>,
 }
 
-/// Proof that a request comes from the primary; no other controller becomes primary until this is dropped.
-pub(super) type Primacy = OwnedRwLockReadGuard<Arbitration<Mailbox>>;
+/// Proof that a request comes from its role's primary; no other controller becomes primary until this is dropped.
+pub(super) type Primacy = OwnedRwLockReadGuard<Roles<Mailbox>>;
+
+/// A controller's connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Controller {
+    /// Empty: the default role.
+    pub(super) role: String,
+    pub(super) id: ConnectionId,
+}
 
 /// Carries out work that must not end half-way: it goes on even when the caller hangs up and this future is dropped. It
 /// has to own the guards that it needs.
@@ -73,12 +83,10 @@ pub(super) struct Saved {
 
 impl Program {
     /// Compiles and checks a program. That takes milliseconds: off the async threads, please.
-    pub(super) fn load(config: ForwardingPipelineConfig) -> Result<Self, Refusal> {
+    pub(super) fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Self, Refusal> {
         let p4info = config.p4info.clone().ok_or_else(|| Refusal::invalid("the config has no P4Info"))?;
-        let json = str::from_utf8(&config.p4_device_config).map_err(|_| {
-            Refusal::invalid("the device config is not text: it has to be the JSON of p4c-bm2-ss")
-        })?;
-        let pipeline = Arc::new(Pipeline::load(json, p4info)?);
+        let json = device_config::json(&config.p4_device_config)?;
+        let pipeline = Arc::new(Pipeline::load_to_log(&json, p4info, log)?);
         Ok(Self { config, pipeline })
     }
 
@@ -142,7 +150,7 @@ impl Device {
         Self {
             id,
             control,
-            arbitration: Arc::default(),
+            roles: Arc::default(),
             programs: Arc::new(RwLock::new(Programs { running, saved: None })),
             readers: Readers::default(),
             stopping,
@@ -157,68 +165,83 @@ impl Device {
         Err(Status::not_found(format!("there is no device {id} here: this is device {}", self.id)))
     }
 
-    /// Checks that the request comes from the primary. It stays primary while the guard is held.
+    /// Checks that the request comes from its role's primary. It stays primary while the guard is held.
     pub(super) async fn require_primary(
         &self,
         role: &str,
         election_id: Option<&Uint128>,
     ) -> Result<Primacy, Status> {
-        if !role.is_empty() {
-            return Err(Status::permission_denied(format!("not primary: no role {role} is known here")));
+        let roles = Arc::clone(&self.roles).read_owned().await;
+        let controllers = roles.get(role);
+        if controllers.is_none() && !role.is_empty() {
+            let problem = format!("no role {role} is known here: no controller of it is connected");
+            return Err(Status::not_found(problem));
         }
-        let arbitration = Arc::clone(&self.arbitration).read_owned().await;
         let id = from_wire(election_id);
-        if arbitration.is_primary(id) {
-            return Ok(arbitration);
+        if controllers.is_some_and(|controllers| controllers.is_primary(id)) {
+            return Ok(roles);
         }
         Err(Status::permission_denied(format!("not primary: no primary controller has the election id {id}")))
     }
 
-    /// Tells each of these controllers who is primary.
-    pub(super) fn tell(&self, arbitration: &Arbitration<Mailbox>, controllers: &[ConnectionId]) {
-        for (update, mailbox) in controllers.iter().filter_map(|&id| arbitration.verdict(id, self.id)) {
+    /// Tells each of these controllers of a role who is primary.
+    pub(super) fn tell(&self, roles: &Roles<Mailbox>, role: &str, controllers: &[ConnectionId]) {
+        let Some(arbitration) = roles.get(role) else { return };
+        for (update, mailbox) in controllers.iter().filter_map(|&id| arbitration.verdict(id, self.id, role)) {
             mailbox.post(Update::Arbitration(update));
         }
     }
 
-    /// Delivers packets from the switch to the primary controller, until the switch stops.
+    /// Delivers packets from the switch to the roles' primary controllers, until the switch stops.
     pub(super) async fn deliver_packets(&self, mut packets: PacketIns) {
         while let Some(frame) = packets.recv().await {
             let Some(program) = self.programs.read().await.running.clone() else { continue };
-            let Some(packet) = packet::unpack(program.p4info().packet_in(), &frame) else {
+            let Some(packet) = packet::unpack(&program.pipeline.directory.packet_in, &frame) else {
                 tracing::debug!(bytes = frame.len(), "packet to the controller is shorter than its header");
                 continue;
             };
-            let arbitration = self.arbitration.read().await;
-            let taken = arbitration
-                .primary_mailbox()
-                .is_some_and(|primary| primary.post_packet(Update::Packet(packet)));
-            if !taken {
-                tracing::debug!(bytes = frame.len(), "packet to the controller dropped: nobody takes it");
-            }
+            self.post(Update::Packet(packet)).await;
         }
     }
 
-    /// Posts a notice to the primary controller, if there is room for it.
+    /// Posts a packet or a notice to the roles' primary controllers, where there is room for it.
     pub(super) async fn post(&self, update: Update) {
-        let arbitration = self.arbitration.read().await;
-        let taken = arbitration.primary_mailbox().is_some_and(|primary| primary.post_packet(update));
-        if !taken {
-            tracing::debug!("notice to the controller dropped: nobody takes it");
+        let roles = self.roles.read().await;
+        let mut primaries = roles.primary_mailboxes();
+        let Some(first) = primaries.next() else {
+            tracing::debug!("message to the controller dropped: nobody is there");
+            return;
+        };
+        for primary in primaries {
+            if !primary.post_packet(update.clone()) {
+                tracing::debug!("message to a role's controller dropped: it does not read");
+            }
         }
+        if !first.post_packet(update) {
+            tracing::debug!("message to the controller dropped: it does not read");
+        }
+    }
+
+    /// Checks that a stream's message comes from its role's primary, and holds that so.
+    async fn from_primary(
+        &self,
+        from: Option<&Controller>,
+        only: &str,
+    ) -> Result<RwLockReadGuard<'_, Roles<Mailbox>>, Refusal> {
+        let roles = self.roles.read().await;
+        if from.is_some_and(|from| roles.is_primary_connection(&from.role, from.id)) {
+            return Ok(roles);
+        }
+        Err(Refusal::new(Code::PermissionDenied, format!("not primary: {only}")))
     }
 
     /// Takes a controller's word that it has a digest list. Only the primary's counts.
     pub(super) async fn acknowledge(
         &self,
-        from: Option<ConnectionId>,
+        from: Option<&Controller>,
         ack: &DigestListAck,
     ) -> Result<(), Refusal> {
-        let arbitration = self.arbitration.read().await;
-        if !from.is_some_and(|id| arbitration.is_primary_connection(id)) {
-            let reason = "not primary: digests are acknowledged by the primary only";
-            return Err(Refusal::new(Code::PermissionDenied, reason));
-        }
+        let _roles = self.from_primary(from, "digests are acknowledged by the primary only").await?;
         let (digest, list) = (ack.digest_id, ack.list_id);
         let done = self.control.run(move |switch| switch.acknowledge_digest(digest, list)).await?;
         Ok(done?)
@@ -227,19 +250,13 @@ impl Device {
     /// Hands a controller's packet to the switch.
     pub(super) async fn send_packet(
         &self,
-        from: Option<ConnectionId>,
+        from: Option<&Controller>,
         packet: &PacketOut,
     ) -> Result<(), Refusal> {
-        let arbitration = self.arbitration.read().await;
-        if !from.is_some_and(|id| arbitration.is_primary_connection(id)) {
-            return Err(Refusal::new(
-                Code::PermissionDenied,
-                "not primary: packets are taken from the primary only",
-            ));
-        }
+        let _roles = self.from_primary(from, "packets are taken from the primary only").await?;
         let running = self.programs.read().await.running.clone();
         let program = running.ok_or(ControlError::NoPipeline)?;
-        let frame = packet::pack(program.p4info().packet_out(), packet)?;
+        let frame = packet::pack(&program.pipeline.directory.packet_out, packet)?;
         Ok(self.control.packet_out(frame).await?)
     }
 }

@@ -69,7 +69,7 @@ impl Rig {
         let device = Arc::new(Device::new(0, engine.control().clone(), None, stopping));
         let (sender, _) = mpsc::channel(MAILBOX);
         let mailbox = Mailbox { sender, end: Arc::new(Notify::new()) };
-        device.arbitration.write().await.join(ELECTION_ID.into(), mailbox).unwrap();
+        device.roles.write().await.join("", ELECTION_ID.into(), mailbox).unwrap();
         let service = Service::new(Arc::clone(&device));
         Self { engine, device, service, _packets: packets, _stop: stop }
     }
@@ -159,10 +159,10 @@ async fn another_controller_becomes_primary_after_a_write_that_was_cut_off() {
     let request =
         WriteRequest { election_id: Some(Uint128 { high: 0, low: ELECTION_ID }), ..WriteRequest::default() };
     assert!(cut_off(rig.service.write(Request::new(request)), 1).await.is_none());
-    assert!(rig.device.arbitration.try_write().is_err(), "it would become primary before the write is done");
+    assert!(rig.device.roles.try_write().is_err(), "it would become primary before the write is done");
     assert!(rig.device.programs.try_write().is_err(), "the write would meet another program than its own");
     drop(go_on);
     busy.await.unwrap().unwrap();
-    drop(rig.device.arbitration.write().await);
+    drop(rig.device.roles.write().await);
     drop(rig.device.programs.write().await);
 }

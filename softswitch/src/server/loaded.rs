@@ -13,6 +13,7 @@ use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, Update};
 use super::device::Program;
 use super::status::Refusal;
 use super::write::Operation;
+use crate::packet_log::PacketLog;
 use crate::switch::Switch;
 
 /// A program, and what was written to it before its switch started.
@@ -33,8 +34,16 @@ impl Loaded {
     /// # Errors
     /// What a controller is told that sends such a program.
     pub fn new(json: Vec<u8>, p4info: config::P4Info) -> Result<Self, Refusal> {
+        Self::to_log(json, p4info, None)
+    }
+
+    /// The same for a switch that logs what its packets meet.
+    ///
+    /// # Errors
+    /// As [`Loaded::new`].
+    pub fn to_log(json: Vec<u8>, p4info: config::P4Info, log: Option<PacketLog>) -> Result<Self, Refusal> {
         let config = ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie: None };
-        let program = Arc::new(Program::load(config)?);
+        let program = Arc::new(Program::load(config, log)?);
         let switch = Switch::new(program.pipeline.clone());
         Ok(Self { program, switch })
     }

@@ -7,14 +7,15 @@ use super::convert;
 use super::read::{Query, Show, tables};
 use super::status::Refusal;
 use super::write::Operation;
-use crate::control::MeterConfig;
+use crate::control::{MeterColours, MeterConfig};
 
 /// Plans an update of a meter array. As the specification says, only MODIFY is there.
 pub(super) fn plan(kind: update::Type, entry: &message::MeterEntry) -> Result<Operation, Refusal> {
-    check(kind, entry.counter_data.as_ref())?;
+    check(kind)?;
     let index = convert::index(entry.index.as_ref())?;
     let config = entry.config.as_ref().map(config).transpose()?;
-    Ok(Operation::SetMeter { meter_id: entry.meter_id, index, config })
+    let clear = clears(entry.counter_data.as_ref())?;
+    Ok(Operation::SetMeter { meter_id: entry.meter_id, index, config, clear })
 }
 
 /// Plans an update of an entry's meter.
@@ -22,56 +23,58 @@ pub(super) fn plan_direct(
     kind: update::Type,
     entry: message::DirectMeterEntry,
 ) -> Result<Operation, Refusal> {
-    check(kind, entry.counter_data.as_ref())?;
+    check(kind)?;
     let table = entry.table_entry.ok_or_else(|| Refusal::invalid("the direct meter names no table entry"))?;
-    if table.is_default_action {
-        return Err(Refusal::unimplemented("a meter of a default action"));
-    }
     let config = entry.config.as_ref().map(config).transpose()?;
-    let key = convert::key(table.table_id, table.r#match, table.priority)?;
-    Ok(Operation::SetDirectMeter(key, config))
+    let clear = clears(entry.counter_data.as_ref())?;
+    Ok(Operation::SetDirectMeter { entry: convert::entry_ref(table)?, config, clear })
 }
 
 /// Plans a read of a meter array, or of all.
 pub(super) fn query(entry: &message::MeterEntry, p4info: &P4Info) -> Result<Vec<Query>, Refusal> {
-    no_colours(entry.counter_data.as_ref())?;
     let all = || {
         let known = p4info.message().meters.iter().filter_map(|meter| meter.preamble.as_ref());
         known.map(|preamble| preamble.id).collect()
     };
     let meters: Vec<u32> = if entry.meter_id == 0 { all() } else { vec![entry.meter_id] };
     let index = convert::index(entry.index.as_ref())?;
-    Ok(meters.into_iter().map(|meter| Query::Meter { meter, index }).collect())
+    let colours = entry.counter_data.is_some();
+    Ok(meters.into_iter().map(|meter| Query::Meter { meter, index, colours }).collect())
 }
 
 /// Plans a read of entries' meters.
 pub(super) fn query_direct(entry: message::DirectMeterEntry, p4info: &P4Info) -> Result<Vec<Query>, Refusal> {
-    no_colours(entry.counter_data.as_ref())?;
     let missing = || Refusal::invalid("the direct meter names no table entry");
-    tables(entry.table_entry.ok_or_else(missing)?, Show::DirectMeter, p4info)
+    let show = Show::DirectMeter { colours: entry.counter_data.is_some() };
+    tables(entry.table_entry.ok_or_else(missing)?, show, p4info)
 }
 
-fn check(kind: update::Type, colours: Option<&message::MeterCounterData>) -> Result<(), Refusal> {
-    no_colours(colours)?;
+fn check(kind: update::Type) -> Result<(), Refusal> {
     if kind != update::Type::Modify {
         return Err(Refusal::invalid("a meter is neither inserted nor deleted: modify it"));
     }
     Ok(())
 }
 
-/// Counters by colour are optional, and BMv2 has none either.
-pub(super) fn no_colours(colours: Option<&message::MeterCounterData>) -> Result<(), Refusal> {
-    match colours {
-        Some(_) => Err(Refusal::unimplemented("a meter's counters by colour")),
-        None => Ok(()),
+/// Whether an update sets a meter's counters by colour to zero. It can give them no other value.
+pub(super) fn clears(colours: Option<&message::MeterCounterData>) -> Result<bool, Refusal> {
+    let Some(message::MeterCounterData { green, yellow, red }) = colours else { return Ok(false) };
+    let counts = [green, yellow, red].into_iter().flatten();
+    if counts.clone().any(|count| count.packet_count != 0 || count.byte_count != 0) {
+        return Err(Refusal::invalid("a meter's counters by colour can be set to 0 only"));
     }
+    Ok(true)
+}
+
+/// What a meter has marked, as a message.
+pub(super) fn colours_message(colours: MeterColours) -> message::MeterCounterData {
+    let [green, yellow, red] =
+        [colours.green, colours.yellow, colours.red].map(|count| Some(convert::counter_data(count)));
+    message::MeterCounterData { green, yellow, red }
 }
 
 /// The rates in a message.
 pub(super) fn config(message: &message::MeterConfig) -> Result<MeterConfig, Refusal> {
-    if message.eburst != 0 {
-        return Err(Refusal::invalid("a meter with two rates has no excess burst: leave eburst out"));
-    }
     let rate = |name: &str, value: i64| {
         u64::try_from(value).map_err(|_| Refusal::invalid(format!("a meter's {name} can't be negative")))
     };
@@ -80,6 +83,7 @@ pub(super) fn config(message: &message::MeterConfig) -> Result<MeterConfig, Refu
         committed_burst: rate("cburst", message.cburst)?,
         peak_rate: rate("pir", message.pir)?,
         peak_burst: rate("pburst", message.pburst)?,
+        excess_burst: rate("eburst", message.eburst)?,
     })
 }
 
@@ -90,14 +94,19 @@ pub(super) fn config_message(config: MeterConfig) -> message::MeterConfig {
         cburst: config.committed_burst.cast_signed(),
         pir: config.peak_rate.cast_signed(),
         pburst: config.peak_burst.cast_signed(),
-        eburst: 0,
+        eburst: config.excess_burst.cast_signed(),
     }
 }
 
 /// One cell as an entity.
-pub(super) fn entity(meter_id: u32, index: i64, config: Option<MeterConfig>) -> Entity {
+pub(super) fn entity(
+    meter_id: u32,
+    index: i64,
+    config: Option<MeterConfig>,
+    colours: Option<MeterColours>,
+) -> Entity {
     let index = Some(message::Index { index });
-    let config = config.map(config_message);
-    let entry = message::MeterEntry { meter_id, index, config, counter_data: None };
+    let (config, counter_data) = (config.map(config_message), colours.map(colours_message));
+    let entry = message::MeterEntry { meter_id, index, config, counter_data };
     Entity { entity: Some(Kind::MeterEntry(entry)) }
 }

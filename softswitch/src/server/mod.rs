@@ -3,7 +3,7 @@
 //! It answers as simple_switch_grpc does, error codes included. Where simple_switch_grpc is wrong or undefined, it
 //! follows the P4Runtime specification:
 //! - a device id that is not ours is NOT_FOUND, everywhere;
-//! - only the primary may write, even while nobody is connected; an election id of 0 never is primary;
+//! - only the primary of a role may write, even while nobody is connected; an election id of 0 never is primary;
 //! - a full table is RESOURCE_EXHAUSTED, and an index out of range OUT_OF_RANGE, not UNKNOWN;
 //! - a byte string may have leading zeros but may not be empty; what is read is canonical;
 //! - a packet-out that can't be sent is reported, also to a controller that is not primary;
@@ -14,6 +14,7 @@ mod arbitration;
 mod carry_over;
 mod convert;
 mod device;
+mod device_config;
 mod error;
 #[cfg(test)]
 mod interrupted;
@@ -28,6 +29,7 @@ mod readers;
 mod registers;
 mod replication;
 pub mod requests;
+mod roles;
 mod service;
 mod sizes;
 mod status;

@@ -1,14 +1,15 @@
 //! Controller headers: separate fields in messages, packed in front of the frame on the CPU port.
 
+use std::borrow::Cow;
+
 use tributary_p4runtime::canonical;
 use tributary_p4runtime::p4::v1::{PacketIn, PacketMetadata, PacketOut};
-use tributary_p4runtime::p4info::{ControllerHeader, Field};
 
 use super::status::Refusal;
+use crate::check::ControllerField;
 
 /// A packet as it enters the switch at the CPU port. As with simple_switch_grpc, a field that is left out is 0.
-pub(super) fn pack(header: Option<&ControllerHeader>, packet: &PacketOut) -> Result<Vec<u8>, Refusal> {
-    let fields = header.map_or(&[][..], |header| &header.fields);
+pub(super) fn pack(fields: &[ControllerField], packet: &PacketOut) -> Result<Vec<u8>, Refusal> {
     for (at, one) in packet.metadata.iter().enumerate() {
         let id = one.metadata_id;
         if fields.iter().all(|field| field.id != id) {
@@ -21,7 +22,10 @@ pub(super) fn pack(header: Option<&ControllerHeader>, packet: &PacketOut) -> Res
     let mut bits = Bits::default();
     for field in fields {
         let given = packet.metadata.iter().find(|one| one.metadata_id == field.id);
-        bits.push(given.map_or(Ok(&[0][..]), |one| check(field, &one.value))?, field.width);
+        match given {
+            Some(one) => bits.push(&decode(field, &one.value)?, field.bits),
+            None => bits.push_zeros(field.bits),
+        }
     }
     let mut frame = bits.bytes;
     frame.extend_from_slice(&packet.payload);
@@ -29,27 +33,27 @@ pub(super) fn pack(header: Option<&ControllerHeader>, packet: &PacketOut) -> Res
 }
 
 /// A frame from the CPU port as a message. `None`: it is shorter than the program's header, so it is no packet-in.
-pub(super) fn unpack(header: Option<&ControllerHeader>, frame: &[u8]) -> Option<PacketIn> {
-    let fields = header.map_or(&[][..], |header| &header.fields);
-    let width: usize = fields.iter().map(|field| field.width as usize).sum();
+pub(super) fn unpack(fields: &[ControllerField], frame: &[u8]) -> Option<PacketIn> {
+    let width: usize = fields.iter().map(|field| field.bits as usize).sum();
     let payload = frame.get(width.div_ceil(8)..)?.to_vec();
     let mut at = 0;
     let mut metadata = Vec::with_capacity(fields.len());
     for field in fields {
-        let end = at + field.width as usize;
+        let end = at + field.bits as usize;
         let mut value = Bits::default();
         // Right-aligned, as byte strings are.
-        value.push_zeros(field.width.wrapping_neg() % 8);
+        value.push_zeros(field.bits.wrapping_neg() % 8);
         (at..end).for_each(|index| value.push_bit(frame[index / 8] >> (7 - index % 8) & 1));
-        let value = canonical::check(&value.bytes, field.width).ok()?.to_vec();
+        let value = canonical::check(&value.bytes, field.bits).ok()?.to_vec();
+        let value = field.translation.encode(value);
         metadata.push(PacketMetadata { metadata_id: field.id, value });
         at = end;
     }
     Some(PacketIn { payload, metadata })
 }
 
-fn check<'a>(field: &Field, value: &'a [u8]) -> Result<&'a [u8], Refusal> {
-    canonical::check(value, field.width).map_err(|reason| {
+fn decode<'a>(field: &ControllerField, value: &'a [u8]) -> Result<Cow<'a, [u8]>, Refusal> {
+    field.translation.decode(value, field.bits).map_err(|reason| {
         Refusal::invalid(format!("the field {} of the packet_out header: {reason}", field.name))
     })
 }
@@ -89,14 +93,18 @@ impl Bits {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tributary_p4runtime::p4info::Name;
 
     use super::*;
+    use crate::translation::Translation;
 
-    fn header(widths: &[u32]) -> ControllerHeader {
-        let fields =
-            (1..).zip(widths).map(|(id, &width)| Field { id, name: format!("f{id}"), width }).collect();
-        ControllerHeader { name: Name { id: 1, full: String::new(), alias: String::new() }, fields }
+    fn header(widths: &[u32]) -> Vec<ControllerField> {
+        let field = |(id, bits): (u32, &u32)| ControllerField {
+            id,
+            name: format!("f{id}"),
+            bits: *bits,
+            translation: Translation::None,
+        };
+        (1..).zip(widths).map(field).collect()
     }
 
     fn packet(values: &[(u32, &[u8])], payload: &[u8]) -> PacketOut {
@@ -110,9 +118,9 @@ mod tests {
     #[test]
     fn fields_are_packed_from_the_first_bit_on() {
         let port_and_pad = header(&[9, 7]);
-        let frame = pack(Some(&port_and_pad), &packet(&[(1, &[1, 254]), (2, &[0])], &[0xaa, 0xbb])).unwrap();
+        let frame = pack(&port_and_pad, &packet(&[(1, &[1, 254]), (2, &[0])], &[0xaa, 0xbb])).unwrap();
         assert_eq!(frame, [0xff, 0, 0xaa, 0xbb]);
-        let left_out = pack(Some(&port_and_pad), &packet(&[(1, &[3])], &[])).unwrap();
+        let left_out = pack(&port_and_pad, &packet(&[(1, &[3])], &[])).unwrap();
         assert_eq!(left_out, [1, 0x80]);
     }
 
@@ -120,11 +128,11 @@ mod tests {
     fn what_does_not_fit_the_header_is_refused() {
         let port_and_pad = header(&[9, 7]);
         for bad in [&[(3, &[0][..])][..], &[(1, &[2, 0])], &[(1, &[])], &[(1, &[0]), (1, &[0])]] {
-            assert!(pack(Some(&port_and_pad), &packet(bad, &[])).is_err(), "{bad:?}");
+            assert!(pack(&port_and_pad, &packet(bad, &[])).is_err(), "{bad:?}");
         }
-        assert!(pack(None, &packet(&[(1, &[0])], &[])).is_err());
-        assert_eq!(pack(None, &packet(&[], &[7])), Ok(vec![7]));
-        assert_eq!(unpack(Some(&port_and_pad), &[0xff]), None);
+        assert!(pack(&[], &packet(&[(1, &[0])], &[])).is_err());
+        assert_eq!(pack(&[], &packet(&[], &[7])), Ok(vec![7]));
+        assert_eq!(unpack(&port_and_pad, &[0xff]), None);
     }
 
     proptest! {
@@ -140,8 +148,8 @@ mod tests {
                 (id, bytes)
             }).collect();
             let borrowed: Vec<(u32, &[u8])> = values.iter().map(|(id, value)| (*id, value.as_slice())).collect();
-            let frame = pack(Some(&header), &packet(&borrowed, &payload)).unwrap();
-            let back = unpack(Some(&header), &frame).unwrap();
+            let frame = pack(&header, &packet(&borrowed, &payload)).unwrap();
+            let back = unpack(&header, &frame).unwrap();
             prop_assert_eq!(back.payload, payload);
             for (metadata, (id, value)) in back.metadata.iter().zip(&values) {
                 prop_assert_eq!(metadata.metadata_id, *id);

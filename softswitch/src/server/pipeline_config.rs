@@ -15,6 +15,7 @@ use super::carry_over::Written;
 use super::device::{Device, Primacy, Program, Programs, Saved, carry_through};
 use super::status::Refusal;
 use crate::engine::Control;
+use crate::packet_log::PacketLog;
 use crate::switch::Switch;
 
 /// Carries out a SetForwardingPipelineConfig of the primary. Once anything changes, all of it does: the running and the
@@ -34,7 +35,7 @@ pub(super) async fn set(
         }
         (_, None) => return Err(Status::invalid_argument("there is no config to act on")),
         (action, Some(config)) => {
-            let program = Arc::new(load(config).await?);
+            let program = Arc::new(load(config, device.control.log()).await?);
             match action {
                 Action::VerifyAndSave => Change::Save(program),
                 Action::VerifyAndCommit => Change::Commit(program),
@@ -68,8 +69,8 @@ pub(super) fn get(program: &Program, part: ResponseType) -> ForwardingPipelineCo
 }
 
 /// Compiles and checks a program, off the async threads.
-async fn load(config: ForwardingPipelineConfig) -> Result<Program, Status> {
-    let loaded = tokio::task::spawn_blocking(move || Program::load(config)).await;
+async fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Program, Status> {
+    let loaded = tokio::task::spawn_blocking(move || Program::load(config, log)).await;
     let loaded = loaded.map_err(|error| Status::internal(format!("the program can't be loaded: {error}")))?;
     Ok(loaded?)
 }

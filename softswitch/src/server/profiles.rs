@@ -11,7 +11,8 @@ use super::convert;
 use super::read::Query;
 use super::status::Refusal;
 use super::write::Operation;
-use crate::control::{GroupMember, ProfileGroup, ProfileMember, WeightedCall};
+use crate::control::{GroupMember, ProfileGroup, ProfileMember, Watch, WeightedCall};
+use crate::program::DROP_PORT;
 
 /// Plans an update of a member.
 pub(super) fn plan_member(
@@ -52,12 +53,12 @@ pub(super) fn plan_group(
 }
 
 fn group_member(message: &Member) -> Result<GroupMember, Refusal> {
-    let watch_port = match &message.watch_kind {
-        None => None,
+    let watch = match &message.watch_kind {
+        None => Watch::Nothing,
         Some(MemberWatchKind::Watch(port)) => watched_number(*port)?,
         Some(MemberWatchKind::WatchPort(port)) => watched(port)?,
     };
-    Ok(GroupMember { member_id: message.member_id, weight: weight(message.weight)?, watch_port })
+    Ok(GroupMember { member_id: message.member_id, weight: weight(message.weight)?, watch })
 }
 
 /// The actions of a set.
@@ -76,12 +77,12 @@ pub(super) fn one_shot(set: message::ActionProfileActionSet) -> Result<Vec<Weigh
 
 fn weighted_call(message: message::ActionProfileAction) -> Result<WeightedCall, Refusal> {
     let action = message.action.ok_or_else(|| Refusal::invalid("an action of the set is missing"))?;
-    let watch_port = match &message.watch_kind {
-        None => None,
+    let watch = match &message.watch_kind {
+        None => Watch::Nothing,
         Some(WatchKind::Watch(port)) => watched_number(*port)?,
         Some(WatchKind::WatchPort(port)) => watched(port)?,
     };
-    Ok(WeightedCall { call: convert::call(action), weight: weight(message.weight)?, watch_port })
+    Ok(WeightedCall { call: convert::call(action), weight: weight(message.weight)?, watch })
 }
 
 fn weight(weight: i32) -> Result<u32, Refusal> {
@@ -92,22 +93,25 @@ fn weight(weight: i32) -> Result<u32, Refusal> {
 }
 
 /// The port to watch in the older form: 0 is none.
-fn watched_number(port: i32) -> Result<Option<u16>, Refusal> {
+fn watched_number(port: i32) -> Result<Watch, Refusal> {
     match u16::try_from(port) {
-        Ok(0) => Ok(None),
-        Ok(port) => Ok(Some(port)),
-        Err(_) => Err(Refusal::invalid(format!("there is no port {port} to watch"))),
+        Ok(0) => Ok(Watch::Nothing),
+        Ok(port) if u64::from(port) < DROP_PORT => Ok(Watch::PortNumber(port)),
+        _ => Err(Refusal::invalid(format!("there is no port {port} to watch"))),
     }
 }
 
 /// The port to watch in the newer form: nothing is none.
-fn watched(port: &[u8]) -> Result<Option<u16>, Refusal> {
+fn watched(port: &[u8]) -> Result<Watch, Refusal> {
     if port.is_empty() {
-        return Ok(None);
+        return Ok(Watch::Nothing);
     }
-    let number = canonical::decode(port, u16::BITS);
+    let number = canonical::decode(port, u128::BITS);
     let number = number.map_err(|error| Refusal::invalid(format!("a port to watch: {error}")))?;
-    Ok(u16::try_from(number).ok())
+    match u16::try_from(number) {
+        Ok(port) if u64::from(port) < DROP_PORT => Ok(Watch::Port(port)),
+        _ => Err(Refusal::invalid(format!("there is no port {number} to watch"))),
+    }
 }
 
 /// Plans a read of members: one, a profile's, or all.
@@ -149,7 +153,11 @@ pub(super) fn group_entity(group: &ProfileGroup) -> Entity {
     let member = |member: &GroupMember| Member {
         member_id: member.member_id,
         weight: member.weight.cast_signed(),
-        watch_kind: member.watch_port.map(|port| MemberWatchKind::WatchPort(canonical::encode(port.into()))),
+        watch_kind: match member.watch {
+            Watch::Nothing => None,
+            Watch::Port(port) => Some(MemberWatchKind::WatchPort(canonical::encode(port.into()))),
+            Watch::PortNumber(port) => Some(MemberWatchKind::Watch(port.into())),
+        },
     };
     let entry = message::ActionProfileGroup {
         action_profile_id: group.profile_id,
@@ -165,7 +173,11 @@ pub(super) fn one_shot_message(calls: Vec<WeightedCall>) -> message::ActionProfi
     let action = |one: WeightedCall| message::ActionProfileAction {
         action: Some(convert::call_message(one.call)),
         weight: one.weight.cast_signed(),
-        watch_kind: one.watch_port.map(|port| WatchKind::WatchPort(canonical::encode(port.into()))),
+        watch_kind: match one.watch {
+            Watch::Nothing => None,
+            Watch::Port(port) => Some(WatchKind::WatchPort(canonical::encode(port.into()))),
+            Watch::PortNumber(port) => Some(WatchKind::Watch(port.into())),
+        },
     };
     message::ActionProfileActionSet {
         action_profile_actions: calls.into_iter().map(action).collect(),

@@ -13,8 +13,8 @@ use tributary_p4runtime::p4info::Table;
 use super::status::Refusal;
 use super::{convert, meters, notices, profiles, registers, replication, value_sets};
 use crate::control::{
-    ActionCall, CloneSession, CounterValue, DigestConfig, DirectResources, EntryAction, EntryKey, FieldMatch,
-    MeterConfig, MulticastGroup, ProfileGroup, ProfileMember, TableEntry,
+    CloneSession, CounterValue, DefaultEntry, DigestConfig, DirectResources, EntryAction, EntryKey,
+    FieldMatch, MeterColours, MeterConfig, MulticastGroup, ProfileGroup, ProfileMember, TableEntry,
 };
 use crate::error::ControlError;
 use crate::switch::Switch;
@@ -27,11 +27,11 @@ pub(super) enum Query {
     /// One entry, if it is there.
     Entry { key: EntryKey, show: Show },
     /// The default action of a table.
-    Default { table: u32, show: Show, constant: bool },
+    Default { table: u32, show: Show },
     /// Cells of a counter; all, or the one with this index.
     Counter { counter: u32, index: Option<i64> },
     /// Cells of a meter array; all, or the one with this index.
-    Meter { meter: u32, index: Option<i64> },
+    Meter { meter: u32, index: Option<i64>, colours: bool },
     /// Cells of a register array; whether one is asked for, which has to be there.
     Register { register: u32, first: u64, count: usize, one: bool },
     /// The members of a value set.
@@ -64,19 +64,23 @@ pub(super) enum Show {
     Entry {
         counter: bool,
         meter: bool,
+        colours: bool,
         last_hit: bool,
     },
     DirectCounter,
-    DirectMeter,
+    /// The meter, and if the reader asks for it what it has marked.
+    DirectMeter {
+        colours: bool,
+    },
 }
 
 /// What a query found.
 #[derive(Debug)]
 pub(super) enum QueryResult {
     Entries(Vec<(TableEntry, DirectResources)>, Show),
-    Default(u32, Option<ActionCall>, DirectResources, Show),
+    Default(u32, DefaultEntry, Show),
     Cells { counter_id: u32, first: i64, cells: Vec<CounterValue> },
-    Meters { meter_id: u32, first: i64, cells: Vec<Option<MeterConfig>> },
+    Meters { meter_id: u32, first: i64, cells: Vec<(Option<MeterConfig>, MeterColours)>, colours: bool },
     Registers { register_id: u32, first: u64, cells: Vec<Vec<u8>> },
     Digest(u32, DigestConfig),
     ValueSet(u32, Vec<Vec<FieldMatch>>),
@@ -91,10 +95,10 @@ impl Query {
     pub(super) fn plan(pattern: Entity, p4info: &P4Info) -> Result<Vec<Self>, Refusal> {
         match pattern.entity {
             Some(Kind::TableEntry(entry)) => {
-                meters::no_colours(entry.meter_counter_data.as_ref())?;
                 let show = Show::Entry {
                     counter: entry.counter_data.is_some(),
                     meter: entry.meter_config.is_some(),
+                    colours: entry.meter_counter_data.is_some(),
                     last_hit: entry.time_since_last_hit.is_some(),
                 };
                 tables(entry, show, p4info)
@@ -117,6 +121,8 @@ impl Query {
             Some(Kind::ActionProfileMember(entry)) => Ok(profiles::query_members(&entry, p4info)),
             Some(Kind::ActionProfileGroup(entry)) => Ok(profiles::query_groups(&entry, p4info)),
             Some(Kind::PacketReplicationEngineEntry(entry)) => replication::query(&entry),
+            // There are none.
+            Some(Kind::ExternEntry(entry)) if entry.extern_type_id == 0 => Ok(Vec::new()),
             None => {
                 Err(Refusal::invalid("the pattern has no entity, or one of a kind that is not known here"))
             }
@@ -134,20 +140,21 @@ impl Query {
             }
             Self::Entry { key, show } => match switch.entry(key) {
                 Ok(entry) => Ok(Some(QueryResult::Entries(vec![entry], *show))),
-                Err(ControlError::NotFound(_)) => Ok(None),
+                // Counters and meters belong to an entry, which has to be there.
+                Err(ControlError::NotFound(_)) if matches!(show, Show::Entry { .. }) => Ok(None),
                 Err(error) => Err(error),
             },
-            Self::Default { table, show, constant } => {
-                let (action, counter) = switch.default_action(*table)?;
-                let resources =
-                    DirectResources { counter, constant: *constant, ..DirectResources::default() };
-                Ok(Some(QueryResult::Default(*table, action, resources, *show)))
+            Self::Default { table, .. } if switch.pipeline.directory.absent_tables.contains(table) => {
+                Ok(None)
+            }
+            Self::Default { table, show } => {
+                Ok(Some(QueryResult::Default(*table, switch.default_entry(*table)?, *show)))
             }
             Self::Counter { counter, index } => gather_cells(switch, *counter, *index).map(Some),
-            Self::Meter { meter, index } => {
+            Self::Meter { meter, index, colours } => {
                 let cells = switch.meters(*meter)?;
                 let (first, cells) = one_or_all(cells, *index, || format!("the meter {meter:#010x}"))?;
-                Ok(Some(QueryResult::Meters { meter_id: *meter, first, cells }))
+                Ok(Some(QueryResult::Meters { meter_id: *meter, first, cells, colours: *colours }))
             }
             Self::Register { register, first, count, one } => {
                 let cells = switch.registers(*register, *first, *count)?;
@@ -211,14 +218,17 @@ impl QueryResult {
                 .into_iter()
                 .map(|(entry, resources)| shown(convert::entry_message(entry), resources, show))
                 .collect(),
-            Self::Default(table_id, action, resources, show) => {
+            Self::Default(table_id, default, show) => {
+                let (controller_metadata, metadata) = convert::read_note(&default.metadata);
                 let entry = message::TableEntry {
                     table_id,
                     is_default_action: true,
-                    action: action.map(|call| convert::action_message(call.into())),
+                    action: default.action.map(|call| convert::action_message(call.into())),
+                    controller_metadata,
+                    metadata: metadata.to_vec(),
                     ..Default::default()
                 };
-                vec![shown(entry, resources, show)]
+                vec![shown(entry, default.resources, show)]
             }
             Self::Cells { counter_id, first, cells } => (first..)
                 .zip(cells)
@@ -229,9 +239,11 @@ impl QueryResult {
                 })
                 .map(|entry| wrap(Kind::CounterEntry(entry)))
                 .collect(),
-            Self::Meters { meter_id, first, cells } => {
-                let cells = (first..).zip(cells);
-                cells.map(|(index, config)| meters::entity(meter_id, index, config)).collect()
+            Self::Meters { meter_id, first, cells, colours } => {
+                let entity = |(index, (config, marked))| {
+                    meters::entity(meter_id, index, config, colours.then_some(marked))
+                };
+                (first..).zip(cells).map(entity).collect()
             }
             Self::Registers { register_id, first, cells } => {
                 let cells = (first..).zip(cells);
@@ -259,7 +271,7 @@ pub(super) fn tables(entry: message::TableEntry, show: Show, p4info: &P4Info) ->
     let (counted, resource) = match show {
         Show::Entry { .. } => (None, ""),
         Show::DirectCounter => (Some(Prefix::DirectCounter), "counter"),
-        Show::DirectMeter => (Some(Prefix::DirectMeter), "meter"),
+        Show::DirectMeter { .. } => (Some(Prefix::DirectMeter), "meter"),
     };
     let counted = |table: &&Table| {
         counted.is_none_or(|kind| table.direct_resources.iter().any(|id| id >> 24 == kind as u32))
@@ -277,11 +289,8 @@ pub(super) fn tables(entry: message::TableEntry, show: Show, p4info: &P4Info) ->
         },
     };
     if entry.is_default_action {
-        let query = |table| {
-            let constant = p4info.table_by_id(table).is_some_and(|table| table.const_default);
-            Query::Default { table, show, constant }
-        };
-        return Ok(tables.into_iter().map(query).collect());
+        convert::check_default_key(&entry)?;
+        return Ok(tables.into_iter().map(|table| Query::Default { table, show }).collect());
     }
     if entry.r#match.is_empty() {
         let filter = Arc::new(Filter {
@@ -353,10 +362,12 @@ fn shown(mut entry: message::TableEntry, resources: DirectResources, show: Show)
     entry.is_const |= resources.constant;
     let data = resources.counter.map(convert::counter_data);
     let config = resources.meter.map(meters::config_message);
+    let marked = resources.colours.map(meters::colours_message);
     wrap(match show {
-        Show::Entry { counter, meter, last_hit } => {
+        Show::Entry { counter, meter, colours, last_hit } => {
             entry.counter_data = data.filter(|_| counter);
             entry.meter_config = config.filter(|_| meter);
+            entry.meter_counter_data = marked.filter(|_| colours);
             let elapsed =
                 |elapsed| message::table_entry::IdleTimeout { elapsed_ns: convert::nanoseconds(elapsed) };
             entry.time_since_last_hit = resources.since_last_hit.filter(|_| last_hit).map(elapsed);
@@ -367,10 +378,10 @@ fn shown(mut entry: message::TableEntry, resources: DirectResources, show: Show)
             entry.action = None;
             Kind::DirectCounterEntry(message::DirectCounterEntry { table_entry: Some(entry), data })
         }
-        Show::DirectMeter => {
+        Show::DirectMeter { colours } => {
             entry.action = None;
-            let table_entry = Some(entry);
-            Kind::DirectMeterEntry(message::DirectMeterEntry { table_entry, config, counter_data: None })
+            let (table_entry, counter_data) = (Some(entry), marked.filter(|_| colours));
+            Kind::DirectMeterEntry(message::DirectMeterEntry { table_entry, config, counter_data })
         }
     })
 }

@@ -50,11 +50,10 @@ fn multicast(kind: update::Type, entry: &message::MulticastGroupEntry) -> Result
     if kind == update::Type::Delete {
         return Ok(Operation::DeleteGroup(id));
     }
-    if !entry.metadata.is_empty() {
-        return Err(Refusal::unimplemented("metadata of a multicast group"));
-    }
-    let replicas = replicas(&format!("multicast group {id}"), &entry.replicas)?;
-    let group = MulticastGroup { id, replicas };
+    let place = format!("multicast group {id}");
+    let (replicas, mut metadata) = replicas(&place, &entry.replicas)?;
+    metadata.extend_from_slice(&entry.metadata);
+    let group = MulticastGroup { id, replicas, backups: backups(&place, &entry.replicas)?, metadata };
     Ok(if kind == update::Type::Insert {
         Operation::InsertGroup(group)
     } else {
@@ -67,10 +66,14 @@ fn clone(kind: update::Type, entry: &message::CloneSessionEntry) -> Result<Opera
     if kind == update::Type::Delete {
         return Ok(Operation::DeleteSession(id));
     }
-    let replicas = replicas(&format!("clone session {id}"), &entry.replicas)?;
+    if entry.replicas.iter().any(|replica| !replica.backup_replicas.is_empty()) {
+        return Err(Refusal::unimplemented("a backup replica of a clone session"));
+    }
+    let (replicas, metadata) = replicas(&format!("clone session {id}"), &entry.replicas)?;
     let packet_length = u32::try_from(entry.packet_length_bytes)
         .map_err(|_| Refusal::invalid(format!("clone session {id}: a negative packet_length_bytes")))?;
-    let session = CloneSession { id, replicas, class_of_service: entry.class_of_service, packet_length };
+    let class_of_service = entry.class_of_service;
+    let session = CloneSession { id, replicas, class_of_service, packet_length, metadata };
     Ok(if kind == update::Type::Insert {
         Operation::InsertSession(session)
     } else {
@@ -96,33 +99,57 @@ fn in_range(id: u32, last: u32, what: &str) -> Result<u16, Refusal> {
     }
 }
 
-/// The replicas of a group or session; that each is there once, the switch checks.
-fn replicas(place: &str, messages: &[message::Replica]) -> Result<Vec<Replica>, Refusal> {
-    let number = |what: &str, value: u32| {
-        u16::try_from(value).map_err(|_| Refusal::invalid(format!("{place}: there is no {what} {value}")))
-    };
-    let replica = |one: &message::Replica| {
-        if !one.backup_replicas.is_empty() {
-            return Err(Refusal::unimplemented("a backup replica"));
-        }
-        let port = match &one.port_kind {
-            Some(PortKind::EgressPort(port)) => *port,
-            Some(PortKind::Port(bytes)) => canonical::decode(bytes, u32::BITS)
-                .map(|port| u32::try_from(port).unwrap_or(u32::MAX))
-                .map_err(|error| Refusal::invalid(format!("{place}, port: {error}")))?,
-            None => return Err(Refusal::invalid(format!("{place}: a replica has no port"))),
-        };
-        Ok(Replica { port: number("port", port)?, instance: number("instance", one.instance)? })
+/// How a port was given, so that it is read as it was written.
+const AS_NUMBER: u8 = 0;
+const AS_BYTES: u8 = 1;
+
+/// The replicas of a group or session, and the beginning of its note: for each replica how its port was given. That each
+/// replica is there once, the switch checks.
+fn replicas(place: &str, messages: &[message::Replica]) -> Result<(Vec<Replica>, Vec<u8>), Refusal> {
+    let replica = |one: &message::Replica| match &one.port_kind {
+        Some(PortKind::EgressPort(port)) => Ok((replica(place, *port, one.instance)?, AS_NUMBER)),
+        Some(PortKind::Port(bytes)) => Ok((replica(place, port(place, bytes)?, one.instance)?, AS_BYTES)),
+        None => Err(Refusal::invalid(format!("{place}: a replica has no port"))),
     };
     messages.iter().map(replica).collect()
 }
 
+/// The backups of each replica; nothing if none has any.
+fn backups(place: &str, messages: &[message::Replica]) -> Result<Vec<Vec<Replica>>, Refusal> {
+    if messages.iter().all(|one| one.backup_replicas.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let backup = |one: &message::BackupReplica| replica(place, port(place, &one.port)?, one.instance);
+    messages.iter().map(|one| one.backup_replicas.iter().map(backup).collect()).collect()
+}
+
+fn port(place: &str, bytes: &[u8]) -> Result<u32, Refusal> {
+    let port = canonical::decode(bytes, u32::BITS);
+    let port = port.map_err(|error| Refusal::invalid(format!("{place}, port: {error}")))?;
+    Ok(u32::try_from(port).unwrap_or(u32::MAX))
+}
+
+fn replica(place: &str, port: u32, instance: u32) -> Result<Replica, Refusal> {
+    let number = |what: &str, value: u32| {
+        u16::try_from(value).map_err(|_| Refusal::invalid(format!("{place}: there is no {what} {value}")))
+    };
+    Ok(Replica { port: number("port", port)?, instance: number("instance", instance)? })
+}
+
 /// A group as an entity.
 pub(super) fn group_entity(group: &MulticastGroup) -> Entity {
+    let mut replicas = replica_messages(&group.replicas, &group.metadata);
+    for (replica, backups) in replicas.iter_mut().zip(&group.backups) {
+        let backup = |one: &Replica| message::BackupReplica {
+            port: canonical::encode(one.port.into()),
+            instance: one.instance.into(),
+        };
+        replica.backup_replicas = backups.iter().map(backup).collect();
+    }
     entity(Replication::MulticastGroupEntry(message::MulticastGroupEntry {
         multicast_group_id: group.id.into(),
-        replicas: replica_messages(&group.replicas),
-        metadata: Vec::new(),
+        replicas,
+        metadata: group.metadata.get(group.replicas.len()..).unwrap_or_default().to_vec(),
     }))
 }
 
@@ -130,19 +157,22 @@ pub(super) fn group_entity(group: &MulticastGroup) -> Entity {
 pub(super) fn session_entity(session: &CloneSession) -> Entity {
     entity(Replication::CloneSessionEntry(message::CloneSessionEntry {
         session_id: session.id.into(),
-        replicas: replica_messages(&session.replicas),
+        replicas: replica_messages(&session.replicas, &session.metadata),
         class_of_service: session.class_of_service,
         packet_length_bytes: i32::try_from(session.packet_length).unwrap_or(i32::MAX),
     }))
 }
 
-fn replica_messages(replicas: &[Replica]) -> Vec<message::Replica> {
-    let message = |replica: &Replica| message::Replica {
+fn replica_messages(replicas: &[Replica], note: &[u8]) -> Vec<message::Replica> {
+    let message = |(replica, given): (&Replica, u8)| message::Replica {
         instance: replica.instance.into(),
-        port_kind: Some(PortKind::EgressPort(replica.port.into())),
+        port_kind: Some(match given {
+            AS_BYTES => PortKind::Port(canonical::encode(replica.port.into())),
+            _ => PortKind::EgressPort(replica.port.into()),
+        }),
         backup_replicas: Vec::new(),
     };
-    replicas.iter().map(message).collect()
+    replicas.iter().zip(note.iter().copied().chain(std::iter::repeat(AS_NUMBER))).map(message).collect()
 }
 
 fn entity(kind: Replication) -> Entity {

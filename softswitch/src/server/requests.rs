@@ -2,13 +2,13 @@
 //! checked. For fuzzing.
 
 use tonic::Status;
-use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{Entity, PacketOut, ReadRequest, Update};
 
 use super::packet;
 use super::read::{Query, QueryResult};
 use super::status::Refusal;
 use super::write::Operation;
+use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
 /// Carries out an update.
@@ -38,6 +38,6 @@ pub fn read(switch: &Switch, request: ReadRequest) -> Result<Vec<Entity>, Status
 ///
 /// # Errors
 /// The error that the controller would get.
-pub fn packet_out(info: &P4Info, packet: &PacketOut) -> Result<Vec<u8>, Status> {
-    packet::pack(info.packet_out(), packet).map_err(Status::from)
+pub fn packet_out(pipeline: &Pipeline, packet: &PacketOut) -> Result<Vec<u8>, Status> {
+    packet::pack(&pipeline.directory.packet_out, packet).map_err(Status::from)
 }

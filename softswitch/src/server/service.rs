@@ -18,10 +18,9 @@ use tributary_p4runtime::p4::v1::{
 
 use super::device::{Device, MAILBOX, Mailbox, carry_through};
 use super::read::Query;
-use super::status::{self, Refusal};
-use super::write::Operation;
+use super::status;
+use super::write::{Operation, carry_out_batch};
 use super::{answer, pipeline_config, stream};
-use crate::switch::Switch;
 
 /// The implemented version of P4Runtime.
 const API_VERSION: &str = "1.4.1";
@@ -49,26 +48,18 @@ impl P4Runtime for Service {
     async fn write(&self, request: Request<WriteRequest>) -> Result<Response<WriteResponse>, Status> {
         let request = request.into_inner();
         self.device.check_id(request.device_id)?;
+        no_role_id(request.role_id)?;
         let primacy = self.device.require_primary(&request.role, request.election_id.as_ref()).await?;
         let programs = Arc::clone(&self.device.programs).read_owned().await;
         let program = programs.current()?;
-        match Atomicity::try_from(request.atomicity) {
-            Ok(Atomicity::ContinueOnError) => {}
-            Ok(_) => {
-                let reason = "batches are carried out update by update: use CONTINUE_ON_ERROR";
-                return Err(Status::unimplemented(reason));
-            }
-            Err(_) => {
-                let reason = format!("there is no atomicity {}", request.atomicity);
-                return Err(Status::invalid_argument(reason));
-            }
-        }
+        let atomicity = Atomicity::try_from(request.atomicity)
+            .map_err(|_| Status::invalid_argument(format!("there is no atomicity {}", request.atomicity)))?;
         let planned: Vec<_> =
             request.updates.into_iter().map(|update| Operation::plan(update, program.p4info())).collect();
         let control = self.device.control.clone();
         let results = carry_through(async move {
             let _primacy = primacy;
-            programs.run(&control, move |switch| carry_out(planned, switch)).await
+            programs.run(&control, move |switch| carry_out_batch(planned, atomicity, switch)).await
         });
         status::of_batch(&results.await?)?;
         Ok(Response::new(WriteResponse {}))
@@ -84,8 +75,7 @@ impl P4Runtime for Service {
         let place = self.device.readers.enter()?;
         let program = Arc::clone(self.device.programs.read().await.current()?);
         let queries = request.entities.into_iter().map(|pattern| Query::plan(pattern, program.p4info()));
-        let queries: Vec<_> = queries.collect::<Result<_, _>>()?;
-        let queries = queries.into_iter().flatten().collect();
+        let queries = queries.collect();
         let answer = answer::answer(Arc::clone(&self.device), program, queries, place).await?;
         Ok(Response::new(Box::pin(answer)))
     }
@@ -96,6 +86,7 @@ impl P4Runtime for Service {
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
         self.device.check_id(request.device_id)?;
+        no_role_id(request.role_id)?;
         let primacy = self.device.require_primary(&request.role, request.election_id.as_ref()).await?;
         let action = Action::try_from(request.action)
             .map_err(|_| Status::invalid_argument(format!("there is no action {}", request.action)))?;
@@ -113,8 +104,9 @@ impl P4Runtime for Service {
             Status::invalid_argument(format!("there is no response type {}", request.response_type))
         })?;
         let programs = self.device.programs.read().await;
-        let config = pipeline_config::get(programs.current()?, part);
-        Ok(Response::new(GetForwardingPipelineConfigResponse { config: Some(config) }))
+        let program = programs.current().ok();
+        let config = program.map(|program| pipeline_config::get(program, part));
+        Ok(Response::new(GetForwardingPipelineConfigResponse { config }))
     }
 
     async fn stream_channel(
@@ -141,7 +133,10 @@ impl P4Runtime for Service {
     }
 }
 
-/// Carries out the operations in order, each whatever became of those before it.
-fn carry_out(planned: Vec<Result<Operation, Refusal>>, switch: &mut Switch) -> Vec<Result<(), Refusal>> {
-    planned.into_iter().map(|operation| operation?.carry_out(switch).map_err(Refusal::from)).collect()
+/// Refuses the older way of telling a role.
+fn no_role_id(id: u64) -> Result<(), Status> {
+    if id == 0 {
+        return Ok(());
+    }
+    Err(Status::not_found(format!("there is no role {id} here: roles have names, and no ids")))
 }

@@ -66,12 +66,21 @@ impl From<Refusal> for Status {
 
 /// The status of a Write: OK when all updates were carried out, else UNKNOWN with one error per update.
 pub(super) fn of_batch(results: &[Result<(), Refusal>]) -> Result<(), Status> {
+    of_all(results, "updates")
+}
+
+/// The status of a Read of several patterns, in the same way.
+pub(super) fn of_read(results: &[Result<(), Refusal>]) -> Result<(), Status> {
+    of_all(results, "patterns")
+}
+
+fn of_all(results: &[Result<(), Refusal>], what: &str) -> Result<(), Status> {
     let failed = results.iter().filter(|result| result.is_err()).count();
     if failed == 0 {
         return Ok(());
     }
     let details = results.iter().map(|result| pack(&error(result))).collect::<Option<Vec<_>>>();
-    let words = format!("{failed} of {} updates failed", results.len());
+    let words = format!("{failed} of {} {what} failed", results.len());
     Err(match details {
         Some(details) => with_details(Code::Unknown, words, details),
         None => Status::internal(format!("{words}, and the errors can't be encoded")),

@@ -12,8 +12,9 @@ use tributary_p4runtime::p4::v1::{
     StreamMessageRequest, StreamOtherError,
 };
 
-use super::arbitration::{ConnectionId, MAX_CONTROLLERS, Rejected, from_wire};
-use super::device::{Device, Mailbox};
+use super::arbitration::{MAX_CONTROLLERS, Rejected, from_wire};
+use super::device::{Controller, Device, Mailbox};
+use super::roles::claimed;
 use super::status::{Refusal, SPACE};
 
 /// The largest packet that is returned with the reason for its refusal: it waits until the controller reads it.
@@ -21,7 +22,7 @@ const ECHO_BYTES: usize = 2 << 10;
 
 /// Serves a stream until one side ends it; then the controller leaves the arbitration.
 pub(super) async fn serve(device: Arc<Device>, requests: Streaming<StreamMessageRequest>, mailbox: Mailbox) {
-    let mut connection = Connection { device, mailbox, id: None };
+    let mut connection = Connection { device, mailbox, controller: None };
     let outcome = connection.run(requests).await;
     if let Err(status) = outcome {
         tracing::debug!(%status, "controller's stream ends");
@@ -35,7 +36,7 @@ struct Connection {
     device: Arc<Device>,
     mailbox: Mailbox,
     /// Set once the controller has claimed.
-    id: Option<ConnectionId>,
+    controller: Option<Controller>,
 }
 
 impl Connection {
@@ -66,42 +67,39 @@ impl Connection {
     }
 
     async fn claim(&mut self, claim: &MasterArbitrationUpdate) -> Result<(), Status> {
-        match self.id {
+        match self.controller {
             None => self.device.check_id(claim.device_id)?,
             Some(_) if claim.device_id != self.device.id => {
                 return Err(Status::failed_precondition("a stream stays with the device of its first claim"));
             }
             Some(_) => {}
         }
-        if claim
-            .role
-            .as_ref()
-            .is_some_and(|role| role.id != 0 || !role.name.is_empty() || role.config.is_some())
-        {
-            return Err(Status::invalid_argument("only the default role is known here: leave the role out"));
-        }
+        let role = claimed(claim.role.as_ref())?;
         let election_id = from_wire(claim.election_id.as_ref());
-        let mut arbitration = self.device.arbitration.write().await;
-        let told = match self.id {
-            Some(id) => arbitration.claim(id, election_id),
-            None => arbitration.join(election_id, self.mailbox.clone()).map(|(id, told)| {
-                self.id = Some(id);
+        let mut roles = self.device.roles.write().await;
+        let told = match &self.controller {
+            Some(controller) if controller.role != role => {
+                return Err(Status::failed_precondition("a stream stays with the role of its first claim"));
+            }
+            Some(controller) => roles.claim(role, controller.id, election_id),
+            None => roles.join(role, election_id, self.mailbox.clone()).map(|(id, told)| {
+                self.controller = Some(Controller { role: role.to_owned(), id });
                 told
             }),
         };
-        self.device.tell(&arbitration, &told.map_err(rejected)?);
+        self.device.tell(&roles, role, &told.map_err(rejected)?);
         Ok(())
     }
 
     async fn packet(&self, packet: PacketOut) {
-        if let Err(refusal) = self.device.send_packet(self.id, &packet).await {
+        if let Err(refusal) = self.device.send_packet(self.controller.as_ref(), &packet).await {
             let packet_out = (packet.encoded_len() <= ECHO_BYTES).then_some(packet);
             self.complain(refusal, Details::PacketOut(PacketOutError { packet_out }));
         }
     }
 
     async fn acknowledge(&self, ack: DigestListAck) {
-        if let Err(refusal) = self.device.acknowledge(self.id, &ack).await {
+        if let Err(refusal) = self.device.acknowledge(self.controller.as_ref(), &ack).await {
             let details = DigestListAckError { digest_list_ack: Some(ack) };
             self.complain(refusal, Details::DigestListAck(details));
         }
@@ -118,10 +116,10 @@ impl Connection {
     }
 
     async fn leave(self) {
-        let Some(id) = self.id else { return };
-        let mut arbitration = self.device.arbitration.write().await;
-        let told = arbitration.leave(id);
-        self.device.tell(&arbitration, &told);
+        let Some(Controller { role, id }) = self.controller else { return };
+        let mut roles = self.device.roles.write().await;
+        let told = roles.leave(&role, id);
+        self.device.tell(&roles, &role, &told);
     }
 }
 
@@ -131,7 +129,7 @@ fn rejected(rejected: Rejected) -> Status {
             Status::invalid_argument(format!("another connected controller has the election id {id}"))
         }
         Rejected::TooMany => Status::resource_exhausted(format!(
-            "{MAX_CONTROLLERS} controllers are connected, and no more can be"
+            "{MAX_CONTROLLERS} controllers of this role are connected, and no more can be"
         )),
     }
 }

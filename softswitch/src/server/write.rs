@@ -1,17 +1,20 @@
 //! Updates of a Write, from messages to operations of the switch.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::entry;
 use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::v1::entity::Entity as Kind;
-use tributary_p4runtime::p4::v1::{self as message, update};
+use tributary_p4runtime::p4::v1::{self as message, update, write_request::Atomicity};
 use tributary_p4runtime::p4info::Scope;
 
 use super::status::Refusal;
 use super::{convert, meters, notices, profiles, registers, replication, value_sets};
 use crate::control::{
-    ActionCall, CloneSession, CounterValue, DigestConfig, EntryAction, EntryKey, FieldMatch, MeterConfig,
-    MulticastGroup, ProfileGroup, ProfileMember, TableEntry,
+    ActionCall, CloneSession, CounterValue, DigestConfig, EntryAction, EntryKey, EntryRef, FieldMatch,
+    MeterConfig, MulticastGroup, Part, ProfileGroup, ProfileMember, TableEntry,
 };
 use crate::error::ControlError;
 use crate::switch::Switch;
@@ -21,25 +24,43 @@ use crate::switch::Switch;
 pub(super) enum Operation {
     Insert(TableEntry, Resources),
     Modify(TableEntry, Resources),
+    /// Changes all but the action of an entry.
+    ModifyRest {
+        key: EntryKey,
+        metadata: Vec<u8>,
+        idle_timeout: Duration,
+        resources: Resources,
+    },
     /// Changes what a constant entry has besides its action.
     ModifyResources(EntryKey, Resources),
     Delete(EntryKey),
     SetDefault {
         table_id: u32,
         action: Option<ActionCall>,
+        metadata: Vec<u8>,
+        resources: Resources,
     },
+    /// `None`: only says whether there is such a counter.
     SetCounter {
         counter_id: u32,
         index: Option<i64>,
-        value: CounterValue,
+        value: Option<CounterValue>,
     },
-    SetDirectCounter(EntryKey, CounterValue),
+    /// `None`: only says whether there is such a counter.
+    SetDirectCounter(EntryRef, Option<CounterValue>),
     SetMeter {
         meter_id: u32,
         index: Option<i64>,
         config: Option<MeterConfig>,
+        /// Whether what it has marked is set to zero.
+        clear: bool,
     },
-    SetDirectMeter(EntryKey, Option<MeterConfig>),
+    SetDirectMeter {
+        entry: EntryRef,
+        config: Option<MeterConfig>,
+        /// Whether what it has marked is set to zero.
+        clear: bool,
+    },
     SetRegister {
         register_id: u32,
         index: Option<i64>,
@@ -86,6 +107,8 @@ pub(super) struct Resources {
     meter: Option<MeterConfig>,
     /// Whether the table has meters: then an update without rates takes them away.
     metered: bool,
+    /// Whether what the meter has marked is set to zero.
+    clear: bool,
 }
 
 impl Operation {
@@ -118,26 +141,46 @@ impl Operation {
     pub(super) fn carry_out(self, switch: &mut Switch) -> Result<(), ControlError> {
         match self {
             Self::Insert(entry, resources) => {
-                resources.check(&entry.key)?;
+                resources.check(switch, entry.key.table_id)?;
                 switch.insert(&entry)?;
-                resources.put(switch, &entry.key)
+                resources.put(switch, &EntryRef::Entry(entry.key))
             }
             Self::Modify(entry, resources) => {
-                resources.check(&entry.key)?;
+                resources.check(switch, entry.key.table_id)?;
                 switch.modify(&entry)?;
-                resources.put(switch, &entry.key)
+                resources.put(switch, &EntryRef::Entry(entry.key))
+            }
+            Self::ModifyRest { key, metadata, idle_timeout, resources } => {
+                resources.check(switch, key.table_id)?;
+                switch.modify_note(&key, &metadata, idle_timeout)?;
+                resources.put(switch, &EntryRef::Entry(key))
             }
             Self::ModifyResources(key, resources) => {
-                resources.check(&key)?;
+                resources.check(switch, key.table_id)?;
                 switch.entry(&key)?;
-                resources.put(switch, &key)
+                resources.put(switch, &EntryRef::Entry(key))
             }
             Self::Delete(key) => switch.delete(&key),
-            Self::SetDefault { table_id, action } => switch.set_default(table_id, action.as_ref()),
+            Self::SetDefault { table_id, action, metadata, resources } => {
+                resources.check(switch, table_id)?;
+                switch.set_default(table_id, action.as_ref())?;
+                if action.is_none() {
+                    // What the program says has neither note nor rates.
+                    return Ok(());
+                }
+                switch.set_default_note(table_id, &metadata)?;
+                resources.put(switch, &EntryRef::Default(table_id))
+            }
             Self::SetCounter { counter_id, index, value } => switch.set_counter(counter_id, index, value),
-            Self::SetDirectCounter(key, value) => switch.set_direct_counter(&key, value),
-            Self::SetMeter { meter_id, index, config } => switch.set_meter(meter_id, index, config),
-            Self::SetDirectMeter(key, config) => switch.set_direct_meter(&key, config),
+            Self::SetDirectCounter(entry, value) => switch.set_direct_counter(&entry, value),
+            Self::SetMeter { meter_id, index, config, clear } => {
+                switch.set_meter(meter_id, index, config)?;
+                if clear { switch.clear_meter_colours(meter_id, index) } else { Ok(()) }
+            }
+            Self::SetDirectMeter { entry, config, clear } => {
+                switch.set_direct_meter(&entry, config)?;
+                if clear { switch.clear_direct_colours(&entry) } else { Ok(()) }
+            }
             Self::SetRegister { register_id, index, value } => {
                 switch.set_register(register_id, index, &value)
             }
@@ -163,17 +206,84 @@ impl Operation {
     }
 }
 
+/// Carries out the operations in order. Packets see all of them happen at once, whatever the atomicity.
+pub(super) fn carry_out_batch(
+    planned: Vec<Result<Operation, Refusal>>,
+    atomicity: Atomicity,
+    switch: &mut Switch,
+) -> Vec<Result<(), Refusal>> {
+    let carry_out = |operation: Result<Operation, Refusal>, switch: &mut Switch| {
+        operation?.carry_out(switch).map_err(Refusal::from)
+    };
+    if atomicity == Atomicity::ContinueOnError {
+        return planned.into_iter().map(|operation| carry_out(operation, switch)).collect();
+    }
+    let parts: BTreeSet<Part> = planned.iter().flatten().filter_map(Operation::part).collect();
+    let before = switch.checkpoint(parts);
+    let count = planned.len();
+    let mut done = 0;
+    for operation in planned {
+        if let Err(refusal) = carry_out(operation, switch) {
+            switch.restore(before);
+            let reason = format!("nothing of the batch is carried out, since update {done} failed");
+            let mut results = vec![Err(Refusal::new(Code::Aborted, reason)); count];
+            results[done] = Err(refusal);
+            return results;
+        }
+        done += 1;
+    }
+    vec![Ok(()); count]
+}
+
+impl Operation {
+    /// What it changes of the switch; `None`: nothing.
+    fn part(&self) -> Option<Part> {
+        Some(match self {
+            Self::Insert(entry, _) | Self::Modify(entry, _) => Part::Table(entry.key.table_id),
+            Self::ModifyRest { key, .. } | Self::ModifyResources(key, _) | Self::Delete(key) => {
+                Part::Table(key.table_id)
+            }
+            Self::SetDefault { table_id, .. } => Part::Table(*table_id),
+            Self::SetDirectCounter(entry, _) | Self::SetDirectMeter { entry, .. } => {
+                Part::Table(entry.table_id())
+            }
+            Self::SetCounter { counter_id, .. } => Part::Counter(*counter_id),
+            Self::SetMeter { meter_id, .. } => Part::Meter(*meter_id),
+            Self::SetRegister { register_id, .. } => Part::Register(*register_id),
+            Self::SetValueSet { value_set_id, .. } => Part::ValueSet(*value_set_id),
+            Self::InsertDigest { .. } | Self::ChangeDigest { .. } => Part::Digests,
+            Self::InsertMember(member) | Self::ModifyMember(member) => Part::Profile(member.profile_id),
+            Self::InsertProfileGroup(group) | Self::ModifyProfileGroup(group) => {
+                Part::Profile(group.profile_id)
+            }
+            Self::DeleteMember { profile_id, .. } | Self::DeleteProfileGroup { profile_id, .. } => {
+                Part::Profile(*profile_id)
+            }
+            Self::InsertGroup(_)
+            | Self::ModifyGroup(_)
+            | Self::DeleteGroup(_)
+            | Self::InsertSession(_)
+            | Self::ModifySession(_)
+            | Self::DeleteSession(_) => Part::Replication,
+            Self::Nothing => return None,
+        })
+    }
+}
+
 impl Resources {
     /// Checks them before anything is changed.
-    fn check(&self, key: &EntryKey) -> Result<(), ControlError> {
-        crate::control::check_rates(self.meter, &format!("table {:#010x}", key.table_id))
+    fn check(&self, switch: &Switch, table_id: u32) -> Result<(), ControlError> {
+        if self.metered { switch.check_direct_meter(table_id, self.meter) } else { Ok(()) }
     }
 
-    fn put(self, switch: &mut Switch, key: &EntryKey) -> Result<(), ControlError> {
-        if let Some(value) = self.counter {
-            switch.set_direct_counter(key, value)?;
+    fn put(self, switch: &mut Switch, entry: &EntryRef) -> Result<(), ControlError> {
+        if self.counter.is_some() {
+            switch.set_direct_counter(entry, self.counter)?;
         }
-        if self.metered { switch.set_direct_meter(key, self.meter) } else { Ok(()) }
+        if self.clear {
+            switch.clear_direct_colours(entry)?;
+        }
+        if self.metered { switch.set_direct_meter(entry, self.meter) } else { Ok(()) }
     }
 }
 
@@ -189,23 +299,26 @@ fn table(kind: update::Type, entry: message::TableEntry, p4info: &P4Info) -> Res
     check_scope(&entry, p4info)?;
     let resources = resources(&entry, p4info)?;
     if entry.is_default_action {
-        return default_action(kind, entry, resources.counter);
+        return default_action(kind, entry, resources);
     }
-    let note = convert::note(&entry);
+    let metadata = convert::note(&entry);
     let key = convert::key(entry.table_id, entry.r#match, entry.priority)?;
     let constant = p4info.table_by_id(key.table_id).is_some_and(|table| table.const_entries);
-    if constant && kind == update::Type::Modify && entry.action.is_none() {
-        return Ok(Operation::ModifyResources(key, resources));
-    }
     let idle_timeout = convert::timeout(entry.idle_timeout_ns)?;
-    let action = convert::action(entry.action)?
-        .ok_or_else(|| Refusal::invalid("an entry needs an action, and this one has none"))?;
-    let entry = TableEntry { key, action, metadata: note, idle_timeout };
-    Ok(if kind == update::Type::Insert {
-        Operation::Insert(entry, resources)
-    } else {
-        Operation::Modify(entry, resources)
-    })
+    match (convert::action(entry.action)?, kind) {
+        (Some(action), update::Type::Insert) => {
+            Ok(Operation::Insert(TableEntry { key, action, metadata, idle_timeout }, resources))
+        }
+        (Some(action), _) => {
+            Ok(Operation::Modify(TableEntry { key, action, metadata, idle_timeout }, resources))
+        }
+        (None, update::Type::Insert) => {
+            Err(Refusal::invalid("an entry needs an action, and this one has none"))
+        }
+        (None, _) if constant => Ok(Operation::ModifyResources(key, resources)),
+        // The action stays.
+        (None, _) => Ok(Operation::ModifyRest { key, metadata, idle_timeout, resources }),
+    }
 }
 
 fn resources(entry: &message::TableEntry, p4info: &P4Info) -> Result<Resources, Refusal> {
@@ -213,6 +326,7 @@ fn resources(entry: &message::TableEntry, p4info: &P4Info) -> Result<Resources, 
         counter: entry.counter_data.as_ref().map(convert::counter_value),
         meter: entry.meter_config.as_ref().map(meters::config).transpose()?,
         metered: p4info.table_by_id(entry.table_id).is_some_and(convert::has_direct_meter),
+        clear: meters::clears(entry.meter_counter_data.as_ref())?,
     })
 }
 
@@ -229,10 +343,6 @@ fn check_extras(entry: &message::TableEntry, p4info: &P4Info) -> Result<(), Refu
     let metered = table.is_some_and(convert::has_direct_meter);
     if (entry.meter_config.is_some() || entry.meter_counter_data.is_some()) && !metered {
         return Err(Refusal::invalid(format!("the table {} has no direct meter", name())));
-    }
-    meters::no_colours(entry.meter_counter_data.as_ref())?;
-    if entry.meter_config.is_some() && entry.is_default_action {
-        return Err(Refusal::unimplemented("a meter of a default action"));
     }
     let counts = table.is_some_and(|table| convert::direct_counter(table).is_some());
     if entry.counter_data.is_some() && !counts {
@@ -262,26 +372,19 @@ fn check_scope(entry: &message::TableEntry, p4info: &P4Info) -> Result<(), Refus
 fn default_action(
     kind: update::Type,
     entry: message::TableEntry,
-    counted: Option<CounterValue>,
+    resources: Resources,
 ) -> Result<Operation, Refusal> {
     if kind != update::Type::Modify {
         return Err(Refusal::invalid("a default action is neither inserted nor deleted: modify it"));
     }
-    if !entry.r#match.is_empty() || entry.priority != 0 {
-        return Err(Refusal::invalid("a default action has no match fields and no priority"));
-    }
-    if counted.is_some() {
-        return Err(Refusal::unimplemented("setting the counter of a default action"));
-    }
-    if !convert::note(&entry).is_empty() {
-        return Err(Refusal::unimplemented("metadata of a default action"));
-    }
+    convert::check_default_key(&entry)?;
+    let metadata = convert::note(&entry);
     let action = match convert::action(entry.action)? {
         None => None,
         Some(EntryAction::Call(call)) => Some(call),
         Some(_) => return Err(Refusal::invalid("a default action is an action, not a member or group")),
     };
-    Ok(Operation::SetDefault { table_id: entry.table_id, action })
+    Ok(Operation::SetDefault { table_id: entry.table_id, action, metadata, resources })
 }
 
 fn counter(kind: update::Type, entry: &message::CounterEntry) -> Result<Operation, Refusal> {
@@ -294,19 +397,16 @@ fn direct_counter(kind: update::Type, entry: message::DirectCounterEntry) -> Res
     let value = counted(kind, entry.data.as_ref())?;
     let table =
         entry.table_entry.ok_or_else(|| Refusal::invalid("the direct counter names no table entry"))?;
-    if table.is_default_action {
-        return Err(Refusal::unimplemented("setting the counter of a default action"));
-    }
-    Ok(Operation::SetDirectCounter(convert::key(table.table_id, table.r#match, table.priority)?, value))
+    Ok(Operation::SetDirectCounter(convert::entry_ref(table)?, value))
 }
 
-/// The value that an update gives a counter. As with simple_switch_grpc, MODIFY sets it, DELETE clears it, and INSERT
-/// is an error.
-fn counted(kind: update::Type, data: Option<&message::CounterData>) -> Result<CounterValue, Refusal> {
+/// The value that an update gives a counter, if it does. As with simple_switch_grpc, MODIFY sets it, DELETE clears it,
+/// and INSERT is an error.
+fn counted(kind: update::Type, data: Option<&message::CounterData>) -> Result<Option<CounterValue>, Refusal> {
     match kind {
         update::Type::Insert => Err(Refusal::invalid("a counter can't be inserted: modify it")),
-        update::Type::Delete => Ok(CounterValue::default()),
-        _ => Ok(data.map(convert::counter_value).unwrap_or_default()),
+        update::Type::Delete => Ok(Some(CounterValue::default())),
+        _ => Ok(data.map(convert::counter_value)),
     }
 }
 

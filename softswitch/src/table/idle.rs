@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// An entry's clock.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Idle {
     /// Zero: nobody is told.
     timeout: Duration,

@@ -5,21 +5,20 @@
 //! are all compared in the same way.
 
 mod idle;
-
-use rustc_hash::FxHashMap;
+mod index;
 
 pub(crate) use idle::Idle;
+use index::Index;
 
 use crate::control::CounterValue;
 use crate::meters::Meter;
 use crate::profiles::OneShot;
 use crate::program::{
-    CodeIndex, Invocation, KeyField, KeySource, LIMBS, Line, MAX_KEY_WORDS, MatchKind, Pattern, TableProgram,
-    limbs,
+    CodeIndex, Invocation, KeyField, KeySource, LIMBS, Line, MAX_KEY_WORDS, Pattern, TableProgram, limbs,
 };
 
 /// An action with its arguments, in the form that the inner loop needs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct BoundAction {
     /// Index among the table's actions.
     pub(crate) action: u16,
@@ -32,32 +31,53 @@ pub(crate) struct BoundAction {
 }
 
 /// An entry.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) pattern: Pattern,
     pub(crate) behaviour: Behaviour,
     pub(crate) metadata: Vec<u8>,
-    pub(crate) counter: CounterValue,
-    pub(crate) meter: Meter,
+    pub(crate) resources: Resources,
     pub(crate) idle: Idle,
 }
 
 impl Entry {
-    /// An entry that no packet has hit.
-    pub(crate) fn new(pattern: Pattern, behaviour: Behaviour) -> Self {
+    /// An entry of a table that no packet has hit.
+    pub(crate) fn new(pattern: Pattern, behaviour: Behaviour, program: &TableProgram) -> Self {
         Self {
             pattern,
             behaviour,
             metadata: Vec::new(),
-            counter: CounterValue::default(),
-            meter: Meter::default(),
+            resources: Resources::new(program),
             idle: Idle::default(),
         }
     }
 }
 
+/// What packets that hit an entry change.
+#[derive(Debug, Clone)]
+pub(crate) struct Resources {
+    pub(crate) counter: CounterValue,
+    /// `None`: the table has no meters.
+    pub(crate) meter: Option<Box<Meter>>,
+}
+
+impl Resources {
+    fn new(program: &TableProgram) -> Self {
+        Self { counter: CounterValue::default(), meter: program.meter.map(|_| Box::default()) }
+    }
+}
+
+/// What becomes of packets that nothing matches.
+#[derive(Debug, Clone)]
+pub(crate) struct DefaultEntry {
+    /// `None`: nothing is done.
+    pub(crate) action: Option<Action>,
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) resources: Resources,
+}
+
 /// What an entry does.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Behaviour {
     Action(Action),
     /// Place of a member in the table's action profile.
@@ -69,7 +89,7 @@ pub(crate) enum Behaviour {
 }
 
 /// An action in both forms: as the control plane writes it and as the inner loop needs it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Action {
     pub(crate) invocation: Invocation,
     pub(crate) bound: BoundAction,
@@ -96,30 +116,14 @@ impl Action {
     }
 }
 
-/// How entries are found.
-#[derive(Debug)]
-enum Index {
-    /// There can't be any entries.
-    None,
-    /// By a hash of a key of one word.
-    Word(FxHashMap<u64, u32>),
-    /// By a hash of a key of several words.
-    Words(FxHashMap<Vec<u64>, u32>),
-    /// By trying one after the other, the most important first.
-    Ordered(Vec<u32>),
-}
-
 /// A table's entries.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Table {
     index: Index,
     /// Entries keep their index; a free place is `None`.
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
-    default: Option<Action>,
-    default_counter: CounterValue,
-    /// Bit n is set if word n of the key is a range.
-    ranges: u32,
+    default: DefaultEntry,
 }
 
 /// What a lookup found to do.
@@ -134,7 +138,7 @@ pub(crate) enum Choice<'a> {
 pub(crate) struct Lookup<'a> {
     /// Whether an entry matched.
     pub(crate) hit: bool,
-    /// The colour that the entry's meter gives the packet, where the table has meters.
+    /// The colour that the entry's meter gives the packet, where it has one.
     pub(crate) colour: Option<u64>,
     /// What to do; `None`: nothing.
     pub(crate) choice: Option<Choice<'a>>,
@@ -143,27 +147,21 @@ pub(crate) struct Lookup<'a> {
 impl Table {
     /// A table with the program's own entries.
     pub(crate) fn new(program: &TableProgram) -> Self {
-        let exact = program.key.iter().all(|field| field.kind == MatchKind::Exact);
-        let index = match (program.key_words, exact) {
-            (0, _) => Index::None,
-            (1, true) => Index::Word(FxHashMap::default()),
-            (_, true) => Index::Words(FxHashMap::default()),
-            (_, false) => Index::Ordered(Vec::new()),
-        };
-        let ranges = program.key.iter().filter(|field| field.kind == MatchKind::Range);
         let mut table = Self {
-            index,
+            index: Index::new(program),
             entries: Vec::new(),
             free: Vec::new(),
-            default: program.default.clone().map(|invocation| Action::new(invocation, program)),
-            default_counter: CounterValue::default(),
-            ranges: ranges.fold(0, |ranges, field| ranges | 1 << field.word),
+            default: DefaultEntry {
+                action: program.default.clone().map(|invocation| Action::new(invocation, program)),
+                metadata: Vec::new(),
+                resources: Resources::new(program),
+            },
         };
         for fixed in &program.fixed {
             // Of two entries with the same key the first one counts.
-            if table.find(&fixed.pattern).is_none() {
+            if table.index.find(&fixed.pattern).is_none() {
                 let action = Behaviour::Action(Action::new(fixed.action.clone(), program));
-                table.add(Entry::new(fixed.pattern.clone(), action));
+                table.add(Entry::new(fixed.pattern.clone(), action, program));
             }
         }
         table
@@ -184,56 +182,28 @@ impl Table {
         self.entries.iter().flatten()
     }
 
-    /// The index of the entry with exactly this pattern.
-    fn find(&self, pattern: &Pattern) -> Option<u32> {
-        match &self.index {
-            Index::None => None,
-            Index::Word(map) => map.get(pattern.value.first()?).copied(),
-            Index::Words(map) => map.get(&pattern.value).copied(),
-            Index::Ordered(order) => {
-                order.iter().copied().find(|at| self.at(*at).is_some_and(|entry| entry.pattern == *pattern))
-            }
-        }
-    }
-
     fn at(&self, at: u32) -> Option<&Entry> {
         self.entries.get(at as usize)?.as_ref()
     }
 
     /// The entry with exactly this pattern.
     pub(crate) fn entry(&self, pattern: &Pattern) -> Option<&Entry> {
-        self.at(self.find(pattern)?)
+        self.at(self.index.find(pattern)?)
     }
 
     /// The entry with exactly this pattern; anything but its pattern may be changed.
     pub(crate) fn entry_mut(&mut self, pattern: &Pattern) -> Option<&mut Entry> {
-        let at = self.find(pattern)?;
+        let at = self.index.find(pattern)?;
         self.entries.get_mut(at as usize)?.as_mut()
     }
 
     /// Adds an entry whose pattern no other one has.
     pub(crate) fn add(&mut self, entry: Entry) {
-        let at = self.free.pop().unwrap_or(self.entries.len() as u32);
-        match &mut self.index {
-            Index::None => return,
-            Index::Word(map) => {
-                map.insert(entry.pattern.value.first().copied().unwrap_or(0), at);
-            }
-            Index::Words(map) => {
-                map.insert(entry.pattern.value.clone(), at);
-            }
-            Index::Ordered(order) => {
-                let entries = &self.entries;
-                let rank = rank(&entry.pattern);
-                let before = |other: &u32| {
-                    entries
-                        .get(*other as usize)
-                        .and_then(Option::as_ref)
-                        .is_some_and(|e| self::rank(&e.pattern) >= rank)
-                };
-                order.insert(order.partition_point(before), at);
-            }
+        if matches!(self.index, Index::None) {
+            return;
         }
+        let at = self.free.pop().unwrap_or(self.entries.len() as u32);
+        self.index.add(&entry.pattern, at);
         match self.entries.get_mut(at as usize) {
             Some(place) => *place = Some(entry),
             None => self.entries.push(Some(entry)),
@@ -242,30 +212,34 @@ impl Table {
 
     /// Removes the entry with exactly this pattern, if there is one, and returns it.
     pub(crate) fn remove(&mut self, pattern: &Pattern) -> Option<Entry> {
-        let at = self.find(pattern)?;
-        match &mut self.index {
-            Index::None => {}
-            Index::Word(map) => {
-                map.remove(&pattern.value.first().copied().unwrap_or(0));
-            }
-            Index::Words(map) => {
-                map.remove(&pattern.value);
-            }
-            Index::Ordered(order) => order.retain(|other| *other != at),
-        }
+        let at = self.index.find(pattern)?;
+        self.index.remove(pattern);
         let removed = self.entries.get_mut(at as usize)?.take();
         self.free.push(at);
         removed
     }
 
-    /// The default action, for packets that nothing matches, and its counter.
-    pub(crate) fn default(&self) -> (Option<&Action>, CounterValue) {
-        (self.default.as_ref(), self.default_counter)
+    /// What becomes of packets that nothing matches.
+    pub(crate) fn default_entry(&self) -> &DefaultEntry {
+        &self.default
     }
 
-    /// Changes the default action.
-    pub(crate) fn set_default(&mut self, action: Option<Action>) {
-        self.default = action;
+    /// The same; all of it may be changed.
+    pub(crate) fn default_entry_mut(&mut self) -> &mut DefaultEntry {
+        &mut self.default
+    }
+
+    /// The entry that a packet's key matches.
+    pub(crate) fn peek(&self, program: &TableProgram, words: &[u64], lines: &[Line]) -> Option<&Entry> {
+        self.at(self.locate(program, words, lines)?)
+    }
+
+    /// The index of the entry that a packet's key matches.
+    #[inline(always)]
+    fn locate(&self, program: &TableProgram, words: &[u64], lines: &[Line]) -> Option<u32> {
+        let mut key = [0; MAX_KEY_WORDS];
+        program.key.iter().for_each(|field| pack(field, words, lines, &mut key));
+        self.index.look_up(&key[..program.key_words])
     }
 
     /// Looks up a packet's key and counts the packet; `bytes` is its length.
@@ -277,33 +251,9 @@ impl Table {
         lines: &[Line],
         bytes: usize,
     ) -> Lookup<'_> {
-        let at = match &self.index {
-            Index::None => None,
-            Index::Word(map) if let [field] = program.key.as_slice() => {
-                let mut key = [0];
-                pack(field, words, lines, &mut key);
-                map.get(&key[0])
-            }
-            index => {
-                let mut key = [0; MAX_KEY_WORDS];
-                program.key.iter().for_each(|field| pack(field, words, lines, &mut key));
-                let key = &key[..program.key_words];
-                match index {
-                    Index::Word(map) => map.get(&key[0]),
-                    Index::Words(map) => map.get(key),
-                    Index::Ordered(order) => {
-                        let matches = |pattern: &Pattern| matches(pattern, self.ranges, key);
-                        order.iter().find(|at| {
-                            let entry = self.entries.get(**at as usize).and_then(Option::as_ref);
-                            entry.is_some_and(|entry| matches(&entry.pattern))
-                        })
-                    }
-                    Index::None => None,
-                }
-            }
-        };
-        let entry = at.and_then(|at| self.entries.get_mut(*at as usize)).and_then(Option::as_mut);
-        let (hit, choice, counter, meter) = match entry {
+        let at = self.locate(program, words, lines);
+        let entry = at.and_then(|at| self.entries.get_mut(at as usize)).and_then(Option::as_mut);
+        let (hit, choice, resources) = match entry {
             Some(entry) => {
                 if program.times_out {
                     entry.idle.hit();
@@ -312,39 +262,27 @@ impl Table {
                     Behaviour::Action(action) => Choice::Action(&action.bound),
                     behaviour => Choice::Profile(behaviour),
                 };
-                (true, Some(choice), &mut entry.counter, Some(&mut entry.meter))
+                (true, Some(choice), &mut entry.resources)
             }
             None => {
-                let default = self.default.as_ref().map(|action| Choice::Action(&action.bound));
-                (false, default, &mut self.default_counter, None)
+                let DefaultEntry { action, resources, .. } = &mut self.default;
+                (false, action.as_ref().map(|action| Choice::Action(&action.bound)), resources)
             }
         };
         if program.counts {
+            let counter = &mut resources.counter;
             counter.packets = counter.packets.wrapping_add(1);
             counter.bytes = counter.bytes.wrapping_add(bytes as u64);
         }
-        let colour = match (program.meter, meter) {
-            (Some(kind), Some(meter)) => Some(meter.mark(kind.unit, bytes)),
+        let colour = match (program.meter, &mut resources.meter) {
+            // As on BMv2 a packet that nothing matches has no colour, unless a controller gave the default entry rates.
+            (Some(kind), Some(meter)) if hit || meter.config().is_some() => {
+                Some(meter.mark(kind.unit, bytes))
+            }
             _ => None,
         };
         Lookup { hit, colour, choice }
     }
-}
-
-/// The rank among matching entries: by priority, then by length of the prefix.
-fn rank(pattern: &Pattern) -> (i32, u32) {
-    (pattern.priority, pattern.mask.iter().map(|word| word.count_ones()).sum())
-}
-
-fn matches(pattern: &Pattern, ranges: u32, key: &[u64]) -> bool {
-    let words = key.iter().zip(&pattern.value).zip(&pattern.mask).enumerate();
-    let mut all =
-        words.map(
-            |(word, ((key, value), mask))| {
-                if ranges >> word & 1 == 1 { value <= key && key <= mask } else { key & mask == *value }
-            },
-        );
-    all.all(|matches| matches)
 }
 
 /// Puts a packet's field into its place in the key.

@@ -6,13 +6,18 @@ use tributary_p4runtime::p4::v1::entity::Entity;
 use tributary_p4runtime::p4::v1::packet_replication_engine_entry::Type;
 use tributary_p4runtime::p4::v1::replica::PortKind;
 use tributary_p4runtime::p4::v1::{self as message, CloneSessionEntry, update::Type as Update};
-use tributary_p4runtime::{Code, P4Info};
+use tributary_p4runtime::{Code, P4Info, Session};
 
 use crate::fixture::{PORT, Rig, code, read_raw, update};
 
 const JSON: &str = include_str!("../programs/paths.json");
 static PATHS: LazyLock<P4Info> =
     LazyLock::new(|| P4Info::parse(include_str!("../programs/paths.p4info.txtpb")).unwrap());
+
+/// A switch that runs the program, and its primary controller.
+pub(crate) async fn start() -> (Rig, Session) {
+    Rig::running(JSON, &PATHS).await
+}
 
 fn entity(session: &CloneSessionEntry) -> Entity {
     let kind = Some(Type::CloneSessionEntry(session.clone()));

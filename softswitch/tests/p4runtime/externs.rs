@@ -9,9 +9,9 @@ use tributary_p4runtime::{P4Info, Session};
 
 use crate::fixture::Rig;
 
-const JSON: &str = include_str!("../programs/externs.json");
-pub(crate) static EXTERNS: LazyLock<P4Info> =
-    LazyLock::new(|| P4Info::parse(include_str!("../programs/externs.p4info.txtpb")).unwrap());
+pub(crate) const JSON: &str = include_str!("../programs/externs.json");
+pub(crate) const INFO_TEXT: &str = include_str!("../programs/externs.p4info.txtpb");
+pub(crate) static EXTERNS: LazyLock<P4Info> = LazyLock::new(|| P4Info::parse(INFO_TEXT).unwrap());
 
 /// A switch that runs the program, and its primary controller.
 pub(crate) async fn start() -> (Rig, Session) {

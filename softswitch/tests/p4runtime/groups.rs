@@ -9,7 +9,7 @@ use tributary_p4runtime::p4::v1::packet_replication_engine_entry::Type;
 use tributary_p4runtime::p4::v1::replica::PortKind;
 use tributary_p4runtime::p4::v1::{self as message, update};
 
-use crate::fixture::{INFO, Rig, code, delete, insert, modify, read};
+use crate::fixture::{INFO, PORT, Rig, code, delete, insert, modify, read, read_raw, update as send};
 
 fn entity(kind: Type) -> message::Entity {
     let entry = message::PacketReplicationEngineEntry { r#type: Some(kind) };
@@ -53,6 +53,85 @@ async fn a_group_is_inserted_read_modified_and_deleted() {
     assert_eq!(code(&session, modify(fewer)).await, Code::NotFound);
     let pattern = Query::Group(9).to_proto(&INFO).unwrap();
     assert_eq!(session.read(vec![pattern]).await.unwrap_err().code(), Some(Code::NotFound));
+}
+
+/// The same group as a controller would have it.
+fn raw(group: message::MulticastGroupEntry) -> Kind {
+    let r#type = Some(Type::MulticastGroupEntry(group));
+    Kind::PacketReplicationEngineEntry(message::PacketReplicationEngineEntry { r#type })
+}
+
+#[tokio::test]
+async fn ports_and_metadata_are_read_as_they_were_written() {
+    let (_rig, session) = Rig::with_program().await;
+    let replica = |port_kind, instance| message::Replica {
+        port_kind: Some(port_kind),
+        instance,
+        backup_replicas: Vec::new(),
+    };
+    let group = message::MulticastGroupEntry {
+        multicast_group_id: 3,
+        replicas: vec![replica(PortKind::EgressPort(1), 0), replica(PortKind::Port(vec![1, 2]), 5)],
+        metadata: vec![0xca, 0xfe],
+    };
+    let insert = send(update::Type::Insert, raw(group.clone()));
+    session.write(vec![insert]).await.unwrap();
+    let pattern = raw(message::MulticastGroupEntry { multicast_group_id: 3, ..Default::default() });
+    assert_eq!(read_raw(&session, pattern.clone()).await, [raw(group.clone())]);
+    let changed = message::MulticastGroupEntry { metadata: Vec::new(), ..group };
+    session.write(vec![send(update::Type::Modify, raw(changed.clone()))]).await.unwrap();
+    assert_eq!(read_raw(&session, pattern).await, [raw(changed)]);
+}
+
+#[tokio::test]
+async fn a_replica_whose_port_is_down_is_replaced_by_its_best_backup() {
+    let (rig, session) = crate::clones::start().await;
+    let backup = |port: u8, instance| message::BackupReplica { port: vec![port], instance };
+    let replica = |port: u8, instance, backup_replicas: Vec<_>| message::Replica {
+        port_kind: Some(PortKind::Port(vec![port])),
+        instance,
+        backup_replicas,
+    };
+    let live = PORT as u8;
+    let group = message::MulticastGroupEntry {
+        multicast_group_id: 9,
+        replicas: vec![
+            // No link is at ports 70 to 73.
+            replica(70, 1, vec![backup(71, 2), backup(live, 3)]),
+            replica(72, 4, vec![backup(73, 5)]),
+            replica(live, 6, vec![backup(73, 7)]),
+        ],
+        metadata: Vec::new(),
+    };
+    let insert = send(update::Type::Insert, raw(group.clone()));
+    session.write(vec![insert]).await.unwrap();
+    let pattern = raw(message::MulticastGroupEntry::default());
+    assert_eq!(read_raw(&session, pattern).await, [raw(group.clone())]);
+    let mut rig = rig;
+    // CLONE_AND_FLOOD
+    rig.send(&[&[7][..], &[0; 59]].concat());
+    let mut instances = Vec::new();
+    for _ in 0..2 {
+        let frame;
+        (rig, frame) = rig.receive().await;
+        instances.push(frame[1]);
+    }
+    assert_eq!(instances, [3, 6]);
+
+    let own_port = message::MulticastGroupEntry {
+        multicast_group_id: 10,
+        replicas: vec![replica(70, 1, vec![backup(70, 2)])],
+        ..Default::default()
+    };
+    let twice = message::MulticastGroupEntry {
+        multicast_group_id: 10,
+        replicas: vec![replica(70, 1, vec![backup(71, 1)]), replica(71, 1, Vec::new())],
+        ..Default::default()
+    };
+    for bad in [own_port, twice] {
+        let bad = send(update::Type::Insert, raw(bad));
+        assert_eq!(code(&session, bad).await, Code::InvalidArgument);
+    }
 }
 
 #[tokio::test]

@@ -4,9 +4,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod arbitration;
+mod atomicity;
 mod bounds;
 mod clones;
+mod control;
 mod counters;
+mod defaults;
 mod externs;
 mod fixture;
 mod groups;
@@ -16,5 +19,8 @@ mod notices;
 mod packets;
 mod pipeline;
 mod profiles;
+mod reads;
+mod roles;
 mod server;
 mod tables;
+mod translated;

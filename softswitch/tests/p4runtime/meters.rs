@@ -45,6 +45,66 @@ async fn packets_go_from_green_to_yellow_to_red() {
 }
 
 #[tokio::test]
+async fn packets_are_counted_by_colour() {
+    let (mut rig, session) = start().await;
+    session.write(vec![update(Update::Modify, meter(&cell(Some(1), Some(rates(2, 1)))))]).await.unwrap();
+    for _ in 0..5 {
+        (rig, _) = ask(rig, Request { meter: 1, ..Request::default() }).await;
+    }
+    let count = |packets: i64| {
+        Some(message::CounterData { packet_count: packets, byte_count: packets * BYTES as i64 })
+    };
+    let colours = |green, yellow, red| {
+        let [green, yellow, red] = [green, yellow, red].map(count);
+        Some(message::MeterCounterData { green, yellow, red })
+    };
+    let asking = MeterEntry { counter_data: colours(0, 0, 0), ..cell(Some(1), None) };
+    let expected = MeterEntry { counter_data: colours(2, 1, 2), ..cell(Some(1), Some(rates(2, 1))) };
+    assert_eq!(read_raw(&session, meter(&asking)).await, [meter(&expected)]);
+    // They stay when the rates change, and are cleared when an update names them.
+    session.write(vec![update(Update::Modify, meter(&cell(Some(1), None)))]).await.unwrap();
+    let kept = MeterEntry { config: None, ..expected };
+    assert_eq!(read_raw(&session, meter(&asking)).await, [meter(&kept)]);
+    session.write(vec![update(Update::Modify, meter(&asking))]).await.unwrap();
+    assert_eq!(read_raw(&session, meter(&asking)).await, [meter(&asking)]);
+}
+
+/// The kinds that the P4Info says; p4c has no annotation for them yet.
+#[tokio::test]
+async fn meters_with_a_single_rate_are_marked_by_it() {
+    use crate::control::{Request, ask, id, start_with};
+    let single = MeterConfig { cir: 0, cburst: 2, pir: 0, pburst: 2, eburst: 0 };
+    let with_excess = MeterConfig { eburst: 1, ..single };
+    let unequal = MeterConfig { pburst: 3, ..single };
+    for (kind, good, bad, expected) in [
+        ("SINGLE_RATE_THREE_COLOR", with_excess, unequal, [0, 0, 1, 2]),
+        ("SINGLE_RATE_TWO_COLOR", single, with_excess, [0, 0, 2, 2]),
+        ("TWO_RATE_THREE_COLOR", unequal, with_excess, [0, 0, 1, 2]),
+    ] {
+        let (mut rig, session) = start_with("unit: PACKETS", &format!("unit: PACKETS type: {kind}")).await;
+        let cell = |config| {
+            let (meter_id, index) = (id("cells"), Some(message::Index { index: 0 }));
+            meter(&MeterEntry { meter_id, index, config: Some(config), counter_data: None })
+        };
+        assert_eq!(code(&session, update(Update::Modify, cell(bad))).await, Code::InvalidArgument, "{kind}");
+        session.write(vec![update(Update::Modify, cell(good))]).await.unwrap();
+        let mut colours = Vec::new();
+        for _ in 0..4 {
+            let answer;
+            (rig, answer) = ask(rig, Request::default()).await;
+            colours.push(answer.cell_colour);
+        }
+        assert_eq!(colours, expected, "{kind}");
+        let asking = MeterEntry {
+            meter_id: id("cells"),
+            index: Some(message::Index { index: 0 }),
+            ..MeterEntry::default()
+        };
+        assert_eq!(read_raw(&session, meter(&asking)).await, [cell(good)]);
+    }
+}
+
+#[tokio::test]
 async fn cells_are_read_as_they_were_written() {
     let (_rig, session) = start().await;
     let one = cell(Some(1), Some(MeterConfig { cir: 5, cburst: 6, pir: 7, pburst: 8, eburst: 0 }));
@@ -82,9 +142,10 @@ async fn meters_that_can_not_be_are_refused() {
     ] {
         assert_eq!(code(&session, modify(cell(Some(1), Some(bad)))).await, Code::InvalidArgument);
     }
-    let colours = Some(message::MeterCounterData::default());
+    let green = Some(message::CounterData { packet_count: 1, byte_count: 0 });
+    let colours = Some(message::MeterCounterData { green, ..Default::default() });
     let counted = MeterEntry { counter_data: colours, ..cell(Some(1), Some(good)) };
-    assert_eq!(code(&session, modify(counted)).await, Code::Unimplemented);
+    assert_eq!(code(&session, modify(counted)).await, Code::InvalidArgument);
     assert_eq!(
         code(&session, modify(MeterEntry { meter_id: 77, ..cell(None, None) })).await,
         Code::InvalidArgument

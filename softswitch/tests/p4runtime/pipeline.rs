@@ -160,26 +160,6 @@ async fn a_commit_forgets_what_was_saved() {
 }
 
 #[tokio::test]
-async fn roles_are_not_known_here() {
-    let (rig, session) = Rig::with_program().await;
-    let mut client = message::p4_runtime_client::P4RuntimeClient::connect(format!(
-        "http://{}",
-        rig.switch.p4runtime_addr()
-    ))
-    .await
-    .unwrap();
-    let request = message::WriteRequest {
-        device_id: crate::fixture::DEVICE,
-        role: "painter".to_owned(),
-        election_id: Some(message::Uint128 { high: 0, low: session.election_id() as u64 }),
-        ..Default::default()
-    };
-    let status = client.write(request).await.unwrap_err();
-    assert_eq!(status.code(), tonic::Code::PermissionDenied);
-    assert!(status.message().contains("painter"), "{status}");
-}
-
-#[tokio::test]
 async fn a_session_says_which_version_the_switch_speaks() {
     let (rig, session) = Rig::with_program().await;
     assert!(session.api_version().await.unwrap().starts_with("1.4."));

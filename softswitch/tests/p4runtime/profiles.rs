@@ -147,6 +147,50 @@ async fn a_group_spreads_flows_as_the_hash_says_and_leaves_out_dead_ports() {
 }
 
 #[tokio::test]
+async fn ports_to_watch_are_read_as_they_were_written_and_have_to_be_ports() {
+    let (_rig, session) = start().await;
+    let insert = |entity| update(Update::Insert, entity);
+    session.write(vec![insert(member("spreader", 1, 0)), insert(member("spreader", 2, 0))]).await.unwrap();
+    let watching = |group_id: u32, kinds: [MemberWatch; 2]| {
+        let members =
+            (1..).zip(kinds).map(|(member_id, kind)| Member { member_id, weight: 1, watch_kind: Some(kind) });
+        Entity::ActionProfileGroup(ActionProfileGroup {
+            action_profile_id: id("spreader"),
+            group_id,
+            members: members.collect(),
+            max_size: 2,
+        })
+    };
+    let both = watching(1, [MemberWatch::Watch(3), MemberWatch::WatchPort(vec![1, 0])]);
+    session.write(vec![insert(both.clone())]).await.unwrap();
+    let pattern = Entity::ActionProfileGroup(ActionProfileGroup::default());
+    assert_eq!(read_raw(&session, pattern).await, [both]);
+    for bad in [MemberWatch::Watch(-1), MemberWatch::Watch(511), MemberWatch::WatchPort(vec![2, 0])] {
+        let bad = watching(2, [bad, MemberWatch::Watch(1)]);
+        assert_eq!(code(&session, insert(bad.clone())).await, Code::InvalidArgument, "{bad:?}");
+    }
+}
+
+/// With `@selector_size_semantics`, which p4c does not know yet, sizes are numbers of members.
+#[tokio::test]
+async fn sizes_may_be_of_members_whatever_they_weigh() {
+    let info = crate::externs::INFO_TEXT
+        .replace("max_group_size: 6", "max_group_size: 6 sum_of_members { max_member_weight: 9 }");
+    assert_ne!(info, crate::externs::INFO_TEXT);
+    let info = tributary_p4runtime::P4Info::parse(&info).unwrap();
+    let (_rig, session) = Rig::running(crate::externs::JSON, &info).await;
+    let insert = |entity| update(Update::Insert, entity);
+    session.write((1..=3).map(|id| insert(member("spreader", id, 0))).collect()).await.unwrap();
+    for (group, expected) in [
+        (group(1, 2, &[(1, 9, None), (2, 9, None)]), Code::Ok),
+        (group(2, 2, &[(1, 10, None)]), Code::InvalidArgument),
+        (group(2, 2, &[(1, 1, None), (2, 1, None), (3, 1, None)]), Code::ResourceExhausted),
+    ] {
+        assert_eq!(code(&session, insert(group.clone())).await, expected, "{group:?}");
+    }
+}
+
+#[tokio::test]
 async fn groups_that_can_not_be_are_refused() {
     let (_rig, session) = start().await;
     let insert = |entity| update(Update::Insert, entity);

@@ -215,7 +215,11 @@ async fn objects_that_the_program_has_not_got_can_not_be_written() {
 #[tokio::test]
 async fn kinds_that_this_switch_has_not_got_are_refused_by_name() {
     let (_rig, session) = Rig::with_program().await;
-    let entity = message::Entity { entity: Some(Kind::ExternEntry(message::ExternEntry::default())) };
+    // A read of all externs covers nothing.
+    let all = message::Entity { entity: Some(Kind::ExternEntry(message::ExternEntry::default())) };
+    assert!(session.read(vec![all]).await.unwrap().is_empty());
+    let one = message::ExternEntry { extern_type_id: 0x81, ..Default::default() };
+    let entity = message::Entity { entity: Some(Kind::ExternEntry(one)) };
     let update = message::Update { r#type: update::Type::Modify.into(), entity: Some(entity.clone()) };
     let failed = failures(&session, vec![update]).await.remove(0);
     assert_eq!(failed.code, Code::Unimplemented);

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 use tributary_p4runtime::p4info::MatchType;
 use tributary_softswitch::control::{
-    ActionCall, CounterValue, EntryAction, EntryKey, FieldMatch, KeyMatch, TableEntry,
+    ActionCall, CounterValue, EntryAction, EntryKey, EntryRef, FieldMatch, KeyMatch, TableEntry,
 };
 use tributary_softswitch::{ControlError, Outputs, Pipeline, Switch};
 
@@ -298,7 +298,8 @@ fn the_longest_prefix_wins() {
     let (entry, resources) = rig.switch.entry(&full.key).unwrap();
     assert_eq!(entry, full, "what was written, and the controller's note");
     assert_eq!(resources.counter, Some(CounterValue { packets: 1, bytes: 50 }));
-    rig.switch.set_direct_counter(&full.key, CounterValue { packets: 7, bytes: 0 }).unwrap();
+    let seven = CounterValue { packets: 7, bytes: 0 };
+    rig.switch.set_direct_counter(&EntryRef::Entry(full.key.clone()), Some(seven)).unwrap();
     rig.switch.delete(&full.key).unwrap();
     assert_eq!(rig.ask(&Request { test: 10, address: ADDRESS, ..Request::default() }).r5, 32);
     assert!(matches!(rig.switch.entry(&full.key), Err(ControlError::NotFound(_))));

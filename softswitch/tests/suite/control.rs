@@ -119,10 +119,10 @@ fn a_table_without_a_key_has_a_default_action_only() {
     let identity = rig.table("identity");
     let entry = rig.entry("identity", &[], "set_identity", &[1]);
     assert!(matches!(rig.switch.insert(&entry), Err(ControlError::InvalidArgument { .. })));
-    let (action, _) = rig.switch.default_action(identity).unwrap();
+    let action = rig.switch.default_entry(identity).unwrap().action;
     assert_eq!(action.unwrap().params, [(1, vec![7])]);
     rig.switch.set_default(identity, None).unwrap();
-    let (action, _) = rig.switch.default_action(identity).unwrap();
+    let action = rig.switch.default_entry(identity).unwrap().action;
     assert_eq!(action.unwrap().params, [(1, vec![0])]);
 }
 
@@ -148,14 +148,14 @@ fn counters_are_read_and_written_by_index() {
     assert_eq!(cells.len(), 256);
     assert_eq!(cells.iter().map(|cell| cell.packets).sum::<u64>(), 1);
     let value = CounterValue { packets: 10, bytes: 20 };
-    rig.switch.set_counter(id, Some(JOB_INDEX as i64), value).unwrap();
+    rig.switch.set_counter(id, Some(JOB_INDEX as i64), Some(value)).unwrap();
     assert_eq!(rig.counter("job_received", JOB_INDEX), value);
     assert_eq!(rig.counter("job_received", JOB_INDEX + 1), CounterValue::default());
     for index in [-1, 256, i64::MAX, i64::MIN] {
-        let error = rig.switch.set_counter(id, Some(index), value).unwrap_err();
+        let error = rig.switch.set_counter(id, Some(index), Some(value)).unwrap_err();
         assert!(matches!(error, ControlError::OutOfRange { size: 256, .. }), "{error}");
     }
-    rig.switch.set_counter(id, None, CounterValue::default()).unwrap();
+    rig.switch.set_counter(id, None, Some(CounterValue::default())).unwrap();
     assert_eq!(rig.job("job_received"), 0);
     assert_eq!(rig.switch.counters(7), Err(ControlError::UnknownId { what: "counter", id: 7 }));
 }
@@ -166,6 +166,7 @@ fn groups_are_written_whole() {
     let group = |id, ports: &[u16]| MulticastGroup {
         id,
         replicas: ports.iter().map(|port| Replica { port: *port, instance: 0 }).collect(),
+        ..Default::default()
     };
     assert!(matches!(rig.switch.modify_group(&group(4, &[1])), Err(ControlError::NotFound(_))));
     assert!(matches!(rig.switch.delete_group(4), Err(ControlError::NotFound(_))));

@@ -136,7 +136,7 @@ async fn a_flood_reaches_every_other_port_and_none_that_is_not_there() {
     let control = engine.control();
     control.commit(pipeline()).await.unwrap();
     let replicas = [1, 2, 3, 44].map(|port| tributary_softswitch::control::Replica { port, instance: 1 });
-    let group = MulticastGroup { id: 8, replicas: replicas.to_vec() };
+    let group = MulticastGroup { id: 8, replicas: replicas.to_vec(), ..Default::default() };
     control.run(move |switch| switch.insert_group(&group)).await.unwrap().unwrap();
     forward(control, 0xff, "broadcast", &[8]).await;
     forward(control, 1, "forward", &[1]).await;

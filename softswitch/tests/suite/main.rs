@@ -16,6 +16,7 @@ mod expressions;
 mod gradients;
 mod language;
 mod model;
+mod packet_log;
 mod paths;
 mod plain;
 mod program;

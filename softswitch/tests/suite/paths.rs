@@ -233,7 +233,9 @@ fn a_recirculated_packet_begins_as_it_left() {
 #[test]
 fn a_clone_and_a_multicast_group_go_together() {
     let mut switch = switch();
-    switch.insert_group(&MulticastGroup { id: 9, replicas: to(&[(30, 1), (31, 2)]) }).unwrap();
+    switch
+        .insert_group(&MulticastGroup { id: 9, replicas: to(&[(30, 1), (31, 2)]), ..Default::default() })
+        .unwrap();
     let order = Order { in_ingress: CLONE_AND_FLOOD, session: 5, ..Order::default() };
     let left = reports(&mut switch, order);
     let summary: Vec<_> = left.iter().map(|one| (one.port, one.instance_type, one.egress_rid)).collect();

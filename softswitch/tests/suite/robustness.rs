@@ -5,7 +5,8 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value;
-use tributary_softswitch::{LoadError, Outputs, Pipeline, Switch};
+use tributary_p4runtime::P4Info;
+use tributary_softswitch::{LoadError, LogForm, Outputs, PacketLog, Pipeline, Switch};
 
 use crate::support::{Rig, Sent, UP, p4_build, values};
 
@@ -43,6 +44,14 @@ impl Original {
 
     fn load(&self, json: &str) -> Result<Pipeline, LoadError> {
         Pipeline::load_text(json, &self.p4info)
+    }
+
+    /// The same for a switch that logs its packets.
+    fn load_to_log(&self, json: &str) -> Result<Pipeline, LoadError> {
+        static LOG: LazyLock<PacketLog> =
+            LazyLock::new(|| PacketLog::new(LogForm::Text, std::io::sink()).unwrap());
+        let p4info = P4Info::parse(&self.p4info).unwrap().message().clone();
+        Pipeline::load_to_log(json, p4info, Some(LOG.clone()))
     }
 
     fn some_place(&self, index: &Index) -> &str {
@@ -145,7 +154,8 @@ proptest! {
                 *part = value;
             }
         }
-        if let Ok(pipeline) = original.load(&document.to_string()) {
+        let json = document.to_string();
+        for pipeline in [original.load(&json), original.load_to_log(&json)].into_iter().flatten() {
             exercise(pipeline);
         }
     }
@@ -163,7 +173,8 @@ proptest! {
                 *place = part;
             }
         }
-        if let Ok(pipeline) = original.load(&document.to_string()) {
+        let json = document.to_string();
+        for pipeline in [original.load(&json), original.load_to_log(&json)].into_iter().flatten() {
             exercise(pipeline);
         }
     }

@@ -215,7 +215,7 @@ impl Rig {
 
     pub(crate) fn group(&mut self, id: u16, ports: &[u16]) {
         let replicas = ports.iter().map(|port| Replica { port: *port, instance: 1 }).collect();
-        self.switch.insert_group(&MulticastGroup { id, replicas }).unwrap();
+        self.switch.insert_group(&MulticastGroup { id, replicas, ..Default::default() }).unwrap();
     }
 
     /// The frames that leave when a frame comes in.

@@ -127,7 +127,7 @@ pub(crate) const SWITCH: Measurement = Measurement {
                     ("values", |row| row.text("values")),
                     ("window", |row| row.text("window")),
                     ("switch", |row| candidate(&row.text("switch"))),
-                    ("slices/s", |row| spread(row, "slices_per_second", 0, 1.0)),
+                    ("slices/s", |row| spread(row, "per_second", 0, 1.0)),
                     ("its cores", |row| format!("{:.2}", row.number("switch_cores.median"))),
                     ("the generator's", |row| format!("{:.2}", row.number("generator_cores.median"))),
                     ("others'", |row| format!("{:.2}", row.number("other_cores.median"))),
@@ -139,6 +139,46 @@ pub(crate) const SWITCH: Measurement = Measurement {
                 rows: "cases.*.comparisons.*",
                 shown: Shown::Columns(&[
                     ("values", |row| row.text("values")),
+                    ("window", |row| row.text("window")),
+                    ("embedded switch to", |row| candidate(&row.text("other"))),
+                    ("ratio", |row| ratio(row, "ratio")),
+                    ("at least", |row| row.text("limit")),
+                    ("", |row| verdict(row, "passed")),
+                ]),
+            },
+        ],
+        ..RUN
+    }],
+};
+
+/// The embedded switch beside BMv2, with other programs than ours.
+pub(crate) const FORWARDING: Measurement = Measurement {
+    title: "Programs that forward, beside BMv2",
+    said: "Packets of 128 bytes that a switch forwards from two veth interfaces to a third, three runs of three seconds each, in turns, \
+           with the programs and entries that `bench/README.md` describes. BMv2 is there where it is installed.",
+    runs: &[MeasuredCommand {
+        heading: "Packets a second",
+        line: "tributary bench forwarding --runs 3 --json",
+        tables: &[
+            Table {
+                csv: Some("switches"),
+                rows: "cases.*.candidates.*",
+                shown: Shown::Columns(&[
+                    ("program", |row| row.text("program")),
+                    ("window", |row| row.text("window")),
+                    ("switch", |row| candidate(&row.text("switch"))),
+                    ("packets/s", |row| spread(row, "per_second", 0, 1.0)),
+                    ("its cores", |row| format!("{:.2}", row.number("switch_cores.median"))),
+                    ("the generator's", |row| format!("{:.2}", row.number("generator_cores.median"))),
+                    ("others'", |row| format!("{:.2}", row.number("other_cores.median"))),
+                    ("sent again", |row| row.text("resent")),
+                ]),
+            },
+            Table {
+                csv: Some("ratios"),
+                rows: "cases.*.comparisons.*",
+                shown: Shown::Columns(&[
+                    ("program", |row| row.text("program")),
                     ("window", |row| row.text("window")),
                     ("embedded switch to", |row| candidate(&row.text("other"))),
                     ("ratio", |row| ratio(row, "ratio")),

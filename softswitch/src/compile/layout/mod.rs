@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::fault::{malformed, too_many};
 use crate::error::LoadError;
 use crate::json::{self, Document};
-use crate::program::{self, Clocks, Format, LineIndex, Stack, Standard, Word};
+use crate::program::{self, Clocks, FieldName, Format, HeaderNames, LineIndex, Place, Stack, Standard, Word};
 
 pub(super) use union::UnionStack;
 use union::Unions;
@@ -188,6 +188,26 @@ impl Layout {
         let stride = self.formats[usize::from(first)].words;
         self.stack_list.push(Stack { first, size: stack.header_ids.len() as u16, count, stride });
         Ok(())
+    }
+
+    /// The names of all headers and fields, in the order of their indices.
+    pub(super) fn names(&self) -> Vec<HeaderNames> {
+        let field = |(name, slot): &(String, Slot)| FieldName {
+            name: name.clone(),
+            place: match slot.place {
+                Storage::Word(word) => Place::Word(word),
+                Storage::Lines(line) => Place::Lines(line),
+            },
+            bits: slot.bits,
+            length: slot.length,
+        };
+        let known = self.names.iter().filter_map(|name| Some((name, self.headers.get(name)?)));
+        let names = known.map(|(name, header)| HeaderNames {
+            name: name.clone(),
+            valid: header.validity(),
+            fields: header.fields.iter().map(field).collect(),
+        });
+        names.collect()
     }
 
     /// A header by name.

@@ -29,7 +29,7 @@ pub(crate) struct LogArgs {
 /// The format of a log line.
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people
     Human,
     /// One JSON object a line

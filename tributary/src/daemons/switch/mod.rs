@@ -7,6 +7,7 @@ mod program;
 mod running;
 
 use std::future;
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -14,9 +15,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tributary_softswitch::engine::Engine;
-use tributary_softswitch::{CPU_PORT, Loaded, SoftSwitch, SwitchConfig};
+use tributary_softswitch::{CPU_PORT, Loaded, LogForm, PacketLog, SoftSwitch, SwitchConfig};
 
 use crate::daemons::metrics;
+use crate::daemons::service::log::LogFormat;
 use crate::daemons::service::{self, DaemonArgs, Stop, WrongUse};
 use crate::options::named::{LinkAt, PortAt};
 use ports::{Interfaces, Opened, Ports};
@@ -74,6 +76,18 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     json: bool,
 
+    /// Log what each packet meets, on standard output: human, or one JSON object a line [default: off; without a
+    /// value: human]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "human"
+    )]
+    log_packets: Option<LogFormat>,
+
     /// Longest packet that its links carry by the topology, in bytes: it warns of interfaces that carry less [default:
     /// what a slice of 256 values needs]
     #[arg(long, value_name = "BYTES")]
@@ -99,10 +113,11 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 }
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
-    let loaded = settings.files().load()?;
+    let log = settings.packet_log()?;
+    let loaded = settings.files().load(log.as_ref())?;
     settings.check(loaded.is_some())?;
     let Opened { ports, meters, mut captures_end } = ports::open(&settings.port, settings.interfaces())?;
-    let running = settings.start(ports, loaded).await?;
+    let running = settings.start(ports, loaded, log.clone()).await?;
     let name = settings.name();
     tracing::info!(name, ports = meters.len(), "switch is up");
     let (collected, counted) = (name.to_owned(), meters.clone());
@@ -139,6 +154,9 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         }
     }
     running.stop().await?;
+    if let Some(log) = log {
+        log.flush();
+    }
     if settings.has_only_captures() {
         captures::report(&meters, settings.json)?;
     }
@@ -195,7 +213,16 @@ impl Settings {
         Ok(())
     }
 
-    async fn start(&self, ports: Ports, loaded: Option<Loaded>) -> Result<Running> {
+    fn packet_log(&self) -> Result<Option<PacketLog>> {
+        let form = self.log_packets.map(|format| match format {
+            LogFormat::Human => LogForm::Text,
+            LogFormat::Json => LogForm::Json,
+        });
+        let log = form.map(|form| PacketLog::new(form, io::stdout()));
+        log.transpose().context("--log-packets")
+    }
+
+    async fn start(&self, ports: Ports, loaded: Option<Loaded>, log: Option<PacketLog>) -> Result<Running> {
         let (name, cpu_port) = (self.name(), self.cpu_port.unwrap_or(CPU_PORT));
         let cannot_start = || format!("switch {name} cannot start");
         let Some(listen) = self.p4runtime else {
@@ -204,7 +231,7 @@ impl Settings {
             let (engine, _) = Engine::start_with(name, ports, cpu_port, switch).with_context(cannot_start)?;
             return Ok(Running::Alone(engine));
         };
-        let mut config = SwitchConfig { cpu_port, loaded, ..SwitchConfig::new(name, listen, ports) };
+        let mut config = SwitchConfig { cpu_port, loaded, log, ..SwitchConfig::new(name, listen, ports) };
         config.device_id = self.device_id.unwrap_or(config.device_id);
         Ok(Running::Served(SoftSwitch::start(config).await.with_context(cannot_start)?))
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::runtime_json::RuntimeJson;
-use tributary_softswitch::Loaded;
+use tributary_softswitch::{Loaded, PacketLog};
 
 use crate::daemons::service::WrongUse;
 
@@ -19,11 +19,11 @@ pub(super) struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Loads the program and writes the entries; `None` if no file was given.
+    /// Loads the program, whose packets are logged to `log`, and writes the entries; `None` if no file was given.
     ///
     /// # Errors
     /// [`WrongUse`]: some files are missing. Otherwise what is wrong, in which file, and where in it.
-    pub(super) fn load(self) -> Result<Option<Loaded>> {
+    pub(super) fn load(self, log: Option<&PacketLog>) -> Result<Option<Loaded>> {
         let entries = self.entries.map(Entries::read).transpose()?;
         let named = |name: for<'e> fn(&'e RuntimeJson) -> Option<&'e str>| {
             entries.as_ref().and_then(|entries| Some(entries.beside(name(&entries.file)?)))
@@ -43,7 +43,7 @@ impl Files<'_> {
             }
             (None, None) => return Ok(None),
         };
-        let mut loaded = load(&program, &p4info)?;
+        let mut loaded = load(&program, &p4info, log)?;
         if let Some(entries) = entries {
             entries.write(&mut loaded)?;
         }
@@ -55,12 +55,12 @@ fn wrong<T>(problem: &str) -> Result<T> {
     Err(WrongUse(problem.into()).into())
 }
 
-fn load(program: &Path, p4info: &Path) -> Result<Loaded> {
+fn load(program: &Path, p4info: &Path, log: Option<&PacketLog>) -> Result<Loaded> {
     let cannot_read = |path: &Path| format!("cannot read {}", path.display());
     let json = fs::read(program).with_context(|| cannot_read(program))?;
     let text = fs::read_to_string(p4info).with_context(|| cannot_read(p4info))?;
     let info = P4Info::parse(&text).map_err(|error| anyhow!("{}: {error}", p4info.display()))?;
-    let loaded = Loaded::new(json, info.message().clone()).map_err(|refusal| {
+    let loaded = Loaded::to_log(json, info.message().clone(), log.cloned()).map_err(|refusal| {
         anyhow!("{} cannot be loaded with {}: {refusal}", program.display(), p4info.display())
     })?;
     tracing::info!(program = %program.display(), "program is loaded");

@@ -35,6 +35,7 @@ enum Measurement {
     #[command(hide = true)]
     DegradedWorker(degraded::WorkerArgs),
     Endurance(endurance::EnduranceArgs),
+    Forwarding(switch::forwarding::ForwardingArgs),
     Overlap(allreduce::overlap::OverlapArgs),
     Plan(plan::PlanArgs),
     Scale(scale::ScaleArgs),
@@ -47,7 +48,7 @@ impl Measurement {
     fn makes_labs(&self) -> bool {
         match self {
             Self::Agent(_) | Self::Allreduce(_) | Self::Degraded(_) | Self::Endurance(_) => true,
-            Self::Overlap(_) | Self::Schedule(_) | Self::Switch(_) => true,
+            Self::Forwarding(_) | Self::Overlap(_) | Self::Schedule(_) | Self::Switch(_) => true,
             Self::DegradedWorker(_) | Self::Plan(_) | Self::Scale(_) | Self::Simulate(_) => false,
         }
     }
@@ -65,6 +66,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Measurement::Degraded(args) => degraded::run(args),
         Measurement::DegradedWorker(args) => degraded::run_worker(args),
         Measurement::Endurance(args) => endurance::run(args),
+        Measurement::Forwarding(args) => switch::forwarding::run(args),
         Measurement::Overlap(args) => allreduce::overlap::run(args),
         Measurement::Plan(args) => plan::run(args),
         Measurement::Scale(args) => scale::run(args),

@@ -1,6 +1,7 @@
 //! The bare loop: receives, adds and sends, without protocol, tables or checks. It shows the most that the machine can
 //! do.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -9,14 +10,11 @@ use tributary_topology::Node;
 use tributary_wire::constants::INA_HEADER_BYTES;
 use tributary_wire::frame::ENCAPSULATION_BYTES;
 
-use super::SwitchLabError;
+use super::super::{SwitchLabError, SwitchUnderTest};
 use crate::compile::compile;
 use crate::generator::{CHILDREN, Flow, VALUES_AT};
 
-/// What it is called.
-pub(super) const NAME: &str = "the bare loop";
-
-const SOURCE: &str = include_str!("../../baselines/loop.c");
+const SOURCE: &str = include_str!("../../../baselines/loop.c");
 const COMPILER: &str = "cc";
 /// Compiler options: the fastest code for this machine.
 const OPTIONS: [&str; 2] = ["-O3", "-march=native"];
@@ -29,7 +27,7 @@ const TALLY_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES - TALLY_LANES * L
 const SEQ_AT: usize = TALLY_AT - LANE_BYTES;
 
 /// Whether the loop can be compiled here.
-pub(super) fn can_be_compiled() -> bool {
+pub(in super::super) fn can_be_compiled() -> bool {
     Command::new(COMPILER).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
@@ -39,7 +37,7 @@ pub(super) fn start(
     node: &Node,
     flow: &Flow,
     child_ports: [u16; CHILDREN],
-    errors: Stdio,
+    errors: File,
 ) -> Result<Child, SwitchLabError> {
     let program = compile(COMPILER, &OPTIONS, ("loop", SOURCE), &lab.folder())?;
     let interfaces = lab.interfaces(&node.name)?;
@@ -53,7 +51,8 @@ pub(super) fn start(
     for port in child_ports {
         command.arg(name(port)?);
     }
-    let failed = |reason| SwitchLabError::Process { switch: NAME, step: "start", reason };
+    let switch = SwitchUnderTest::Loop.name();
+    let failed = |reason| SwitchLabError::Process { switch, step: "start", reason };
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
     let mut child = child.map_err(failed)?;
     if let Some(output) = child.stdout.take() {

@@ -1,0 +1,139 @@
+//! Frames on their way back: a ring of slots in memory (`TPACKET_V2`), which the kernel fills, so that receiving takes
+//! the generator no system call a batch and none of its time for copies.
+//!
+//! It is not that of `link`: the yardstick must not change with what it measures.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use std::{io, ptr, slice};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::GeneratorError;
+use super::socket::{self, BATCH, failed};
+
+/// The size of a ring, if its slots are not larger: windows of long frames fit, since a loss here would not be the
+/// switch's fault.
+const RING_BYTES: usize = 64 << 20;
+/// The least that the kernel gets at once; a slot is a power of two, so that blocks have no gaps.
+const BLOCK_BYTES: usize = 64 << 10;
+/// Room in a slot besides the frame: the kernel's header, and so that a frame that became longer is noticed.
+const ROOM: usize = 1024;
+
+/// A packet socket that receives what comes out of the switch.
+#[derive(Debug)]
+pub struct Receiver {
+    interface: String,
+    socket: OwnedFd,
+    memory: MmapRaw,
+    slot_bytes: usize,
+    slots: usize,
+    /// The first slot of the present batch.
+    first: usize,
+    /// How many slots the present batch has; they go back to the kernel with the next one.
+    batch: usize,
+}
+
+impl Receiver {
+    /// Opens a socket on this interface of the calling thread's network namespace, for IPv4 frames of about that
+    /// length.
+    ///
+    /// # Errors
+    /// [`GeneratorError::Socket`] with the step that failed.
+    pub fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
+        let failed = |step| failed(interface, step);
+        let socket = socket::open(interface, libc::ETH_P_IP as u16)?;
+        let slot_bytes = (frame_bytes + ROOM).next_power_of_two();
+        let block_bytes = BLOCK_BYTES.max(slot_bytes);
+        let number =
+            |number| libc::c_uint::try_from(number).map_err(|_| failed("lay out a ring")(Errno::INVAL));
+        let slots = RING_BYTES / slot_bytes;
+        let request = libc::tpacket_req {
+            tp_block_size: number(block_bytes)?,
+            tp_block_nr: number(RING_BYTES / block_bytes)?,
+            tp_frame_size: number(slot_bytes)?,
+            tp_frame_nr: number(slots)?,
+        };
+        let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
+        set_option(&socket, libc::PACKET_VERSION, &version).map_err(failed("choose a kind of ring"))?;
+        set_option(&socket, libc::PACKET_RX_RING, &request).map_err(failed("make a ring"))?;
+        let memory = MmapOptions::new().len(RING_BYTES).populate().map_raw(&socket);
+        let memory = memory.map_err(|error| failed("map a ring")(errno(&error)))?;
+        Ok(Self { interface: interface.to_owned(), socket, memory, slot_bytes, slots, first: 0, batch: 0 })
+    }
+
+    /// Takes the frames that are there, up to a batch; waits up to `patience` if there are none. Returns how many there
+    /// are; earlier ones are gone.
+    pub(super) fn receive(&mut self, patience: Duration) -> Result<usize, GeneratorError> {
+        for at in 0..self.batch {
+            self.status(at).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        }
+        self.first = (self.first + self.batch) % self.slots;
+        self.batch = self.filled();
+        if self.batch == 0 {
+            // Frames may come while others run: to be woken costs the switch more than to be looked for.
+            std::thread::yield_now();
+            self.batch = self.filled();
+        }
+        if self.batch == 0 {
+            let failed = failed(&self.interface, "receive frames");
+            let timeout = Timespec::try_from(patience).map_err(|_| failed(Errno::INVAL))?;
+            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+            self.batch = self.filled();
+        }
+        Ok(self.batch)
+    }
+
+    /// How many frames are there, up to a batch.
+    fn filled(&self) -> usize {
+        let is_filled = |at: &usize| self.status(*at).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0;
+        (0..BATCH.min(self.slots)).take_while(is_filled).count()
+    }
+
+    /// One of the frames from the last [`receive`](Self::receive).
+    #[allow(unsafe_code)]
+    pub(super) fn frame(&self, at: usize) -> &[u8] {
+        assert!(at < self.batch, "there is no such frame in this batch");
+        let slot = self.slot(at);
+        // SAFETY: the slot begins with this header, which is plain numbers; it is in the batch, so it is this
+        // process's, and the kernel does not write to it.
+        let head = unsafe { ptr::read(slot.cast::<libc::tpacket2_hdr>()) };
+        let begin = usize::from(head.tp_mac).min(self.slot_bytes);
+        let len = (head.tp_snaplen as usize).min(self.slot_bytes - begin);
+        // SAFETY: these bytes are in the slot, by the two minima, and the slot is in the memory, which lives as long as
+        // `self`. Slots of the batch go back to the kernel only by `receive`, which needs `self` for itself.
+        unsafe { slice::from_raw_parts(slot.wrapping_add(begin), len) }
+    }
+
+    /// The beginning of a slot, counted from the batch's first one: inside the memory, and aligned as its size is.
+    fn slot(&self, at: usize) -> *mut u8 {
+        self.memory.as_mut_ptr().wrapping_add((self.first + at) % self.slots * self.slot_bytes)
+    }
+
+    /// Whether the kernel or this process owns a slot.
+    #[allow(unsafe_code)]
+    fn status(&self, at: usize) -> &AtomicU32 {
+        // SAFETY: a slot begins with its status, an aligned u32 in memory that lives as long as `self`. The kernel, too,
+        // reads and writes it as a whole only.
+        unsafe { AtomicU32::from_ptr(self.slot(at).cast()) }
+    }
+}
+
+/// rustix has none of a packet socket's options.
+#[allow(unsafe_code)]
+fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> Result<(), Errno> {
+    let (fd, len) = (socket.as_raw_fd(), size_of::<T>() as libc::socklen_t);
+    // SAFETY: the pointer is to a value of that size, which the call only reads.
+    let answer = unsafe { libc::setsockopt(fd, libc::SOL_PACKET, option, ptr::from_ref(value).cast(), len) };
+    if answer == 0 { Ok(()) } else { Err(errno(&io::Error::last_os_error())) }
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,22 @@
+"""Where the tributary binary is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from problem import Problem
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+BUILT = "target/release/tributary"
+
+
+def find_binary(given: Path | None = None) -> Path:
+    """The path of the tributary binary: the given one, that of this repository, or that on the PATH."""
+    if given is not None:
+        binary = shutil.which(given.resolve())
+    else:
+        binary = shutil.which(REPOSITORY / BUILT) or shutil.which("tributary")
+    if binary is None:
+        raise Problem(f"there is no tributary at {given or BUILT}: `cargo build --release -p tributary` builds it")
+    return Path(binary).resolve()

@@ -1,0 +1,120 @@
+//! What a batch of updates may change, as it was before: so that the whole batch can be taken back.
+
+use std::time::Instant;
+
+use super::CounterValue;
+use crate::digests::Digests;
+use crate::meters::Meter;
+use crate::pre::Replication;
+use crate::profiles::Profile;
+use crate::registers::Registers;
+use crate::switch::Switch;
+use crate::table::Table;
+use crate::value_sets::ValueSet;
+
+/// Something of a switch that an update changes, by its P4Info id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A table: its entries with their counters and meters, its default entry, and its action profile.
+    Table(u32),
+    /// An action profile.
+    Profile(u32),
+    /// An indexed counter.
+    Counter(u32),
+    /// An indexed meter.
+    Meter(u32),
+    /// A register array.
+    Register(u32),
+    /// A value set.
+    ValueSet(u32),
+    /// What the controller wants of digests.
+    Digests,
+    /// All multicast groups and clone sessions.
+    Replication,
+}
+
+/// Parts of a switch as they were.
+#[derive(Debug, Default)]
+pub struct Checkpoint {
+    tables: Vec<(usize, Table)>,
+    profiles: Vec<(usize, Profile)>,
+    counters: Vec<(usize, Vec<CounterValue>)>,
+    meters: Vec<(usize, Vec<Meter>)>,
+    registers: Vec<(usize, Registers)>,
+    value_sets: Vec<(usize, ValueSet)>,
+    digests: Option<Digests>,
+    replication: Option<Replication>,
+    next_scan: Option<Instant>,
+}
+
+impl Switch {
+    /// Copies these parts; what the program does not have is left out. It takes as long as the parts are large.
+    pub fn checkpoint(&self, parts: impl IntoIterator<Item = Part>) -> Checkpoint {
+        let mut checkpoint = Checkpoint { next_scan: self.next_scan, ..Checkpoint::default() };
+        let (directory, state) = (&self.pipeline.directory, &self.state);
+        let keep_profile = |at: usize, profiles: &mut Vec<(usize, Profile)>| {
+            if profiles.iter().all(|(known, _)| *known != at) {
+                profiles.push((at, state.profiles[at].clone()));
+            }
+        };
+        for part in parts {
+            match part {
+                Part::Table(id) => {
+                    let Some(ids) = directory.tables.get(&id) else { continue };
+                    checkpoint.tables.push((ids.index, state.tables[ids.index].clone()));
+                    if let Some(profile) = self.pipeline.program.tables[ids.index].profile {
+                        keep_profile(profile, &mut checkpoint.profiles);
+                    }
+                }
+                Part::Profile(id) => {
+                    if let Some(ids) = directory.profiles.get(&id) {
+                        keep_profile(ids.index, &mut checkpoint.profiles);
+                    }
+                }
+                Part::Counter(id) => {
+                    let at = directory.counters.get(&id).copied();
+                    checkpoint.counters.extend(at.map(|at| (at, state.counters[at].clone())));
+                }
+                Part::Meter(id) => {
+                    let at = directory.meters.get(&id).copied();
+                    checkpoint.meters.extend(at.map(|at| (at, state.meters[at].clone())));
+                }
+                Part::Register(id) => {
+                    let at = directory.registers.get(&id).copied();
+                    checkpoint.registers.extend(at.map(|at| (at, state.registers[at].clone())));
+                }
+                Part::ValueSet(id) => {
+                    let at = directory.value_sets.get(&id).map(|ids| ids.index);
+                    checkpoint.value_sets.extend(at.map(|at| (at, state.value_sets[at].clone())));
+                }
+                Part::Digests => checkpoint.digests = Some(self.digests.clone()),
+                Part::Replication => checkpoint.replication = Some(self.replication.clone()),
+            }
+        }
+        checkpoint
+    }
+
+    /// Makes the parts again what they were. No packet may have been processed in between.
+    pub fn restore(&mut self, checkpoint: Checkpoint) {
+        let state = &mut self.state;
+        put_back(&mut state.tables, checkpoint.tables);
+        put_back(&mut state.profiles, checkpoint.profiles);
+        put_back(&mut state.counters, checkpoint.counters);
+        put_back(&mut state.meters, checkpoint.meters);
+        put_back(&mut state.registers, checkpoint.registers);
+        put_back(&mut state.value_sets, checkpoint.value_sets);
+        if let Some(digests) = checkpoint.digests {
+            self.digests = digests;
+        }
+        if let Some(replication) = checkpoint.replication {
+            self.replication = replication;
+        }
+        self.next_scan = checkpoint.next_scan;
+    }
+}
+
+fn put_back<T>(all: &mut [T], kept: Vec<(usize, T)>) {
+    for (at, one) in kept {
+        all[at] = one;
+    }
+}

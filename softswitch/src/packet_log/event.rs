@@ -1,0 +1,182 @@
+//! What can happen to a packet.
+
+use serde::Serialize;
+
+use super::value::Value;
+use crate::control::Replica;
+use crate::program::Source;
+
+/// A packet's way from where it begins to where it ends or waits.
+#[derive(Debug, Serialize)]
+pub(super) struct Block {
+    /// The number of the packet that came in; clones and further passes keep it.
+    pub(super) packet: u64,
+    /// Seconds since 1970, in UTC.
+    pub(super) time: f64,
+    /// Why the packet is here.
+    pub(super) cause: Cause,
+    /// The port by which the packet, or the one that it comes from, came in.
+    pub(super) port: u16,
+    /// Its length in bytes.
+    pub(super) length: usize,
+    pub(super) events: Vec<Event>,
+}
+
+/// Why a packet is in the switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Cause {
+    /// It came in by a port.
+    Received,
+    Resubmitted,
+    Recirculated,
+    /// It is a clone that ingress asked for.
+    IngressClone,
+    /// It is a clone that egress asked for.
+    EgressClone,
+    /// Its clones went ahead, and now it goes on behind ingress.
+    AfterClones,
+}
+
+/// Where a copy goes.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct To {
+    port: u32,
+    instance: u32,
+}
+
+impl From<Replica> for To {
+    fn from(replica: Replica) -> Self {
+        Self { port: replica.port.into(), instance: replica.instance.into() }
+    }
+}
+
+impl To {
+    pub(super) fn port(self) -> u32 {
+        self.port
+    }
+
+    pub(super) fn instance(self) -> u32 {
+        self.instance
+    }
+}
+
+/// A field or parameter, and its value.
+#[derive(Debug, Serialize)]
+pub(crate) struct Named {
+    pub(super) name: String,
+    pub(super) value: Value,
+}
+
+/// A field of a table's key.
+#[derive(Debug, Serialize)]
+pub(crate) struct Key {
+    pub(super) field: String,
+    pub(super) value: Value,
+}
+
+/// An action that a table runs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Call {
+    pub(super) action: String,
+    pub(super) arguments: Vec<Named>,
+}
+
+/// The entry that a packet hits.
+#[derive(Debug, Serialize)]
+pub(crate) struct Hit {
+    /// The match of each field of the key, in P4's notation.
+    pub(super) matches: Vec<String>,
+    /// 0 where the table has no priorities.
+    pub(super) priority: i32,
+    /// The member, or the group, of the action profile that it refers to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) member: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) group: Option<u32>,
+}
+
+/// One step on a packet's way.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// A state of the parser.
+    State { name: String },
+    /// The parser accepts the packet.
+    Accept,
+    /// The parser ends with an error; ingress begins all the same.
+    ParserError { error: String },
+    /// A checksum is verified.
+    Checksum { field: String, right: bool, value: Value, computed: Value },
+    /// A control begins: ingress, egress or the deparser.
+    Control { name: &'static str },
+    /// A condition.
+    Condition {
+        condition: String,
+        holds: bool,
+        #[serde(flatten)]
+        source: At,
+    },
+    /// A table is looked up.
+    Table {
+        name: String,
+        key: Vec<Key>,
+        /// `None`: a miss.
+        hit: Option<Hit>,
+        /// `None`: there is nothing to do.
+        run: Option<Call>,
+        #[serde(flatten)]
+        source: At,
+    },
+    /// Statements outside of tables' actions.
+    Statements {
+        statements: String,
+        #[serde(flatten)]
+        source: At,
+    },
+    /// A field has changed.
+    Set { field: String, from: Value, to: Value },
+    /// A header has become valid: it was extracted, or the program has added it.
+    Valid { header: String, fields: Vec<Named> },
+    /// A header is no longer valid.
+    Invalid { header: String },
+    /// A counter counts.
+    Count { counter: String, index: u64 },
+    /// A register is read; `None`: there is no such cell.
+    Read { register: String, index: u64, value: Option<Value> },
+    /// A register is written.
+    Write { register: String, index: u64, value: Value },
+    /// The program logs something.
+    Message { text: String },
+    /// Clones are made; `None`: there is no such session.
+    Clone { session: u16, to: Option<Vec<To>> },
+    /// The packet begins again, as it came.
+    Resubmit,
+    /// The packet begins again, as it would leave.
+    Recirculate,
+    /// The controller is told.
+    Digest { name: String },
+    /// Copies go to all of a group; none if there is no such group.
+    Multicast { group: u64, to: Vec<To> },
+    /// The packet comes to egress.
+    Egress { port: u64, instance: u16 },
+    /// The packet ends here.
+    Drop { reason: &'static str },
+    /// The packet leaves.
+    Send {
+        port: u64,
+        length: usize,
+        /// Whether there is such a port; `None`: the switch was told of no ports.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        up: Option<bool>,
+    },
+    /// More has happened than is logged of one packet.
+    More,
+}
+
+/// Where something is in the P4 source.
+#[derive(Debug, Serialize)]
+pub(crate) struct At {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) source: Option<Source>,
+}

@@ -1,0 +1,86 @@
+//! What a packet finds in a table.
+
+use super::event::{At, Call, Event, Hit, Key, Named};
+use super::value::Value;
+use crate::control::KeyMatch;
+use crate::exec::State;
+use crate::program::{KeyField, KeySource, Program, Source, TableProgram, lines_for};
+use crate::table::{Behaviour, BoundAction, Entry};
+
+/// Tells what the table at an index is going to do. `parameters` are the names of its actions' parameters.
+pub(super) fn event(
+    program: &Program,
+    state: &State,
+    table: u16,
+    parameters: &[Vec<String>],
+    source: Option<Source>,
+) -> Option<Event> {
+    let index = usize::from(table);
+    let described = program.tables.get(index)?;
+    let (entry, bound) = state.peek(program, index);
+    let key = described.key.iter().map(|field| Key { field: field.name.clone(), value: read(field, state) });
+    Some(Event::Table {
+        name: described.name.clone(),
+        key: key.collect(),
+        hit: entry.map(|entry| hit(described, entry, state)),
+        run: bound.map(|bound| call(described, bound, parameters)),
+        source: At { source },
+    })
+}
+
+/// A packet's field of the key.
+fn read(field: &KeyField, state: &State) -> Value {
+    match field.source {
+        KeySource::Word(word) => Value::word(state.get(word), field.bits),
+        KeySource::Lines(line, count) => {
+            let limbs = state.lines[usize::from(line)..].as_flattened();
+            Value::new(limbs.get(..count).unwrap_or_default(), field.bits)
+        }
+    }
+}
+
+fn hit(table: &TableProgram, entry: &Entry, state: &State) -> Hit {
+    let matches = entry.pattern.matches(&table.key);
+    let matches = table.key.iter().zip(&matches).map(|(field, matched)| in_p4(field, matched.as_ref()));
+    let profile = table.profile.and_then(|profile| state.profiles.get(profile));
+    let (member, group) = match (&entry.behaviour, profile) {
+        (Behaviour::Member(place), Some(profile)) => (profile.member_at(*place), None),
+        (Behaviour::Group(place), Some(profile)) => (None, profile.group_at(*place)),
+        _ => (None, None),
+    };
+    Hit { matches: matches.collect(), priority: entry.pattern.priority, member, group }
+}
+
+/// A match in P4's notation.
+fn in_p4(field: &KeyField, matched: Option<&KeyMatch>) -> String {
+    let value = |bytes: &[u8]| Value::bytes(bytes, field.bits);
+    match matched {
+        None => "_".to_owned(),
+        Some(KeyMatch::Exact(bytes) | KeyMatch::Optional(bytes)) => value(bytes).to_string(),
+        Some(KeyMatch::Lpm { value: bytes, prefix_len }) => format!("{}/{prefix_len}", value(bytes)),
+        Some(KeyMatch::Ternary { value: bytes, mask }) => format!("{} &&& {}", value(bytes), value(mask)),
+        Some(KeyMatch::Range { low, high }) => format!("{}..{}", value(low), value(high)),
+    }
+}
+
+fn call(table: &TableProgram, bound: &BoundAction, parameters: &[Vec<String>]) -> Call {
+    let index = usize::from(bound.action);
+    let Some(action) = table.actions.get(index) else {
+        return Call { action: String::new(), arguments: Vec::new() };
+    };
+    let names = parameters.get(index).map(Vec::as_slice).unwrap_or_default();
+    let (mut words, mut lines) = (bound.words.iter(), bound.lines.as_slice());
+    let argument = |(name, bits): (&String, &u32)| {
+        let value = if *bits <= 64 {
+            Value::word(words.next().copied().unwrap_or(0), *bits)
+        } else {
+            let (these, rest) = lines.split_at(usize::from(lines_for(*bits)).min(lines.len()));
+            lines = rest;
+            let limbs = these.as_flattened();
+            Value::new(&limbs[..limbs.len().min(bits.div_ceil(64) as usize)], *bits)
+        };
+        Named { name: name.clone(), value }
+    };
+    let arguments = names.iter().zip(&action.parameters).map(argument).collect();
+    Call { action: action.name.clone(), arguments }
+}

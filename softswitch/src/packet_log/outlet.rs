@@ -1,0 +1,128 @@
+//! Writes text on a thread of its own, so that nobody who has something to say waits for who reads it.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// The most text that waits to be written.
+const ROOM: usize = 4 << 20;
+/// How long the end waits until the text is written.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The end that text goes in at.
+pub(super) struct Outlet {
+    shared: Arc<Shared>,
+    /// What to write where so many texts were left out.
+    lost: fn(u64) -> String,
+}
+
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    text: String,
+    /// How many texts there was no room for since.
+    lost: u64,
+    /// The writer has all text, and still writes.
+    writing: bool,
+    /// There will be no more text.
+    ending: bool,
+    /// Nothing can be written any more.
+    broken: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outlet").finish_non_exhaustive()
+    }
+}
+
+impl Outlet {
+    /// Starts the thread. `lost` is what it writes where so many texts were left out.
+    pub(super) fn start(to: impl Write + Send + 'static, lost: fn(u64) -> String) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let writer = shared.clone();
+        thread::Builder::new().name("packet log".to_owned()).spawn(move || write(&writer, to))?;
+        Ok(Self { shared, lost })
+    }
+
+    /// Hands over text to be written, or leaves it out if there is no room.
+    pub(super) fn write(&self, text: &str) {
+        let mut waiting = self.shared.lock();
+        if waiting.broken {
+            return;
+        }
+        if waiting.text.len() + text.len() > ROOM {
+            waiting.lost += 1;
+            return;
+        }
+        self.tell_lost(&mut waiting);
+        waiting.text.push_str(text);
+        self.shared.changed.notify_all();
+    }
+
+    fn tell_lost(&self, waiting: &mut Waiting) {
+        if waiting.lost > 0 {
+            let lost = std::mem::take(&mut waiting.lost);
+            waiting.text.push_str(&(self.lost)(lost));
+        }
+    }
+
+    /// Waits a while until all text is written.
+    pub(super) fn flush(&self) {
+        let mut waiting = self.shared.lock();
+        self.tell_lost(&mut waiting);
+        self.shared.changed.notify_all();
+        let unwritten =
+            |waiting: &mut Waiting| !waiting.broken && (waiting.writing || !waiting.text.is_empty());
+        // Whoever does not read now gets no more.
+        drop(self.shared.changed.wait_timeout_while(waiting, PATIENCE, unwritten));
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.flush();
+        self.shared.lock().ending = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+/// The body of the thread.
+fn write(shared: &Shared, mut to: impl Write) {
+    let mut text = String::new();
+    loop {
+        let idle = |waiting: &mut Waiting| waiting.text.is_empty() && !waiting.ending;
+        let waiting = shared.changed.wait_while(shared.lock(), idle);
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        if waiting.text.is_empty() {
+            return;
+        }
+        // Two strings take turns, so that their memory is kept.
+        std::mem::swap(&mut text, &mut waiting.text);
+        waiting.writing = true;
+        drop(waiting);
+        let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+        text.clear();
+        let mut waiting = shared.lock();
+        waiting.writing = false;
+        waiting.broken = written.is_err();
+        shared.changed.notify_all();
+        if let Err(error) = written {
+            tracing::warn!(%error, "packets are no longer logged: what read the log is gone");
+            return;
+        }
+    }
+}

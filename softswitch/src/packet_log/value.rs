@@ -1,0 +1,73 @@
+//! Values of fields, as the log writes them.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::program::limbs;
+
+/// Fields of up to so many bits, ports among them, are written in decimal.
+const DECIMAL_BITS: u32 = 9;
+/// The most bytes of a value that people are shown.
+const SHOWN_BYTES: u32 = 40;
+
+/// A number of so many bits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Value {
+    /// The lowest first.
+    limbs: Vec<u64>,
+    bits: u32,
+}
+
+impl Value {
+    pub(super) fn new(limbs: &[u64], bits: u32) -> Self {
+        Self { limbs: limbs.to_vec(), bits }
+    }
+
+    pub(super) fn word(word: u64, bits: u32) -> Self {
+        Self::new(&[word], bits)
+    }
+
+    /// From a big-endian byte string.
+    pub(super) fn bytes(bytes: &[u8], bits: u32) -> Self {
+        Self { limbs: limbs(bytes), bits }
+    }
+
+    /// The digit at a place, from the lowest on.
+    fn digit(&self, place: u32) -> u64 {
+        self.limbs.get(place as usize / 16).map_or(0, |limb| limb >> (place % 16 * 4) & 0xf)
+    }
+
+    fn small(&self) -> Option<u64> {
+        let (lowest, rest) = self.limbs.split_first()?;
+        rest.iter().all(|limb| *limb == 0).then_some(*lowest)
+    }
+
+    /// All digits that the width has.
+    fn hex(&self) -> impl Iterator<Item = char> {
+        (0..self.bits.div_ceil(4)).rev().filter_map(|place| char::from_digit(self.digit(place) as u32, 16))
+    }
+}
+
+impl fmt::Display for Value {
+    /// For people: small numbers and narrow fields in decimal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.small() {
+            Some(number) if number < 10 || self.bits <= DECIMAL_BITS => return write!(f, "{number}"),
+            _ => {}
+        }
+        f.write_str("0x")?;
+        self.hex().take(SHOWN_BYTES as usize * 2).try_for_each(|digit| write!(f, "{digit}"))?;
+        if self.bits.div_ceil(8) > SHOWN_BYTES {
+            write!(f, "… ({} bytes)", self.bits.div_ceil(8))?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Value {
+    /// For programs: a string, since not all numbers of JSON are exact.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("0x{}", self.hex().collect::<String>()))
+    }
+}

@@ -1,0 +1,484 @@
+//! How a packet's key finds an entry.
+//!
+//! Exact keys are found by their hash. Where one field matches by its prefix, entries of the same length have a hash
+//! table each, and the longest ones are asked first. All other kinds are compared one after the other in the order of
+//! their importance, as they lie in memory: first by the word of the key that most of them tell apart.
+
+use rustc_hash::FxHashMap;
+
+use crate::program::{MAX_KEY_WORDS, MatchKind, Pattern, TableProgram};
+
+/// The entries of a table by their keys. An entry is the index of its place.
+#[derive(Debug, Clone)]
+pub(super) enum Index {
+    /// There can't be any entries.
+    None,
+    Exact(ByHash),
+    Prefixes(Prefixes),
+    Ordered(Ordered),
+}
+
+impl Index {
+    pub(super) fn new(program: &TableProgram) -> Self {
+        let words = program.key_words;
+        let mut others = program.key.iter().map(|field| field.kind).filter(|kind| *kind != MatchKind::Exact);
+        match (others.next(), others.next()) {
+            _ if words == 0 => Self::None,
+            (None, _) => Self::Exact(ByHash::new(words)),
+            (Some(MatchKind::Lpm), None) => Self::Prefixes(Prefixes::new(words)),
+            _ => {
+                let ranges = program.key.iter().filter(|field| field.kind == MatchKind::Range);
+                Self::Ordered(Ordered::new(words, ranges.fold(0, |ranges, field| ranges | 1 << field.word)))
+            }
+        }
+    }
+
+    /// The entry that a packet with this key meets.
+    #[inline]
+    pub(super) fn look_up(&self, key: &[u64]) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::Exact(entries) => entries.get(key),
+            Self::Prefixes(prefixes) => prefixes.look_up(key),
+            Self::Ordered(ordered) => ordered.look_up(key),
+        }
+    }
+
+    /// The entry with exactly this pattern.
+    pub(super) fn find(&self, pattern: &Pattern) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::Exact(entries) => entries.get(&pattern.value),
+            Self::Prefixes(prefixes) => prefixes.find(pattern),
+            Self::Ordered(ordered) => ordered.places.get(pattern).copied(),
+        }
+    }
+
+    /// Adds an entry whose pattern no other one has.
+    pub(super) fn add(&mut self, pattern: &Pattern, at: u32) {
+        match self {
+            Self::None => {}
+            Self::Exact(entries) => entries.insert(&pattern.value, at),
+            Self::Prefixes(prefixes) => prefixes.add(pattern, at),
+            Self::Ordered(ordered) => ordered.add(pattern, at),
+        }
+    }
+
+    /// Removes an entry that is there.
+    pub(super) fn remove(&mut self, pattern: &Pattern) {
+        match self {
+            Self::None => {}
+            Self::Exact(entries) => entries.remove(&pattern.value),
+            Self::Prefixes(prefixes) => prefixes.remove(pattern),
+            Self::Ordered(ordered) => ordered.remove(pattern),
+        }
+    }
+}
+
+/// Entries by the whole of a key: most keys are a single word.
+#[derive(Debug, Clone)]
+pub(super) enum ByHash {
+    Word(FxHashMap<u64, u32>),
+    Words(FxHashMap<Vec<u64>, u32>),
+}
+
+impl ByHash {
+    fn new(words: usize) -> Self {
+        if words == 1 { Self::Word(FxHashMap::default()) } else { Self::Words(FxHashMap::default()) }
+    }
+
+    #[inline]
+    fn get(&self, key: &[u64]) -> Option<u32> {
+        match self {
+            Self::Word(entries) => entries.get(key.first()?).copied(),
+            Self::Words(entries) => entries.get(key).copied(),
+        }
+    }
+
+    fn insert(&mut self, key: &[u64], at: u32) {
+        match self {
+            Self::Word(entries) => entries.insert(key.first().copied().unwrap_or(0), at),
+            Self::Words(entries) => entries.insert(key.to_vec(), at),
+        };
+    }
+
+    fn remove(&mut self, key: &[u64]) {
+        match self {
+            Self::Word(entries) => key.first().and_then(|word| entries.remove(word)),
+            Self::Words(entries) => entries.remove(key),
+        };
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Word(entries) => entries.is_empty(),
+            Self::Words(entries) => entries.is_empty(),
+        }
+    }
+}
+
+/// Entries by the length of their prefix.
+#[derive(Debug, Clone)]
+pub(super) struct Prefixes {
+    /// Number of words in a key.
+    words: usize,
+    /// The longest first; none is empty.
+    lengths: Vec<OfLength>,
+}
+
+/// All entries with prefixes of one length.
+#[derive(Debug, Clone)]
+struct OfLength {
+    /// Which bits of a key count.
+    mask: Vec<u64>,
+    entries: ByHash,
+}
+
+impl OfLength {
+    /// Number of bits that count.
+    fn bits(&self) -> u32 {
+        ones(&self.mask)
+    }
+}
+
+impl Prefixes {
+    fn new(words: usize) -> Self {
+        Self { words, lengths: Vec::new() }
+    }
+
+    #[inline]
+    fn look_up(&self, key: &[u64]) -> Option<u32> {
+        let mut masked = [0; MAX_KEY_WORDS];
+        self.lengths.iter().find_map(|OfLength { mask, entries }| {
+            masked.iter_mut().zip(key).zip(mask).for_each(|((to, word), mask)| *to = word & mask);
+            entries.get(&masked[..self.words])
+        })
+    }
+
+    /// Where prefixes of this length are, or belong.
+    fn place(&self, mask: &[u64]) -> Result<usize, usize> {
+        let bits = ones(mask);
+        self.lengths.binary_search_by(|of_length| bits.cmp(&of_length.bits()))
+    }
+
+    fn find(&self, pattern: &Pattern) -> Option<u32> {
+        let at = self.place(&pattern.mask).ok()?;
+        self.lengths[at].entries.get(&pattern.value)
+    }
+
+    fn add(&mut self, pattern: &Pattern, at: u32) {
+        let length = self.place(&pattern.mask).unwrap_or_else(|free| {
+            let entries = ByHash::new(self.words);
+            self.lengths.insert(free, OfLength { mask: pattern.mask.clone(), entries });
+            free
+        });
+        self.lengths[length].entries.insert(&pattern.value, at);
+    }
+
+    fn remove(&mut self, pattern: &Pattern) {
+        let Ok(length) = self.place(&pattern.mask) else { return };
+        self.lengths[length].entries.remove(&pattern.value);
+        if self.lengths[length].entries.is_empty() {
+            self.lengths.remove(length);
+        }
+    }
+}
+
+/// Entries in the order of their importance.
+#[derive(Debug, Clone)]
+pub(super) struct Ordered {
+    /// For the control plane.
+    places: FxHashMap<Pattern, u32>,
+    /// The place of each entry, in order,
+    order: Vec<u32>,
+    /// its rank,
+    ranks: Vec<Rank>,
+    /// and what it compares with each word of a key.
+    columns: Vec<Column>,
+    /// The column that most bits count in: few entries pass it.
+    first: usize,
+}
+
+/// The rank among entries that match: by priority, then by the number of bits that count.
+type Rank = (i32, u32);
+
+impl Ordered {
+    /// For keys of so many words; bit n of `ranges` is set if word n is a range.
+    fn new(words: usize, ranges: u32) -> Self {
+        Self {
+            places: FxHashMap::default(),
+            order: Vec::new(),
+            ranks: Vec::new(),
+            columns: (0..words).map(|word| Column::new(ranges >> word & 1 == 1)).collect(),
+            first: 0,
+        }
+    }
+
+    #[inline]
+    fn look_up(&self, key: &[u64]) -> Option<u32> {
+        let (first, word) = (self.columns.get(self.first)?, *key.get(self.first)?);
+        let matches =
+            |at: &usize| self.columns.iter().zip(key).all(|(column, word)| column.matches(*at, *word));
+        let mut begin = 0;
+        while let Some(block) = first.next_block(begin, word) {
+            begin = block + BLOCK;
+            if let Some(at) = (block..begin).find(matches) {
+                return self.order.get(at).copied();
+            }
+        }
+        None
+    }
+
+    fn add(&mut self, pattern: &Pattern, at: u32) {
+        let rank = (pattern.priority, ones(&pattern.mask));
+        // Behind those that are as important: the first one of them stays first.
+        let place = self.ranks.partition_point(|other| *other >= rank);
+        self.ranks.insert(place, rank);
+        self.order.insert(place, at);
+        for (column, (value, mask)) in self.columns.iter_mut().zip(pattern.value.iter().zip(&pattern.mask)) {
+            column.insert(place, *value, *mask, self.order.len());
+        }
+        self.choose_first();
+        self.places.insert(pattern.clone(), at);
+    }
+
+    fn remove(&mut self, pattern: &Pattern) {
+        let Some(at) = self.places.remove(pattern) else { return };
+        let Some(place) = self.order.iter().position(|other| *other == at) else { return };
+        self.order.remove(place);
+        self.ranks.remove(place);
+        let entries = self.order.len();
+        self.columns.iter_mut().for_each(|column| column.remove(place, entries));
+        self.choose_first();
+    }
+
+    fn choose_first(&mut self) {
+        let most = self.columns.iter().enumerate().max_by_key(|(_, column)| column.counting);
+        self.first = most.map_or(0, |(at, _)| at);
+    }
+}
+
+/// How many entries are compared at once.
+const BLOCK: usize = 8;
+/// What no word matches, neither as a value with a mask nor as a range.
+const NOTHING: (u64, u64) = (1, 0);
+
+/// What entries compare with one word of a key, filled up to whole blocks with what nothing matches.
+#[derive(Debug, Clone)]
+struct Column {
+    is_range: bool,
+    /// The bits to match, or the lowest number.
+    values: Vec<u64>,
+    /// Which bits count, or the highest number.
+    masks: Vec<u64>,
+    /// How many bits count in all entries together; none in ranges.
+    counting: u64,
+    /// Whether this processor has AVX2.
+    has_vectors: bool,
+}
+
+impl Column {
+    fn new(is_range: bool) -> Self {
+        Self { is_range, values: Vec::new(), masks: Vec::new(), counting: 0, has_vectors: has_vectors() }
+    }
+
+    fn matches(&self, at: usize, word: u64) -> bool {
+        match (self.values.get(at), self.masks.get(at)) {
+            (Some(low), Some(high)) if self.is_range => (*low..=*high).contains(&word),
+            (Some(value), Some(mask)) => word & mask == *value,
+            _ => false,
+        }
+    }
+
+    /// Where the next block begins, from `begin` on, in which an entry matches.
+    #[inline]
+    #[allow(unsafe_code)]
+    fn next_block(&self, begin: usize, word: u64) -> Option<usize> {
+        #[cfg(target_arch = "x86_64")]
+        if self.has_vectors {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { self.next_block_with_vectors(begin, word) };
+        }
+        self.next_block_of(begin, word)
+    }
+
+    /// The same, compiled for processors of the last ten years: four entries are one instruction.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn next_block_with_vectors(&self, begin: usize, word: u64) -> Option<usize> {
+        self.next_block_of(begin, word)
+    }
+
+    #[inline(always)]
+    fn next_block_of(&self, begin: usize, word: u64) -> Option<usize> {
+        let (values, _) = self.values.get(begin..)?.as_chunks::<BLOCK>();
+        let (masks, _) = self.masks.get(begin..)?.as_chunks::<BLOCK>();
+        let mut blocks = values.iter().zip(masks);
+        // Without a branch for each entry, so that all of a block are compared at once.
+        let found = if self.is_range {
+            blocks.position(|(low, high)| {
+                low.iter().zip(high).fold(false, |any, (low, high)| any | (*low <= word) & (word <= *high))
+            })
+        } else {
+            blocks.position(|(values, masks)| {
+                values.iter().zip(masks).fold(false, |any, (value, mask)| any | (word & mask == *value))
+            })
+        };
+        found.map(|block| begin + block * BLOCK)
+    }
+
+    /// Puts one in at a place, and there are so many then.
+    fn insert(&mut self, place: usize, value: u64, mask: u64, entries: usize) {
+        self.values.insert(place, value);
+        self.masks.insert(place, mask);
+        self.counting += self.bits(mask);
+        self.fill_up(entries);
+    }
+
+    /// Takes one out, and there are so many then.
+    fn remove(&mut self, place: usize, entries: usize) {
+        self.values.remove(place);
+        let mask = self.masks.remove(place);
+        self.counting -= self.bits(mask);
+        self.fill_up(entries);
+    }
+
+    fn bits(&self, mask: u64) -> u64 {
+        if self.is_range { 0 } else { mask.count_ones().into() }
+    }
+
+    fn fill_up(&mut self, entries: usize) {
+        for (words, nothing) in [(&mut self.values, NOTHING.0), (&mut self.masks, NOTHING.1)] {
+            words.truncate(entries);
+            words.resize(entries.next_multiple_of(BLOCK), nothing);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_vectors() -> bool {
+    std::arch::is_x86_feature_detected!("avx2")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_vectors() -> bool {
+    false
+}
+
+fn ones(mask: &[u64]) -> u32 {
+    mask.iter().map(|word| word.count_ones()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WORDS: usize = 2;
+
+    /// An index, and all entries that it has.
+    struct Checked {
+        index: Index,
+        entries: Vec<(Pattern, u32)>,
+        ranges: u32,
+    }
+
+    impl Checked {
+        /// Whether an entry matches, bit by bit as it is defined.
+        fn matches(&self, pattern: &Pattern, key: &[u64]) -> bool {
+            (0..WORDS).all(|at| {
+                let (value, mask) = (pattern.value[at], pattern.mask[at]);
+                if self.ranges >> at & 1 == 1 {
+                    (value..=mask).contains(&key[at])
+                } else {
+                    key[at] & mask == value
+                }
+            })
+        }
+
+        /// Adds a pattern that is not there, and removes one that is.
+        fn change(&mut self, pattern: Pattern, at: u32) {
+            let found = self.entries.iter().position(|(other, _)| *other == pattern);
+            assert_eq!(self.index.find(&pattern), found.map(|found| self.entries[found].1));
+            match found {
+                Some(found) => {
+                    self.index.remove(&pattern);
+                    self.entries.remove(found);
+                }
+                None => {
+                    self.index.add(&pattern, at);
+                    self.entries.push((pattern, at));
+                }
+            }
+        }
+
+        fn check(&self, key: &[u64]) {
+            let rank = |pattern: &Pattern| (pattern.priority, ones(&pattern.mask));
+            let mut matching: Vec<_> =
+                self.entries.iter().filter(|(pattern, _)| self.matches(pattern, key)).collect();
+            // Of equals the first one; a stable sort keeps their order.
+            matching.sort_by_key(|(pattern, _)| std::cmp::Reverse(rank(pattern)));
+            assert_eq!(self.index.look_up(key), matching.first().map(|(_, at)| *at));
+        }
+    }
+
+    /// Words of few values, so that entries overlap and keys meet them.
+    fn word() -> impl Strategy<Value = u64> {
+        prop_oneof![0..4u64, (0..4u64).prop_map(|high| high << 62)]
+    }
+
+    fn ternary() -> impl Strategy<Value = Pattern> {
+        let mask = prop_oneof![Just(0), Just(u64::MAX), Just(1), Just(3 << 62)];
+        let words = prop::collection::vec((word(), mask), WORDS);
+        (words, 0..3i32).prop_map(|(words, priority)| Pattern {
+            value: words.iter().map(|(value, mask)| value & mask).collect(),
+            mask: words.iter().map(|(_, mask)| *mask).collect(),
+            priority,
+        })
+    }
+
+    /// The first word has to match, the second one by its prefix.
+    fn prefix() -> impl Strategy<Value = Pattern> {
+        (word(), word(), 0..=64u32).prop_map(|(first, second, length)| {
+            let mask = !u64::MAX.checked_shr(length).unwrap_or(0);
+            Pattern { value: vec![first, second & mask], mask: vec![u64::MAX, mask], priority: 0 }
+        })
+    }
+
+    /// The first word is a range.
+    fn range() -> impl Strategy<Value = Pattern> {
+        (word(), word(), ternary()).prop_map(|(low, high, mut pattern)| {
+            (pattern.value[0], pattern.mask[0]) = (low.min(high), low.max(high));
+            pattern
+        })
+    }
+
+    fn run(index: Index, ranges: u32, patterns: Vec<Pattern>, keys: &[Vec<u64>]) {
+        let mut checked = Checked { index, entries: Vec::new(), ranges };
+        for (pattern, at) in patterns.into_iter().zip(0..) {
+            checked.change(pattern, at);
+            keys.iter().for_each(|key| checked.check(key));
+        }
+    }
+
+    fn keys() -> impl Strategy<Value = Vec<Vec<u64>>> {
+        prop::collection::vec(prop::collection::vec(word(), WORDS), 8)
+    }
+
+    proptest! {
+        #[test]
+        fn the_longest_prefix_is_found(patterns in prop::collection::vec(prefix(), 0..60), keys in keys()) {
+            run(Index::Prefixes(Prefixes::new(WORDS)), 0, patterns, &keys);
+        }
+
+        #[test]
+        fn the_most_important_entry_is_found(patterns in prop::collection::vec(ternary(), 0..60), keys in keys()) {
+            run(Index::Ordered(Ordered::new(WORDS, 0)), 0, patterns, &keys);
+        }
+
+        #[test]
+        fn ranges_are_found(patterns in prop::collection::vec(range(), 0..60), keys in keys()) {
+            run(Index::Ordered(Ordered::new(WORDS, 1)), 1, patterns, &keys);
+        }
+    }
+}

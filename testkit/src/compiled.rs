@@ -1,0 +1,53 @@
+//! Programs that are checked in together with what p4c makes of them: a folder with a Makefile, and for each `.p4` its
+//! `.json`, `.p4info.txtpb` and `.sha256`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const COMPILER: &str = "p4c-bm2-ss";
+/// What the Makefile makes of a program.
+const MADE: [&str; 3] = ["json", "p4info.txtpb", "sha256"];
+
+/// Checks that what is compiled in `folder` is of the sources beside it: by the sources' hashes and, where the compiler
+/// is on the PATH, by compiling them again in a copy.
+///
+/// # Panics
+/// If a program is not.
+pub fn check(folder: &Path) {
+    let names = names(folder);
+    assert!(!names.is_empty(), "no programs in {}", folder.display());
+    for name in &names {
+        let mut sum = Command::new("sha256sum");
+        sum.args(["--check", "--status"]).arg(format!("{name}.sha256")).current_dir(folder);
+        assert!(
+            sum.status().unwrap().success(),
+            "{name} was changed: run `make -C {}` where {COMPILER} is installed",
+            folder.display()
+        );
+    }
+    if Command::new(COMPILER).arg("--version").output().is_ok() {
+        compile_again(folder, &names);
+    } else {
+        println!("skipped: {COMPILER} is not on the PATH");
+    }
+}
+
+fn compile_again(folder: &Path, names: &[String]) {
+    let copy = tempfile::tempdir().unwrap();
+    for source in names.iter().map(|name| format!("{name}.p4")).chain(["Makefile".to_owned()]) {
+        fs::copy(folder.join(&source), copy.path().join(&source)).unwrap();
+    }
+    let made = Command::new("make").arg("-C").arg(copy.path()).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for name in names.iter().flat_map(|name| MADE.map(|ending| format!("{name}.{ending}"))) {
+        let [ours, fresh] = [folder, copy.path()].map(|at| fs::read_to_string(at.join(&name)).unwrap());
+        assert!(ours == fresh, "{name} in {} is not what {COMPILER} makes of its source", folder.display());
+    }
+}
+
+/// The names of the programs, without ending.
+fn names(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    files.filter_map(|file| file.strip_suffix(".p4").map(str::to_owned)).collect()
+}
