@@ -113,13 +113,13 @@ impl RuntimeJson {
     pub fn updates(&self, p4info: &P4Info) -> Result<Vec<Entry>, RuntimeJsonError> {
         let mut entries = Vec::new();
         for (place, value) in places("table_entries", &self.table_entries) {
-            entries.push(table::entry(place, value, p4info)?);
+            entries.push(table::entry(&place, value, p4info)?);
         }
         for (place, value) in places("multicast_group_entries", &self.multicast_group_entries) {
-            entries.push(replication::group(place, value)?);
+            entries.push(replication::group(&place, value)?);
         }
         for (place, value) in places("clone_session_entries", &self.clone_session_entries) {
-            entries.push(replication::session(place, value)?);
+            entries.push(replication::session(&place, value)?);
         }
         Ok(entries)
     }

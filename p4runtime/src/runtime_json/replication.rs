@@ -35,16 +35,16 @@ struct Replica {
     instance: u32,
 }
 
-pub(super) fn group(place: String, value: &Value) -> Result<Entry, RuntimeJsonError> {
-    let Group { multicast_group_id, replicas } = keys(&place, value)?;
+pub(super) fn group(place: &str, value: &Value) -> Result<Entry, RuntimeJsonError> {
+    let Group { multicast_group_id, replicas } = keys(place, value)?;
     let place = format!("{place} (group {multicast_group_id})");
     let replicas = messages(replicas);
     let group = MulticastGroupEntry { multicast_group_id, replicas, ..Default::default() };
     Ok(insert(place, Replication::MulticastGroupEntry(group)))
 }
 
-pub(super) fn session(place: String, value: &Value) -> Result<Entry, RuntimeJsonError> {
-    let Session { clone_session_id, replicas, packet_length_bytes } = keys(&place, value)?;
+pub(super) fn session(place: &str, value: &Value) -> Result<Entry, RuntimeJsonError> {
+    let Session { clone_session_id, replicas, packet_length_bytes } = keys(place, value)?;
     let place = format!("{place} (session {clone_session_id})");
     let session = CloneSessionEntry {
         session_id: clone_session_id,

@@ -30,8 +30,8 @@ struct Keys {
 }
 
 /// An entry, or the default action, of a table.
-pub(super) fn entry(place: String, value: &Value, p4info: &P4Info) -> Result<Entry, RuntimeJsonError> {
-    let keys: Keys = keys(&place, value)?;
+pub(super) fn entry(place: &str, value: &Value, p4info: &P4Info) -> Result<Entry, RuntimeJsonError> {
+    let keys: Keys = keys(place, value)?;
     let place = format!("{place} ({})", keys.table);
     match message(&keys, p4info) {
         Ok(entry) => {
