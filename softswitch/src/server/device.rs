@@ -223,7 +223,7 @@ impl Device {
     }
 
     /// Checks that a stream's message comes from its role's primary, and holds that so.
-    async fn from_primary(
+    async fn primary_only(
         &self,
         from: Option<&Controller>,
         only: &str,
@@ -241,7 +241,7 @@ impl Device {
         from: Option<&Controller>,
         ack: &DigestListAck,
     ) -> Result<(), Refusal> {
-        let _roles = self.from_primary(from, "digests are acknowledged by the primary only").await?;
+        let _roles = self.primary_only(from, "digests are acknowledged by the primary only").await?;
         let (digest, list) = (ack.digest_id, ack.list_id);
         let done = self.control.run(move |switch| switch.acknowledge_digest(digest, list)).await?;
         Ok(done?)
@@ -253,7 +253,7 @@ impl Device {
         from: Option<&Controller>,
         packet: &PacketOut,
     ) -> Result<(), Refusal> {
-        let _roles = self.from_primary(from, "packets are taken from the primary only").await?;
+        let _roles = self.primary_only(from, "packets are taken from the primary only").await?;
         let running = self.programs.read().await.running.clone();
         let program = running.ok_or(ControlError::NoPipeline)?;
         let frame = packet::pack(&program.pipeline.directory.packet_out, packet)?;

@@ -221,16 +221,14 @@ pub(super) fn carry_out_batch(
     let parts: BTreeSet<Part> = planned.iter().flatten().filter_map(Operation::part).collect();
     let before = switch.checkpoint(parts);
     let count = planned.len();
-    let mut done = 0;
-    for operation in planned {
+    for (at, operation) in planned.into_iter().enumerate() {
         if let Err(refusal) = carry_out(operation, switch) {
             switch.restore(before);
-            let reason = format!("nothing of the batch is carried out, since update {done} failed");
+            let reason = format!("nothing of the batch is carried out, since update {at} failed");
             let mut results = vec![Err(Refusal::new(Code::Aborted, reason)); count];
-            results[done] = Err(refusal);
+            results[at] = Err(refusal);
             return results;
         }
-        done += 1;
     }
     vec![Ok(()); count]
 }

@@ -9,7 +9,7 @@ use tributary_p4runtime::{Code, Session};
 
 use crate::fixture::{DEVICE, INFO, Rig, admission, insert};
 
-fn pattern(query: Query) -> message::Entity {
+fn pattern(query: &Query) -> message::Entity {
     query.to_proto(&INFO).unwrap()
 }
 
@@ -23,7 +23,7 @@ fn counter(index: i64) -> message::Entity {
 async fn of_several_patterns_the_good_ones_are_answered_and_each_has_its_error() {
     let (rig, session) = Rig::with_program().await;
     session.write(vec![insert(admission(1, 1))]).await.unwrap();
-    let good = pattern(Query::Table("admission".to_owned()));
+    let good = pattern(&Query::Table("admission".to_owned()));
     let entities = vec![good.clone(), counter(1 << 40), message::Entity::default(), good, counter(0)];
     let request = message::ReadRequest { device_id: DEVICE, entities, ..Default::default() };
     let mut client =
