@@ -345,10 +345,10 @@ impl Step {
     }
 }
 
-/// Writes the frame as it would leave.
+/// Writes the frame as it would leave if nothing cut it off: clones and packets that go round are whole, as on BMv2.
 fn emit(program: &Program, state: &State, packet: &Packet<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.resize(program.header_bytes + packet.payload().len(), 0);
-    let length = state.deparse(program, packet, out).min(packet.limit);
+    let length = state.deparse(program, packet, out);
     out.truncate(length);
 }

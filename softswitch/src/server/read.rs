@@ -375,11 +375,11 @@ fn shown(mut entry: message::TableEntry, resources: DirectResources, show: Show)
         }
         // The entry is only named here: counters and meters do not tell what it does.
         Show::DirectCounter => {
-            entry.action = None;
+            (entry.action, entry.idle_timeout_ns) = (None, 0);
             Kind::DirectCounterEntry(message::DirectCounterEntry { table_entry: Some(entry), data })
         }
         Show::DirectMeter { colours } => {
-            entry.action = None;
+            (entry.action, entry.idle_timeout_ns) = (None, 0);
             let (table_entry, counter_data) = (Some(entry), marked.filter(|_| colours));
             Kind::DirectMeterEntry(message::DirectMeterEntry { table_entry, config, counter_data })
         }

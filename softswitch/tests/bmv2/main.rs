@@ -3,6 +3,7 @@
 //! Needs `simple_switch_grpc`; without it the tests say so and pass.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
+mod constructs;
 mod entities;
 mod packet_stream;
 mod packets;

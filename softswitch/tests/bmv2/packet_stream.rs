@@ -17,6 +17,8 @@ use tonic_prost::ProstCodec;
 
 const METHOD: &str = "/p4.bm.DataplaneInterface/PacketStream";
 const PATIENCE: Duration = Duration::from_secs(120);
+/// A packet that has not left after so long was lost.
+const SILENCE: Duration = Duration::from_secs(10);
 const KEPT: usize = 1024;
 
 /// A packet in either direction: `PacketStreamRequest` and `PacketStreamResponse` have the same fields.
@@ -79,6 +81,11 @@ impl PacketStream {
 
     pub(crate) async fn receive(&mut self) -> StreamPacket {
         tokio::time::timeout(PATIENCE, self.incoming.recv()).await.expect("a packet").expect("the stream")
+    }
+
+    /// The next packet; `None` if none leaves any more.
+    pub(crate) async fn next(&mut self) -> Option<StreamPacket> {
+        tokio::time::timeout(SILENCE, self.incoming.recv()).await.ok().flatten()
     }
 }
 
