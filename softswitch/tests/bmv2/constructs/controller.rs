@@ -44,7 +44,10 @@ impl Controller {
             let mut answers =
                 caller.stream_channel(ReceiverStream::new(requests)).await.unwrap().into_inner();
             while let Ok(Some(answer)) = answers.message().await {
-                answer.update.map(|update| tell.send(update));
+                if let Some(update) = answer.update {
+                    // Nobody listens any more once the test is over.
+                    let _ = tell.send(update);
+                }
             }
         });
         let mut controller = Self { name, client, outgoing, told, kept: Vec::new() };

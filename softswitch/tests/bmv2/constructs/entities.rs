@@ -245,7 +245,7 @@ impl Entities<'_> {
             .map(|json| list(&json["key"]).iter().map(target).collect())
             .unwrap_or_default();
         let fields = table.match_fields.iter().zip(targets);
-        fields.filter_map(|(field, (target, mask))| self.field(field, &target, mask)).collect()
+        fields.filter_map(|(field, (target, mask))| self.field(field, &target, mask.as_ref())).collect()
     }
 
     /// How a field must match; nothing if it may be anything.
@@ -253,11 +253,11 @@ impl Entities<'_> {
         &mut self,
         field: &config::MatchField,
         target: &FieldName,
-        masked: Option<BigUint>,
+        masked: Option<&BigUint>,
     ) -> Option<FieldMatch> {
         let bits = field.bitwidth as usize;
         let (values, random) = (self.values, &mut self.random);
-        let value = values.choose(target, bits, random) & masked.clone().unwrap_or_else(|| ones(bits));
+        let value = values.choose(target, bits, random) & masked.cloned().unwrap_or_else(|| ones(bits));
         let matched = match kind(field) {
             MatchType::Lpm => {
                 let prefix = *[bits, random.random_range(0..=bits), bits - bits / 4].choose(random).unwrap();

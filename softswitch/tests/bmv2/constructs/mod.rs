@@ -42,7 +42,7 @@ struct Subject {
     /// which is the first of them depends on its standard library.
     copies: bool,
     /// Changes packets that BMv2 does not survive, or whose outcome depends on chance or a clock.
-    spare: fn(&mut Vec<u8>),
+    spare: fn(&mut [u8]),
     /// What no packet reaches, as `coverage` names it, and why.
     unreached: &'static [&'static str],
 }
@@ -232,15 +232,15 @@ subjects! {
 }
 
 /// Copies that are copied again in each round soon are more than BMv2's queues hold.
-fn spare_copies(frame: &mut Vec<u8>) {
-    match frame.as_mut_slice() {
+fn spare_copies(frame: &mut [u8]) {
+    match frame {
         [_, egress_order, passes, ..] if *egress_order & 0x40 != 0 => *passes &= !2,
         _ => {}
     }
 }
 
-fn spare_language(frame: &mut Vec<u8>) {
-    match frame.as_mut_slice() {
+fn spare_language(frame: &mut [u8]) {
+    match frame {
         // An index beyond the stack.
         [1, index, ..] => *index &= 3,
         // A random number: from a number to the same one.
@@ -257,17 +257,17 @@ fn spare_language(frame: &mut Vec<u8>) {
 
 /// BMv2 accepts a packet for which a parser's state knows no way on; the specification has an error for it, and so does
 /// the embedded switch.
-fn spare_parsing(frame: &mut Vec<u8>) {
-    match frame.as_mut_slice() {
+fn spare_parsing(frame: &mut [u8]) {
+    match frame {
         [way @ 6, _, _, 2..=255, ..] => *way = 0,
         [6, _, _, high @ 0, low, ..] if *low != 0 => *high = 1,
         _ => {}
     }
 }
 
-fn spare_paths(frame: &mut Vec<u8>) {
+fn spare_paths(frame: &mut [u8]) {
     const RECIRCULATE: u8 = 6;
-    if let [_, in_egress, rounds, session, ..] = frame.as_mut_slice() {
+    if let [_, in_egress, rounds, session, ..] = frame {
         // Copies that are copied again in each round soon are more than BMv2's queues hold.
         *rounds &= if *in_egress == RECIRCULATE { 1 } else { 7 };
         // A packet that goes round for ever.
