@@ -5,7 +5,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -174,7 +174,7 @@ fn a_controller_that_connects_later_finds_the_program_and_its_entries() {
     let settings = settings.as_object().unwrap().iter().map(|(key, value)| format!("{key} = {value}\n"));
     let settings = folder.with("switch.toml", settings.collect::<String>());
     let mut command = Command::new(binary::path());
-    command.args(["switch", "--config", &settings]).stdout(std::process::Stdio::null());
+    command.args(["switch", "--config", &settings]).stdout(Stdio::null());
     let mut switch = Daemon::start(command);
     switch.wait_for_line("all captures were processed");
     let info = P4Info::parse(&fs::read_to_string(router("p4info.txtpb")).unwrap()).unwrap();
@@ -254,9 +254,40 @@ fn what_a_switch_needs_is_named() {
         1,
         &["/dev/null: it is no regular file"],
     );
-    let taken = ["--cpu-port", "9", "--port", &format!("9=pcap:,{}", folder.text("out"))];
-    let said = tributary(&[&files[..], &taken].concat());
-    assert_refused(&said, &["port 9 is taken"]);
+    // What is refused has changed no file.
+    let out = folder.with("out", "kept");
+    let port = |number: &str| format!("{number}=pcap:,{out}");
+    let (first, ninth) = (port("1"), port("9"));
+    let taken = ["--port", &first, "--cpu-port", "9", "--port", &ninth];
+    refused(&[&files[..], &taken].concat(), 2, &["9 is the port to the controller", "--cpu-port"]);
+    refused(&[&files[..], &["--port", &port("1"), "--port", "511=lo"]].concat(), 2, &["no port 511"]);
+    assert_eq!(fs::read_to_string(&out).unwrap(), "kept");
+    let own = folder.with("own.json", &fs::read_to_string(&program).unwrap());
+    let over = format!("1=pcap:,{own}");
+    refused(&["switch", "--program", &own, "--p4info", &p4info, "--port", &over], 1, &["given twice"]);
+    for file in ["/dev/zero", "/dev"] {
+        let files = ["switch", "--program", file, "--p4info", &p4info, "--port", &port("1")];
+        refused(&files, 1, &[&format!("cannot read {file}: it is no regular file")]);
+    }
+}
+
+#[test]
+fn a_packet_log_that_nobody_reads_holds_nothing_up() {
+    let folder = Folder::new();
+    let packet = udp((HOST_1, ROUTER), ([10, 0, 1, 5], [10, 0, 2, 9]), 1000, 64);
+    // More text than a pipe holds.
+    folder.with("in1", capture(&vec![(1, packet.as_slice()); 500]));
+    let (port, entries) = (folder.port(1), router("runtime.json"));
+    let mut switch = Command::new(binary::path())
+        .args(["switch", "--entries", &entries, "--cpu-port", "255", "--port", &port, "--log-packets"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let unread = switch.stdout.take().unwrap();
+    let ended = switch.wait_with_output().unwrap();
+    assert_refused(&ended, &["nobody reads standard output"]);
+    drop(unread);
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub struct PortFiles {
     pub output: Option<PathBuf>,
 }
 
-/// Makes a port of each of these pairs of files. `ended` is called once, when all captures were read and what became of
+/// Makes a port of each of these pairs of files; none of them is written to one of `others`. `ended` is called once, when all captures were read and what became of
 /// their frames was sent; with the first error of reading or writing, if there was one. A damaged capture ends where the
 /// damage is, and the others go on.
 ///
@@ -37,11 +37,12 @@ pub struct PortFiles {
 /// [`CaptureError`]: a file cannot be opened or created, or is no capture.
 pub fn replay(
     files: &[PortFiles],
+    others: &[PathBuf],
     ended: impl FnOnce(Option<CaptureError>) + Send + 'static,
 ) -> Result<Vec<ReplayPort>, CaptureError> {
     let inputs = files.iter().map(|files| files.input.as_deref().map(CaptureReader::open).transpose());
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-    check_outputs(files)?;
+    check_outputs(files, others)?;
     let is_fine = inputs.iter().flatten().any(CaptureReader::is_fine);
     let resolution = if is_fine { Resolution::Nanoseconds } else { Resolution::Microseconds };
     let output = |files: &PortFiles| {
@@ -64,12 +65,13 @@ pub fn replay(
     Ok(outputs.into_iter().enumerate().map(port).collect())
 }
 
-/// Checks, before any file is emptied, that no file that is written to is given twice.
-fn check_outputs(files: &[PortFiles]) -> Result<(), CaptureError> {
+/// Checks, before any file is emptied, that no file that is written to is given twice or one of `others`.
+fn check_outputs(files: &[PortFiles], others: &[PathBuf]) -> Result<(), CaptureError> {
     let failed = |path: &Path, problem| CaptureError { file: path.display().to_string(), problem };
     let identity = |file: &File| file.metadata().map(|about| (about.dev(), about.ino()));
     let mut seen = HashSet::new();
-    for path in files.iter().filter_map(|files| files.input.as_deref()) {
+    let inputs = files.iter().filter_map(|files| files.input.as_deref());
+    for path in inputs.chain(others.iter().map(PathBuf::as_path)) {
         let about = path.metadata().map_err(|error| failed(path, Problem::Open(error)))?;
         seen.insert((about.dev(), about.ino()));
     }

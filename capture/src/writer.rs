@@ -34,11 +34,15 @@ impl CaptureWriter {
     /// Creates a file, or empties one that is there.
     ///
     /// # Errors
-    /// [`CaptureError`]: it cannot be created or written.
+    /// [`CaptureError`]: it is there and no regular file, or cannot be created or written.
     pub fn create(path: &Path, resolution: Resolution) -> Result<Self, CaptureError> {
-        let failed =
-            |error| CaptureError { file: path.display().to_string(), problem: Problem::Create(error) };
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(failed)?;
+        let failed = |problem| CaptureError { file: path.display().to_string(), problem };
+        // Before it is opened: that waits for a pipe's other end.
+        if path.metadata().is_ok_and(|about| !about.is_file()) {
+            return Err(failed(Problem::NoFile));
+        }
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
+        let file = file.map_err(|error| failed(Problem::Create(error)))?;
         Self::new(path.display().to_string(), BufWriter::new(file), resolution)
     }
 }

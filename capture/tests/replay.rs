@@ -57,7 +57,7 @@ fn exchange(ports: &mut [ReplayPort; 2]) -> Vec<(usize, Vec<u8>)> {
 
 fn start(files: &[PortFiles; 2]) -> ([ReplayPort; 2], mpsc::Receiver<Option<CaptureError>>) {
     let (sender, ended) = mpsc::channel();
-    let ports = replay(files, move |error| sender.send(error).unwrap()).unwrap();
+    let ports = replay(files, &[], move |error| sender.send(error).unwrap()).unwrap();
     (ports.try_into().unwrap(), ended)
 }
 
@@ -119,7 +119,7 @@ fn a_damaged_capture_ends_where_the_damage_is_and_the_others_go_on() {
 fn a_file_that_is_written_to_is_given_once_and_nothing_is_emptied_before_that_is_known() {
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let refused = |files: &[PortFiles]| replay(files, |_| ()).map(drop).unwrap_err().to_string();
+    let refused = |files: &[PortFiles]| replay(files, &[], |_| ()).map(drop).unwrap_err().to_string();
     write(&path("a"), Resolution::Microseconds, &[(1000, b"a1")]);
     fs::hard_link(path("a"), path("link")).unwrap();
     for other in ["a", "link"] {
@@ -130,7 +130,7 @@ fn a_file_that_is_written_to_is_given_once_and_nothing_is_emptied_before_that_is
     let error = refused(&[files(None, Some(path("out"))), files(None, Some(path("out")))]);
     assert!(error.contains("out: it is given twice"), "{error}");
     // The same frames at two ports are no contradiction.
-    assert!(replay(&[files(Some(path("a")), None), files(Some(path("a")), None)], |_| ()).is_ok());
+    assert!(replay(&[files(Some(path("a")), None), files(Some(path("a")), None)], &[], |_| ()).is_ok());
     assert!(refused(&[files(Some(path("none")), None)]).contains("none: it cannot be opened"));
     assert!(refused(&[files(Some(folder.path().into()), None)]).contains("no regular file"));
     assert!(refused(&[files(None, Some(folder.path().into()))]).contains("no regular file"));

@@ -36,6 +36,7 @@ mod value_sets;
 pub use error::{ControlError, LoadError, SwitchError};
 pub use packet_log::{LogForm, PacketLog};
 pub use pipeline::Pipeline;
+pub use program::DROP_PORT;
 pub use server::Loaded;
 pub use soft_switch::{CPU_PORT, SoftSwitch, SwitchConfig};
 pub use switch::{Outputs, Switch};

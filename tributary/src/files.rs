@@ -1,9 +1,11 @@
-//! Files that exist as a whole or not at all.
+//! Files that are written as a whole or not at all, and read as a whole or refused.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
 
 /// Who may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +14,26 @@ pub(crate) enum Readers {
     Owner,
     /// Everyone.
     Everyone,
+}
+
+/// The most bytes of a file that is read as a whole. The largest programs are a few megabytes.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Reads a regular file of a sensible size: a pipe might never end, and neither might a device.
+///
+/// # Errors
+/// Which file, and what is wrong with it.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    let file = || path.display();
+    let about = path.metadata().with_context(|| format!("cannot read {}", file()))?;
+    ensure!(about.is_file(), "cannot read {}: it is no regular file", file());
+    let length = about.len();
+    ensure!(
+        length <= MAX_BYTES,
+        "cannot read {}: it has {length} bytes, and {MAX_BYTES} are the most that are read",
+        file()
+    );
+    fs::read(path).with_context(|| format!("cannot read {}", file()))
 }
 
 /// Writes a file, replacing an existing one.
@@ -41,6 +63,19 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn only_regular_files_of_a_sensible_size_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "text").unwrap();
+        assert_eq!(read(&path).unwrap(), b"text");
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("1099511627776 bytes"));
+        for none in [folder.path(), Path::new("/dev/zero")] {
+            assert!(read(none).unwrap_err().to_string().contains("no regular file"));
+        }
+    }
 
     #[test]
     fn a_secret_is_readable_for_its_user_alone_and_replaces_an_old_one() {

@@ -8,7 +8,7 @@ use super::expression::Expressions;
 use super::fault::{malformed, unsupported};
 use super::field_list;
 use super::headers;
-use super::layout::{Layout, Slot, Storage};
+use super::layout::{Layout, STANDARD_METADATA, Slot, Storage};
 use super::message;
 use super::meter;
 use super::reference::{self, FieldRef};
@@ -17,7 +17,7 @@ use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;
 use crate::json::{self, Call};
-use crate::program::{Arguments, MAX_BITS, Message, Note, Op, Place, Word, lines_for};
+use crate::program::{Arguments, DROP_PORT, MAX_BITS, Message, Note, Op, Place, Word, lines_for};
 
 /// The objects that actions refer to by name.
 #[derive(Debug)]
@@ -97,6 +97,26 @@ impl Objects<'_> {
         Ok(())
     }
 
+    /// Marks the packet's metadata, or a copy of it that is copied back later: p4c makes one where an action is given it
+    /// as a parameter.
+    fn mark_to_drop(
+        &self,
+        metadata: Option<&Argument>,
+        scope: &Scope<'_>,
+        out: &mut Emitter,
+    ) -> Result<(), LoadError> {
+        let copy = metadata.map(|metadata| name(metadata, "header", scope.place)).transpose()?;
+        let Some(copy) = copy.filter(|name| *name != STANDARD_METADATA) else {
+            out.push(Op::MarkToDrop);
+            return Ok(());
+        };
+        for (field, value) in [("egress_spec", DROP_PORT), ("mcast_grp", 0)] {
+            let slot = self.layout.field(copy, field, scope.place)?;
+            Expressions::new(out, scope.place).assign(slot, &Term::number(Number::from(value)))?;
+        }
+        Ok(())
+    }
+
     /// Compiles one primitive. `labels` are the labels of the action's primitives.
     pub(super) fn primitive(
         &self,
@@ -161,7 +181,7 @@ impl Objects<'_> {
             ("register_write", [register, index, value]) => {
                 self.register_write(register, index, value, scope, out)?;
             }
-            ("mark_to_drop", _) => out.push(Op::MarkToDrop),
+            ("mark_to_drop", arguments) => self.mark_to_drop(arguments.first(), scope, out)?,
             ("clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress", [session, list]) => {
                 let (list, session) = (self.field_list(list, place)?, index_word(session, scope, out)?);
                 out.push(Op::Clone { session, list });

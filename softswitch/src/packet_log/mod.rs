@@ -56,9 +56,10 @@ impl PacketLog {
         Ok(Self { form, outlet: Arc::new(Outlet::start(to, lost)?) })
     }
 
-    /// Waits until all is written, but no longer than a second.
-    pub fn flush(&self) {
-        self.outlet.flush();
+    /// Waits until all is written. Returns `false` if its reader has read nothing for a second before that: whatever else
+    /// is written there would wait for that reader, too.
+    pub fn flush(&self) -> bool {
+        self.outlet.flush()
     }
 
     fn log(&self, block: &Block) {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 /// The most text that waits to be written.
 const ROOM: usize = 4 << 20;
-/// How long the end waits until the text is written.
+/// How much of it is written at once.
+const PIECE: usize = 64 << 10;
+/// How long the end waits until something more is written.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The end that text goes in at.
@@ -31,6 +33,8 @@ struct Waiting {
     lost: u64,
     /// The writer has all text, and still writes.
     writing: bool,
+    /// How many pieces were written.
+    written: u64,
     /// There will be no more text.
     ending: bool,
     /// Nothing can be written any more.
@@ -80,15 +84,26 @@ impl Outlet {
         }
     }
 
-    /// Waits a while until all text is written.
-    pub(super) fn flush(&self) {
+    /// Waits until all text is written, as long as that goes on. Returns whether it is, or never will be: then nobody is
+    /// left to read it.
+    pub(super) fn flush(&self) -> bool {
         let mut waiting = self.shared.lock();
         self.tell_lost(&mut waiting);
         self.shared.changed.notify_all();
         let unwritten =
             |waiting: &mut Waiting| !waiting.broken && (waiting.writing || !waiting.text.is_empty());
-        // Whoever does not read now gets no more.
-        drop(self.shared.changed.wait_timeout_while(waiting, PATIENCE, unwritten));
+        while unwritten(&mut waiting) {
+            let before = waiting.written;
+            let no_more = |waiting: &mut Waiting| unwritten(waiting) && waiting.written == before;
+            let waited = self.shared.changed.wait_timeout_while(waiting, PATIENCE, no_more);
+            let (guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            // Whoever does not read now gets no more.
+            if timeout.timed_out() {
+                return false;
+            }
+            waiting = guard;
+        }
+        true
     }
 }
 
@@ -114,7 +129,13 @@ fn write(shared: &Shared, mut to: impl Write) {
         std::mem::swap(&mut text, &mut waiting.text);
         waiting.writing = true;
         drop(waiting);
-        let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+        let written = text.as_bytes().chunks(PIECE).try_for_each(|piece| {
+            to.write_all(piece)?;
+            shared.lock().written += 1;
+            shared.changed.notify_all();
+            Ok(())
+        });
+        let written = written.and_then(|()| to.flush());
         text.clear();
         let mut waiting = shared.lock();
         waiting.writing = false;

@@ -26,7 +26,7 @@ use crate::profiles::ProfileProgram;
 use crate::value_sets::ValueSetProgram;
 
 /// The port number that drops: `mark_to_drop` sets it.
-pub(crate) const DROP_PORT: u64 = 511;
+pub const DROP_PORT: u64 = 511;
 
 /// Where each stage of a packet's processing begins in the code.
 #[derive(Debug, Clone, Copy, Default)]

@@ -66,7 +66,9 @@ fn router(log: Option<PacketLog>) -> Switch {
     ];
     routes.iter().chain(&accesses).for_each(|entry| switch.insert(entry).unwrap());
     let replicas = [(1, 0), (3, 5)].map(|(port, instance)| Replica { port, instance }).to_vec();
-    switch.insert_group(&MulticastGroup { id: 1, replicas: replicas.clone(), ..MulticastGroup::default() }).unwrap();
+    switch
+        .insert_group(&MulticastGroup { id: 1, replicas: replicas.clone(), ..MulticastGroup::default() })
+        .unwrap();
     let replicas = replicas[..1].to_vec();
     let session = CloneSession { id: 7, replicas, ..CloneSession::default() };
     switch.insert_session(&session).unwrap();

@@ -271,3 +271,27 @@ fn a_packet_of_many_rounds_goes_on_in_steps() {
     let left: Vec<_> = outputs.iter().map(|(port, frame)| Report::read(port, frame).mark).collect();
     assert_eq!(left, [200]);
 }
+
+#[test]
+fn an_action_drops_by_the_metadata_that_it_is_given() {
+    let pipeline = Pipeline::load_text(
+        include_str!("../programs/drops.json"),
+        include_str!("../programs/drops.p4info.txtpb"),
+    );
+    let mut switch = Switch::new(Arc::new(pipeline.unwrap()));
+    switch
+        .insert_group(&MulticastGroup {
+            id: 1,
+            replicas: vec![Replica { port: 8, instance: 0 }],
+            ..Default::default()
+        })
+        .unwrap();
+    // Dropped in ingress, sent on after all, dropped in egress, sent to a group.
+    for (order, ports) in [(0, &[2][..]), (1, &[]), (3, &[3]), (4, &[]), (7, &[]), (0x80, &[8]), (0x81, &[])]
+    {
+        let mut outputs = Outputs::new();
+        switch.process(1, &[order], &mut outputs);
+        let left: Vec<u16> = outputs.iter().map(|(port, _)| port).collect();
+        assert_eq!(left, ports, "{order:#x}");
+    }
+}

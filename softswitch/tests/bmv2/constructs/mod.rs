@@ -198,6 +198,7 @@ subjects! {
     };
 
     copies: Subject { burst: 1, copies: true, spare: spare_copies, ..PLAIN };
+    drops: PLAIN;
     hashing: PLAIN;
     language: Subject {
         shortest: 40,

@@ -11,7 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tributary_softswitch::engine::Engine;
@@ -114,9 +114,10 @@ pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
 
 async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let log = settings.packet_log()?;
-    let loaded = settings.files().load(log.as_ref())?;
+    let (loaded, read) = settings.files().load(log.as_ref())?;
     settings.check(loaded.is_some())?;
-    let Opened { ports, meters, mut captures_end } = ports::open(&settings.port, settings.interfaces())?;
+    let Opened { ports, meters, mut captures_end } =
+        ports::open(&settings.port, settings.interfaces(), &read)?;
     let running = settings.start(ports, loaded, log.clone()).await?;
     let name = settings.name();
     tracing::info!(name, ports = meters.len(), "switch is up");
@@ -154,13 +155,23 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         }
     }
     running.stop().await?;
-    if let Some(log) = log {
-        log.flush();
+    let is_read = log.is_none_or(|log| log.flush());
+    if !is_read {
+        tracing::warn!("the packet log ends here: what it goes to does not read it");
     }
     if settings.has_only_captures() {
+        ensure!(is_read, "nobody reads standard output: there is no report on the captures");
         captures::report(&meters, settings.json)?;
     }
-    wrong_capture.map_or(Ok(()), |error| Err(error.into()))
+    if let Some(error) = wrong_capture {
+        return Err(error.into());
+    }
+    // Without a server it was to end by itself.
+    ensure!(
+        !ends_by_itself || captures_end.is_none(),
+        "stopped before all captures were processed: the report is on what was"
+    );
+    Ok(())
 }
 
 impl Settings {
@@ -181,6 +192,10 @@ impl Settings {
         }
     }
 
+    fn cpu_port(&self) -> u16 {
+        self.cpu_port.unwrap_or(CPU_PORT)
+    }
+
     fn has_only_captures(&self) -> bool {
         self.port.iter().all(|port| matches!(port.link, LinkAt::Captures(_)))
     }
@@ -195,7 +210,7 @@ impl Settings {
                            that gives it one (as options, or in the --config file)";
             return Err(WrongUse(problem.into()).into());
         }
-        ports::check(&self.port)?;
+        ports::check(&self.port, self.cpu_port())?;
         let has_captures = self.port.iter().any(|port| matches!(port.link, LinkAt::Captures(_)));
         if has_captures && !has_program {
             let problem =
@@ -223,8 +238,11 @@ impl Settings {
     }
 
     async fn start(&self, ports: Ports, loaded: Option<Loaded>, log: Option<PacketLog>) -> Result<Running> {
-        let (name, cpu_port) = (self.name(), self.cpu_port.unwrap_or(CPU_PORT));
-        let cannot_start = || format!("switch {name} cannot start");
+        let (name, cpu_port) = (self.name(), self.cpu_port());
+        let cannot_start = || match &self.name {
+            Some(name) => format!("switch {name} cannot start"),
+            None => "the switch cannot start".to_owned(),
+        };
         let Some(listen) = self.p4runtime else {
             let switch = loaded.map(Loaded::into_switch).context("a switch without a program")?;
             // Nobody reads what goes to the controller.

@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use tokio::sync::oneshot;
 use tributary_capture::{CaptureError, PortFiles, Recorded, replay};
 use tributary_link::{FramePort, InterfaceMeter, InterfacePort};
+use tributary_softswitch::DROP_PORT;
 
 use super::condition;
 use crate::daemons::metrics::{Page, labels};
@@ -38,14 +39,28 @@ pub(super) struct Interfaces<'a> {
 }
 
 /// # Errors
-/// [`WrongUse`]: there is no port, or a port or an interface is given twice.
-pub(super) fn check(ports: &[PortAt]) -> Result<()> {
+/// [`WrongUse`]: there is no port, a switch has none of that number, or a port or an interface is given twice.
+pub(super) fn check(ports: &[PortAt], cpu_port: u16) -> Result<()> {
+    if u64::from(cpu_port) >= DROP_PORT {
+        let problem = format!("--cpu-port {cpu_port}: ports are less than {DROP_PORT}, which drops");
+        return Err(WrongUse(problem).into());
+    }
     if ports.is_empty() {
         return Err(WrongUse("a switch without ports: give --port NUMBER=INTERFACE".into()).into());
     }
     let mut by_interface = HashMap::new();
     let mut numbers = HashSet::new();
     for PortAt { number, link } in ports {
+        if u64::from(*number) >= DROP_PORT {
+            let problem =
+                format!("--port: there is no port {number}: they are less than {DROP_PORT}, which drops");
+            return Err(WrongUse(problem).into());
+        }
+        if *number == cpu_port {
+            let problem =
+                format!("--port: {number} is the port to the controller: --cpu-port gives it another one");
+            return Err(WrongUse(problem).into());
+        }
         if !numbers.insert(number) {
             return Err(WrongUse(format!("--port: port {number} is given twice")).into());
         }
@@ -59,9 +74,11 @@ pub(super) fn check(ports: &[PortAt]) -> Result<()> {
     Ok(())
 }
 
+/// `read`: files that the switch was started with, to which no capture may be written.
+///
 /// # Errors
 /// An interface or a file cannot be opened.
-pub(super) fn open(ports: &[PortAt], interfaces: Interfaces<'_>) -> Result<Opened> {
+pub(super) fn open(ports: &[PortAt], interfaces: Interfaces<'_>, read: &[PathBuf]) -> Result<Opened> {
     let mut opened = Opened { ports: Ports::new(), meters: Meters::new(), captures_end: None };
     if let Some(folder) = interfaces.recordings {
         fs::create_dir_all(folder).with_context(|| format!("--pcap: cannot make {}", folder.display()))?;
@@ -74,7 +91,7 @@ pub(super) fn open(ports: &[PortAt], interfaces: Interfaces<'_>) -> Result<Opene
             condition::warn(port.number, name, interfaces.mtu);
         }
     }
-    open_captures(ports, &mut opened)?;
+    open_captures(ports, read, &mut opened)?;
     Ok(opened)
 }
 
@@ -91,7 +108,7 @@ fn open_interface(
 }
 
 /// All at once: their frames come in the order of their times.
-fn open_captures(ports: &[PortAt], opened: &mut Opened) -> Result<()> {
+fn open_captures(ports: &[PortAt], read: &[PathBuf], opened: &mut Opened) -> Result<()> {
     let captures = ports.iter().filter_map(|port| match &port.link {
         LinkAt::Captures(files) => Some((port, files.clone())),
         LinkAt::Interface(_) => None,
@@ -102,7 +119,7 @@ fn open_captures(ports: &[PortAt], opened: &mut Opened) -> Result<()> {
     }
     let (sender, end) = oneshot::channel();
     // An error means that nobody waits for the end.
-    let replayed = replay(&files, move |error| drop(sender.send(error)))?;
+    let replayed = replay(&files, read, move |error| drop(sender.send(error)))?;
     for (port, replay) in captures.into_iter().zip(replayed) {
         let meter = replay.meter().clone();
         opened.add(port, Box::new(replay), meter);
@@ -151,14 +168,25 @@ mod tests {
     #[test]
     fn a_port_has_one_interface_and_an_interface_one_port() {
         let ports = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<PortAt>>();
-        assert!(check(&ports(&["1=va", "2=vb"])).is_ok());
+        assert!(check(&ports(&["1=va", "2=vb"]), 510).is_ok());
         // The same frames may come in at two ports.
-        assert!(check(&ports(&["1=pcap:a.pcap", "2=pcap:a.pcap"])).is_ok());
-        let twice = check(&ports(&["1=va", "2=va"])).unwrap_err();
+        assert!(check(&ports(&["1=pcap:a.pcap", "2=pcap:a.pcap"]), 510).is_ok());
+        let twice = check(&ports(&["1=va", "2=va"]), 510).unwrap_err();
         assert!(
             twice.is::<WrongUse>() && twice.to_string().contains("va cannot be port 1 and port 2"),
             "{twice}"
         );
-        assert!(check(&ports(&["1=va", "1=vb"])).unwrap_err().to_string().contains("port 1 is given twice"));
+        assert!(
+            check(&ports(&["1=va", "1=vb"]), 510).unwrap_err().to_string().contains("port 1 is given twice")
+        );
+    }
+
+    #[test]
+    fn a_port_is_one_that_a_switch_has() {
+        let port = |text: &str| vec![text.parse::<PortAt>().unwrap()];
+        let refused = |text, cpu_port| check(&port(text), cpu_port).unwrap_err();
+        assert!(refused("511=va", 510).is::<WrongUse>());
+        assert!(refused("255=va", 255).to_string().contains("255 is the port to the controller"));
+        assert!(refused("1=va", 511).to_string().contains("--cpu-port 511"));
     }
 }

@@ -1,6 +1,5 @@
 //! The program that a switch starts with, and its entries, from files.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -9,6 +8,7 @@ use tributary_p4runtime::runtime_json::RuntimeJson;
 use tributary_softswitch::{Loaded, PacketLog};
 
 use crate::daemons::service::WrongUse;
+use crate::files;
 
 /// The files that were given.
 #[derive(Debug, Default, Clone, Copy)]
@@ -19,11 +19,12 @@ pub(super) struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Loads the program, whose packets are logged to `log`, and writes the entries; `None` if no file was given.
+    /// Loads the program, whose packets are logged to `log`, and writes the entries; `None` if no file was given. Returns
+    /// the files that were read, too.
     ///
     /// # Errors
     /// [`WrongUse`]: some files are missing. Otherwise what is wrong, in which file, and where in it.
-    pub(super) fn load(self, log: Option<&PacketLog>) -> Result<Option<Loaded>> {
+    pub(super) fn load(self, log: Option<&PacketLog>) -> Result<(Option<Loaded>, Vec<PathBuf>)> {
         let entries = self.entries.map(Entries::read).transpose()?;
         let named = |name: for<'e> fn(&'e RuntimeJson) -> Option<&'e str>| {
             entries.as_ref().and_then(|entries| Some(entries.beside(name(&entries.file)?)))
@@ -41,13 +42,14 @@ impl Files<'_> {
                     "--entries needs a program: give --program and --p4info, or name them in the file",
                 );
             }
-            (None, None) => return Ok(None),
+            (None, None) => return Ok((None, Vec::new())),
         };
         let mut loaded = load(&program, &p4info, log)?;
         if let Some(entries) = entries {
             entries.write(&mut loaded)?;
         }
-        Ok(Some(loaded))
+        let read = [program, p4info].into_iter().chain(self.entries.map(Path::to_owned)).collect();
+        Ok((Some(loaded), read))
     }
 }
 
@@ -56,15 +58,19 @@ fn wrong<T>(problem: &str) -> Result<T> {
 }
 
 fn load(program: &Path, p4info: &Path, log: Option<&PacketLog>) -> Result<Loaded> {
-    let cannot_read = |path: &Path| format!("cannot read {}", path.display());
-    let json = fs::read(program).with_context(|| cannot_read(program))?;
-    let text = fs::read_to_string(p4info).with_context(|| cannot_read(p4info))?;
+    let (json, text) = (files::read(program)?, text(p4info)?);
     let info = P4Info::parse(&text).map_err(|error| anyhow!("{}: {error}", p4info.display()))?;
     let loaded = Loaded::to_log(json, info.message().clone(), log.cloned()).map_err(|refusal| {
         anyhow!("{} cannot be loaded with {}: {refusal}", program.display(), p4info.display())
     })?;
     tracing::info!(program = %program.display(), "program is loaded");
     Ok(loaded)
+}
+
+/// A file's text.
+fn text(path: &Path) -> Result<String> {
+    String::from_utf8(files::read(path)?)
+        .with_context(|| format!("cannot read {}: it is no UTF-8 text", path.display()))
 }
 
 /// A file with entries.
@@ -75,7 +81,7 @@ struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     fn read(path: &'a Path) -> Result<Self> {
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = text(path)?;
         let file = RuntimeJson::parse(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         Ok(Self { path, file })
     }
