@@ -262,7 +262,7 @@ fn what_a_switch_needs_is_named() {
     refused(&[&files[..], &taken].concat(), 2, &["9 is the port to the controller", "--cpu-port"]);
     refused(&[&files[..], &["--port", &port("1"), "--port", "511=lo"]].concat(), 2, &["no port 511"]);
     assert_eq!(fs::read_to_string(&out).unwrap(), "kept");
-    let own = folder.with("own.json", &fs::read_to_string(&program).unwrap());
+    let own = folder.with("own.json", fs::read_to_string(&program).unwrap());
     let over = format!("1=pcap:,{own}");
     refused(&["switch", "--program", &own, "--p4info", &p4info, "--port", &over], 1, &["given twice"]);
     for file in ["/dev/zero", "/dev"] {

@@ -56,7 +56,8 @@ impl Packets {
     }
 
     fn flow(&self, seq: Seq) -> &PacketFlow {
-        let at = u64::from(seq.0.wrapping_mul(SPREAD)) * self.flows.len() as u64 >> u32::BITS;
+        let flows = self.flows.len() as u64;
+        let at = (u64::from(seq.0.wrapping_mul(SPREAD)) * flows) >> u32::BITS;
         &self.flows[at as usize]
     }
 }
