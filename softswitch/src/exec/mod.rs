@@ -55,7 +55,7 @@ pub(crate) struct State {
 
 /// Whether the processor has the vectors that came with AVX2. The same code, compiled for them, moves and adds wide
 /// values in half the time.
-fn has_vectors() -> bool {
+pub(crate) fn has_vectors() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has = is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")

@@ -6,6 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::exec::has_vectors;
 use crate::program::{MAX_KEY_WORDS, MatchKind, Pattern, TableProgram};
 
 /// The entries of a table by their keys. An entry is the index of its place.
@@ -273,7 +274,7 @@ struct Column {
     masks: Vec<u64>,
     /// How many bits count in all entries together; none in ranges.
     counting: u64,
-    /// Whether this processor has AVX2.
+    /// Whether to use the processor's wide vectors.
     has_vectors: bool,
 }
 
@@ -296,7 +297,7 @@ impl Column {
     fn next_block(&self, begin: usize, word: u64) -> Option<usize> {
         #[cfg(target_arch = "x86_64")]
         if self.has_vectors {
-            // SAFETY: the processor has what the function is compiled for.
+            // SAFETY: `has_vectors` says that the processor has AVX2, among others.
             return unsafe { self.next_block_with_vectors(begin, word) };
         }
         self.next_block_of(begin, word)
@@ -353,16 +354,6 @@ impl Column {
             words.resize(entries.next_multiple_of(BLOCK), nothing);
         }
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn has_vectors() -> bool {
-    std::arch::is_x86_feature_detected!("avx2")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn has_vectors() -> bool {
-    false
 }
 
 fn ones(mask: &[u64]) -> u32 {

@@ -237,6 +237,12 @@ impl Table {
     /// The index of the entry that a packet's key matches.
     #[inline(always)]
     fn locate(&self, program: &TableProgram, words: &[u64], lines: &[Line]) -> Option<u32> {
+        // Most keys are a single field of one word.
+        if let ([field], 1) = (program.key.as_slice(), program.key_words) {
+            let mut key = [0];
+            pack(field, words, lines, &mut key);
+            return self.index.look_up(&key);
+        }
         let mut key = [0; MAX_KEY_WORDS];
         program.key.iter().for_each(|field| pack(field, words, lines, &mut key));
         self.index.look_up(&key[..program.key_words])
