@@ -1,4 +1,5 @@
 use std::io;
+use std::path::Path;
 
 use thiserror::Error;
 use tributary_link::MAX_FRAME_BYTES;
@@ -11,6 +12,22 @@ pub struct CaptureError {
     pub file: String,
     /// What is wrong with it.
     pub problem: Problem,
+}
+
+impl CaptureError {
+    /// What is wrong with the file at `path`.
+    pub(crate) fn at(path: &Path, problem: Problem) -> Self {
+        Self { file: path.display().to_string(), problem }
+    }
+}
+
+/// Checks that what is at `path`, if anything, is a regular file: before it is opened, since that waits for a pipe's
+/// other end.
+pub(crate) fn check_is_file(path: &Path) -> Result<(), CaptureError> {
+    match path.metadata() {
+        Ok(about) if !about.is_file() => Err(CaptureError::at(path, Problem::NoFile)),
+        _ => Ok(()),
+    }
 }
 
 /// Why a file cannot be read or written. Frames are counted from 1 on, as Wireshark does.

@@ -10,13 +10,13 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tributary_link::{FramePort, InterfaceMeter};
 
-use crate::error::{CaptureError, Problem};
+use crate::error::{CaptureError, Problem, check_is_file};
 use crate::reader::CaptureReader;
 use crate::writer::{CaptureWriter, Resolution};
 
@@ -67,23 +67,21 @@ pub fn replay(
 
 /// Checks, before any file is emptied, that no file that is written to is given twice or one of `others`.
 fn check_outputs(files: &[PortFiles], others: &[PathBuf]) -> Result<(), CaptureError> {
-    let failed = |path: &Path, problem| CaptureError { file: path.display().to_string(), problem };
     let identity = |file: &File| file.metadata().map(|about| (about.dev(), about.ino()));
     let mut seen = HashSet::new();
     let inputs = files.iter().filter_map(|files| files.input.as_deref());
     for path in inputs.chain(others.iter().map(PathBuf::as_path)) {
-        let about = path.metadata().map_err(|error| failed(path, Problem::Open(error)))?;
+        let about = path.metadata().map_err(|error| CaptureError::at(path, Problem::Open(error)))?;
         seen.insert((about.dev(), about.ino()));
     }
     for path in files.iter().filter_map(|files| files.output.as_deref()) {
-        if path.metadata().is_ok_and(|about| !about.is_file()) {
-            return Err(failed(path, Problem::NoFile));
-        }
+        check_is_file(path)?;
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        let identity =
-            file.and_then(|file| identity(&file)).map_err(|error| failed(path, Problem::Create(error)))?;
+        let identity = file
+            .and_then(|file| identity(&file))
+            .map_err(|error| CaptureError::at(path, Problem::Create(error)))?;
         if !seen.insert(identity) {
-            return Err(failed(path, Problem::Twice));
+            return Err(CaptureError::at(path, Problem::Twice));
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pcap_file::Endianness;
 use pcap_file::pcap::{PcapHeader, PcapTsResolution, PcapWriteError, PcapWriter, RawPcapPacket};
 
-use crate::error::{CaptureError, Problem};
+use crate::error::{CaptureError, Problem, check_is_file};
 
 /// What the header promises of the frames' length: more than any has. It is what tcpdump writes.
 const SNAPLEN: u32 = 1 << 18;
@@ -36,13 +36,9 @@ impl CaptureWriter {
     /// # Errors
     /// [`CaptureError`]: it is there and no regular file, or cannot be created or written.
     pub fn create(path: &Path, resolution: Resolution) -> Result<Self, CaptureError> {
-        let failed = |problem| CaptureError { file: path.display().to_string(), problem };
-        // Before it is opened: that waits for a pipe's other end.
-        if path.metadata().is_ok_and(|about| !about.is_file()) {
-            return Err(failed(Problem::NoFile));
-        }
+        check_is_file(path)?;
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
-        let file = file.map_err(|error| failed(Problem::Create(error)))?;
+        let file = file.map_err(|error| CaptureError::at(path, Problem::Create(error)))?;
         Self::new(path.display().to_string(), BufWriter::new(file), resolution)
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tributary_link::MAX_FRAME_BYTES;
 
-use crate::error::{CaptureError, Problem};
+use crate::error::{CaptureError, Problem, check_is_file};
 use buffer::Buffer;
 use classic::Classic;
 use next_generation::NextGeneration;
@@ -71,15 +71,9 @@ impl CaptureReader<File> {
     /// # Errors
     /// [`CaptureError`]: it is not there, no regular file, or no capture of Ethernet frames.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
-        let name = path.display().to_string();
-        let failed = |problem| CaptureError { file: path.display().to_string(), problem };
-        // Before it is opened: that waits for a pipe's other end.
-        let about = path.metadata().map_err(|error| failed(Problem::Open(error)))?;
-        if !about.is_file() {
-            return Err(failed(Problem::NoFile));
-        }
-        let file = File::open(path).map_err(|error| failed(Problem::Open(error)))?;
-        Self::new(name, file)
+        check_is_file(path)?;
+        let file = File::open(path).map_err(|error| CaptureError::at(path, Problem::Open(error)))?;
+        Self::new(path.display().to_string(), file)
     }
 }
 
