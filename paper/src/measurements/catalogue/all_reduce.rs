@@ -111,23 +111,17 @@ pub(crate) const AGENT: Measurement = Measurement {
     }],
 };
 
-/// The embedded switch beside a bare loop, and BMv2.
-pub(crate) const SWITCH: Measurement = Measurement {
-    title: "One switch beside a bare loop",
-    said: "Slices that a switch aggregates of two children's over veth pairs, three runs of three seconds each, in turns. The bare \
-           loop is `bench/baselines/loop.c`: receive, add, send, and nothing else. BMv2 is there where it is installed.",
-    runs: &[MeasuredCommand {
-        heading: "Slices a second",
-        line: "tributary bench switch --runs 3 --window 16,64,256 --json",
-        tables: &[
+/// What measurements of one switch show: how many items a second each one does in a setting, and their ratios.
+macro_rules! switch_tables {
+    ($items:literal, $($setting:expr),+) => {
+        &[
             Table {
                 csv: Some("switches"),
                 rows: "cases.*.candidates.*",
                 shown: Shown::Columns(&[
-                    ("values", |row| row.text("values")),
-                    ("window", |row| row.text("window")),
+                    $($setting,)+
                     ("switch", |row| candidate(&row.text("switch"))),
-                    ("slices/s", |row| spread(row, "per_second", 0, 1.0)),
+                    ($items, |row| spread(row, "per_second", 0, 1.0)),
                     ("its cores", |row| format!("{:.2}", row.number("switch_cores.median"))),
                     ("the generator's", |row| format!("{:.2}", row.number("generator_cores.median"))),
                     ("others'", |row| format!("{:.2}", row.number("other_cores.median"))),
@@ -138,15 +132,30 @@ pub(crate) const SWITCH: Measurement = Measurement {
                 csv: Some("ratios"),
                 rows: "cases.*.comparisons.*",
                 shown: Shown::Columns(&[
-                    ("values", |row| row.text("values")),
-                    ("window", |row| row.text("window")),
+                    $($setting,)+
                     ("embedded switch to", |row| candidate(&row.text("other"))),
                     ("ratio", |row| ratio(row, "ratio")),
                     ("at least", |row| row.text("limit")),
                     ("", |row| verdict(row, "passed")),
                 ]),
             },
-        ],
+        ]
+    };
+}
+
+/// The embedded switch beside a bare loop, and BMv2.
+pub(crate) const SWITCH: Measurement = Measurement {
+    title: "One switch beside a bare loop",
+    said: "Slices that a switch aggregates of two children's over veth pairs, three runs of three seconds each, in turns. The bare \
+           loop is `bench/baselines/loop.c`: receive, add, send, and nothing else. BMv2 is there where it is installed.",
+    runs: &[MeasuredCommand {
+        heading: "Slices a second",
+        line: "tributary bench switch --runs 3 --window 16,64,256 --json",
+        tables: switch_tables!(
+            "slices/s",
+            ("values", |row| row.text("values")),
+            ("window", |row| row.text("window"))
+        ),
         ..RUN
     }],
 };
@@ -159,34 +168,11 @@ pub(crate) const FORWARDING: Measurement = Measurement {
     runs: &[MeasuredCommand {
         heading: "Packets a second",
         line: "tributary bench forwarding --runs 3 --json",
-        tables: &[
-            Table {
-                csv: Some("switches"),
-                rows: "cases.*.candidates.*",
-                shown: Shown::Columns(&[
-                    ("program", |row| row.text("program")),
-                    ("window", |row| row.text("window")),
-                    ("switch", |row| candidate(&row.text("switch"))),
-                    ("packets/s", |row| spread(row, "per_second", 0, 1.0)),
-                    ("its cores", |row| format!("{:.2}", row.number("switch_cores.median"))),
-                    ("the generator's", |row| format!("{:.2}", row.number("generator_cores.median"))),
-                    ("others'", |row| format!("{:.2}", row.number("other_cores.median"))),
-                    ("sent again", |row| row.text("resent")),
-                ]),
-            },
-            Table {
-                csv: Some("ratios"),
-                rows: "cases.*.comparisons.*",
-                shown: Shown::Columns(&[
-                    ("program", |row| row.text("program")),
-                    ("window", |row| row.text("window")),
-                    ("embedded switch to", |row| candidate(&row.text("other"))),
-                    ("ratio", |row| ratio(row, "ratio")),
-                    ("at least", |row| row.text("limit")),
-                    ("", |row| verdict(row, "passed")),
-                ]),
-            },
-        ],
+        tables: switch_tables!(
+            "packets/s",
+            ("program", |row| row.text("program")),
+            ("window", |row| row.text("window"))
+        ),
         ..RUN
     }],
 };
