@@ -105,12 +105,8 @@ impl Load for Packets {
         }
         let mut expected = expected.clone();
         expected[SEQ_AT..MARK_AT].copy_from_slice(number);
-        Err(GeneratorError::WrongPacket { seq, expected: hex(&expected), got: hex(frame) })
+        Err(GeneratorError::WrongPacket { seq, expected: hex::encode(&expected), got: hex::encode(frame) })
     }
-}
-
-fn hex(frame: &[u8]) -> String {
-    frame.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
