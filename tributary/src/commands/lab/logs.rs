@@ -101,7 +101,9 @@ struct Log {
     file: Option<BufReader<File>>,
     /// The next line to print, as far as it is written.
     line: Vec<u8>,
-    /// When it was logged. A line without a time, as of a program that is not ours, belongs to the one before it.
+    /// The latest time up to this line. A line without a time, as of a program that is not ours, belongs to the one
+    /// before it; so does a line with an earlier time: threads take the time before they write, and one may overtake
+    /// another in between.
     time: Vec<u8>,
 }
 
@@ -124,7 +126,7 @@ impl Log {
         if let Some(file) = &mut self.file {
             file.read_until(b'\n', &mut self.line)?;
         }
-        if let Some(time) = time(&self.line) {
+        if let Some(time) = time(&self.line).filter(|time| *time > self.time.as_slice()) {
             self.time = time.to_vec();
         }
         Ok(())
@@ -147,6 +149,20 @@ mod tests {
     use std::fs::{self, OpenOptions};
 
     use super::*;
+
+    #[test]
+    fn a_line_that_another_thread_has_overtaken_stays_behind_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let at = |second: u8, what: &str| format!("2026-11-26T07:00:{second:02}.000000Z  INFO {what}\n");
+        fs::write(file("a"), at(3, "written first") + &at(1, "overtaken") + &at(4, "last")).unwrap();
+        fs::write(file("b"), at(2, "two") + &at(4, "of the same time")).unwrap();
+        let mut logs = ["a", "b"].map(|name| Log::new(String::new(), file(name)));
+        let mut copied = Vec::new();
+        copy_by_time(&mut logs, &mut copied).unwrap();
+        let merged = [at(2, "two"), at(3, "written first"), at(1, "overtaken"), at(4, "last")].concat();
+        assert_eq!(String::from_utf8(copied).unwrap(), merged + &at(4, "of the same time"));
+    }
 
     #[test]
     fn lines_of_several_logs_are_in_order_and_whole() {
