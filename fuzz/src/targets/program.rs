@@ -22,8 +22,10 @@ use crate::{Seed, Target};
 /// A program that uses more of P4 than ours.
 const CONSTRUCTS: &str = include_str!("../../../softswitch/tests/programs/constructs.json");
 const CONSTRUCTS_P4INFO: &str = include_str!("../../../softswitch/tests/programs/constructs.p4info.txtpb");
-/// First bytes of inputs that damage a program; JSON never begins with them.
+/// First bytes of inputs that damage a program, and those of inputs that damage one whose packets are logged: each stands
+/// for one of the [`ORIGINALS`]. JSON never begins with them.
 const DAMAGED: [u8; 2] = [1, 2];
+const LOGGED: [u8; 2] = [3, 4];
 /// The most changes in one input.
 const CHANGES: usize = 6;
 /// The longest part that replaces another: a longer one would only be slow.
@@ -61,9 +63,9 @@ impl Original {
         Self { p4info, text, parts }
     }
 
-    fn load(&self, json: &str) -> [Result<Pipeline, LoadError>; 2] {
-        let log = LOG.as_ref().ok().cloned();
-        [None, log].map(|log| Pipeline::load_to_log(json, self.p4info.clone(), log))
+    fn load(&self, json: &str, is_logged: bool) -> Result<Pipeline, LoadError> {
+        let log = LOG.as_ref().ok().filter(|_| is_logged).cloned();
+        Pipeline::load_to_log(json, self.p4info.clone(), log)
     }
 
     /// The text with other parts at some positions. It works on text and not on a tree of values: copying a tree and
@@ -152,21 +154,20 @@ fn write(json: &Value, text: &mut String, parts: &mut Vec<Range<usize>>) {
 }
 
 fn run(bytes: &[u8]) {
-    let pipelines = match bytes {
-        [first, rest @ ..] if DAMAGED.contains(first) => {
-            let original = &ORIGINALS[usize::from(*first - DAMAGED[0])];
-            original.load(&original.damaged(Input(rest)))
-        }
-        _ => match str::from_utf8(bytes) {
-            Ok(text) => ORIGINALS[0].load(text),
-            Err(_) => return,
-        },
+    let place = |of: [u8; 2]| bytes.first().and_then(|first| of.iter().position(|byte| byte == first));
+    let damaged = |place: usize, is_logged| {
+        let original = &ORIGINALS[place];
+        original.load(&original.damaged(Input(&bytes[1..])), is_logged)
     };
-    for pipeline in pipelines {
-        match pipeline {
-            Ok(pipeline) => exercise(pipeline),
-            Err(error) => assert!(!error.to_string().is_empty()),
-        }
+    let pipeline = match (place(DAMAGED), place(LOGGED), str::from_utf8(bytes)) {
+        (Some(place), ..) => damaged(place, false),
+        (_, Some(place), _) => damaged(place, true),
+        (.., Ok(text)) => ORIGINALS[0].load(text, true),
+        (.., Err(_)) => return,
+    };
+    match pipeline {
+        Ok(pipeline) => exercise(pipeline),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 
@@ -176,13 +177,15 @@ fn exercise(pipeline: Pipeline) {
     let mut outputs = Outputs::new();
     let hops = [hop(7, 9, 0, 2), hop(1000, 0, 0, 1)];
     let frame = |kind| packets::frame(packets::header(kind, 0x1234, 0, 1), &hops, Some(&values(1)));
-    let mut frames = vec![frame(Kind::Gradient), frame(Kind::Result)];
-    frames.extend((0..14).map(|test| [vec![test, 0x80], vec![0xa5; 60]].concat()));
-    for frame in frames {
-        for port in [0, 1, 9, 510] {
-            outputs.clear();
-            switch.process(port, &frame, &mut outputs);
-        }
+    let ports = [0, 1, 9, 510];
+    let ours = [frame(Kind::Gradient), frame(Kind::Result)];
+    let ours = ours.iter().flat_map(|frame| ports.map(|port| (port, frame.clone())));
+    // The program of constructs does something else for each first byte, and asks for the port only in few of them.
+    let tests = (0..14).zip(ports.into_iter().cycle());
+    let tests = tests.map(|(test, port)| (port, [vec![test, 0x80], vec![0xa5; 60]].concat()));
+    for (port, frame) in ours.chain(tests) {
+        outputs.clear();
+        switch.process(port, &frame, &mut outputs);
     }
 }
 
@@ -191,6 +194,8 @@ fn seeds() -> Vec<Seed> {
     vec![
         ("constructs".to_owned(), changes(1, &[])),
         ("ours".to_owned(), changes(2, &[])),
+        ("constructs-logged".to_owned(), changes(3, &[])),
+        ("ours-logged".to_owned(), changes(4, &[])),
         ("numbers".to_owned(), changes(1, &[[0, 40, 0, 0, 9], [1, 20, 0, 0, 65]])),
         ("words".to_owned(), changes(1, &[[1, 40, 1, 0, 4], [2, 20, 1, 0, 14]])),
         ("exchanged".to_owned(), changes(1, &[[1, 0, 2, 2, 0], [2, 0, 3, 1, 0]])),
