@@ -7,7 +7,10 @@ pub enum LoadError {
     #[error("the BMv2 JSON cannot be read: {0}; compile the program again with p4c-bm2-ss")]
     Json(String),
     /// The JSON refers to something it does not define, or contradicts itself.
-    #[error("{place}: {problem}; the JSON is damaged: compile the program again with p4c-bm2-ss")]
+    #[error(
+        "{place}: {problem}; the JSON is damaged, or p4c means something by it that this switch does not know: compile the \
+         program again with p4c-bm2-ss, and report it if that changes nothing"
+    )]
     Malformed {
         /// Where in the program.
         place: String,
