@@ -1,12 +1,12 @@
 //! Compiled P4 programs, which a controller loads into a switch.
 //!
-//! An input is a program's JSON; or, after a first byte that says so, positions in a real program and replacements for
-//! them, since mutations of text alone hardly ever get past its syntax. Checked: a program is refused, or processes
+//! An input is a program's JSON; or, after a first byte that says so, positions in a real program, replacements for them,
+//! since mutations of text alone hardly ever get past its syntax, and a frame. Checked: a program is refused, or processes
 //! frames, without a panic in either case, whether its packets are logged or not.
 
 use std::borrow::Cow;
 use std::io;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
@@ -19,13 +19,25 @@ use crate::packets::{self, hop, values};
 use crate::program::{JSON, P4INFO, Small};
 use crate::{Seed, Target};
 
-/// A program that uses more of P4 than ours.
-const CONSTRUCTS: &str = include_str!("../../../softswitch/tests/programs/constructs.json");
-const CONSTRUCTS_P4INFO: &str = include_str!("../../../softswitch/tests/programs/constructs.p4info.txtpb");
-/// First bytes of inputs that damage a program, and those of inputs that damage one whose packets are logged: each stands
-/// for one of the [`ORIGINALS`]. JSON never begins with them.
-const DAMAGED: [u8; 2] = [1, 2];
-const LOGGED: [u8; 2] = [3, 4];
+/// The switch's test programs of these names: each with its JSON and its P4Info.
+macro_rules! test_programs {
+    ($($name:literal)*) => {
+        [$((
+            $name,
+            include_str!(concat!("../../../softswitch/tests/programs/", $name, ".json")),
+            include_str!(concat!("../../../softswitch/tests/programs/", $name, ".p4info.txtpb")),
+        )),*]
+    };
+}
+
+/// Programs that use all of v1model; our own is behind them.
+const TEST_PROGRAMS: [(&str, &str, &str); 21] = test_programs![
+    "arithmetic" "checksums" "clocks" "constructs" "control" "copies" "drops" "externs" "hashing" "language" "logged"
+    "matching" "packet_io" "parsing" "paths" "router" "selectors" "stacks" "state" "timeouts" "unions"
+];
+/// First bytes of inputs that damage a program: two for each, for one with a log and one without. Text never begins with
+/// them.
+const DAMAGED: RangeInclusive<u8> = 0x80..=0xbf;
 /// The most changes in one input.
 const CHANGES: usize = 6;
 /// The longest part that replaces another: a longer one would only be slow.
@@ -49,11 +61,18 @@ struct Original {
     parts: Vec<Range<usize>>,
 }
 
+/// The first byte of an input that damages a program, by the program's place among the originals.
+const fn first_byte(place: u8, is_logged: bool) -> u8 {
+    *DAMAGED.start() + 2 * place + is_logged as u8
+}
+
 /// A log that nobody reads.
 static LOG: LazyLock<io::Result<PacketLog>> = LazyLock::new(|| PacketLog::new(LogForm::Text, io::sink()));
 
-static ORIGINALS: LazyLock<[Original; 2]> =
-    LazyLock::new(|| [Original::new(CONSTRUCTS, CONSTRUCTS_P4INFO), Original::new(JSON, P4INFO)]);
+static ORIGINALS: LazyLock<Vec<Original>> = LazyLock::new(|| {
+    let tests = TEST_PROGRAMS.iter().map(|(_, json, p4info)| Original::new(json, p4info));
+    tests.chain([Original::new(JSON, P4INFO)]).collect()
+});
 
 impl Original {
     fn new(json: &str, p4info: &str) -> Self {
@@ -70,12 +89,9 @@ impl Original {
 
     /// The text with other parts at some positions. It works on text and not on a tree of values: copying a tree and
     /// writing it out would take longer than the check itself.
-    fn damaged(&self, mut input: Input<'_>) -> String {
+    fn damaged(&self, input: &mut Input<'_>) -> String {
         let mut changes = Vec::<(Range<usize>, _)>::new();
-        for _ in 0..CHANGES {
-            if input.is_empty() {
-                break;
-            }
+        for _ in 0..usize::from(input.byte()) % (CHANGES + 1) {
             let (at, what, number) = (self.part(input.number()), input.byte(), input.number());
             let part: Cow<'_, str> = match what % 4 {
                 0 => number.to_string().into(),
@@ -154,54 +170,81 @@ fn write(json: &Value, text: &mut String, parts: &mut Vec<Range<usize>>) {
 }
 
 fn run(bytes: &[u8]) {
-    let place = |of: [u8; 2]| bytes.first().and_then(|first| of.iter().position(|byte| byte == first));
-    let damaged = |place: usize, is_logged| {
-        let original = &ORIGINALS[place];
-        original.load(&original.damaged(Input(&bytes[1..])), is_logged)
+    let mut input = Input(bytes);
+    let loaded = match bytes.first().filter(|first| DAMAGED.contains(first)) {
+        Some(_) => {
+            let choice = usize::from(input.byte() - DAMAGED.start());
+            let original = &ORIGINALS[choice / 2 % ORIGINALS.len()];
+            original.load(&original.damaged(&mut input), choice % 2 == 1)
+        }
+        None => match str::from_utf8(input.take(bytes.len())) {
+            Ok(text) => ORIGINALS[0].load(text, true),
+            Err(_) => return,
+        },
     };
-    let pipeline = match (place(DAMAGED), place(LOGGED), str::from_utf8(bytes)) {
-        (Some(place), ..) => damaged(place, false),
-        (_, Some(place), _) => damaged(place, true),
-        (.., Ok(text)) => ORIGINALS[0].load(text, true),
-        (.., Err(_)) => return,
-    };
-    match pipeline {
-        Ok(pipeline) => exercise(pipeline),
+    match loaded {
+        Ok(pipeline) => exercise(pipeline, input.0),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 
-/// Runs a program on packets that reach all of it.
-fn exercise(pipeline: Pipeline) {
+/// Runs a program on frames that reach all of ours and of those that choose by the first byte, and on `frame`.
+fn exercise(pipeline: Pipeline, frame: &[u8]) {
     let mut switch = Switch::new(Arc::new(pipeline));
     let mut outputs = Outputs::new();
     let hops = [hop(7, 9, 0, 2), hop(1000, 0, 0, 1)];
-    let frame = |kind| packets::frame(packets::header(kind, 0x1234, 0, 1), &hops, Some(&values(1)));
-    let ports = [0, 1, 9, 510];
-    let ours = [frame(Kind::Gradient), frame(Kind::Result)];
-    let ours = ours.iter().flat_map(|frame| ports.map(|port| (port, frame.clone())));
-    // The program of constructs does something else for each first byte, and asks for the port only in few of them.
-    let tests = (0..14).zip(ports.into_iter().cycle());
-    let tests = tests.map(|(test, port)| (port, [vec![test, 0x80], vec![0xa5; 60]].concat()));
-    for (port, frame) in ours.chain(tests) {
+    let ours = |kind| packets::frame(packets::header(kind, 0x1234, 0, 1), &hops, Some(&values(1)));
+    let others = (0..14).map(|test| [vec![test, 0x80], vec![0xa5; 60]].concat());
+    let frames = [ours(Kind::Gradient), ours(Kind::Result), frame.to_vec()].into_iter().chain(others);
+    for (frame, port) in frames.zip([0, 1, 9, 510].into_iter().cycle()) {
         outputs.clear();
         switch.process(port, &frame, &mut outputs);
     }
 }
 
 fn seeds() -> Vec<Seed> {
-    let changes = |first: u8, changes: &[[u8; 5]]| [&[first][..], &changes.concat()].concat();
-    vec![
-        ("constructs".to_owned(), changes(1, &[])),
-        ("ours".to_owned(), changes(2, &[])),
-        ("constructs-logged".to_owned(), changes(3, &[])),
-        ("ours-logged".to_owned(), changes(4, &[])),
-        ("numbers".to_owned(), changes(1, &[[0, 40, 0, 0, 9], [1, 20, 0, 0, 65]])),
-        ("words".to_owned(), changes(1, &[[1, 40, 1, 0, 4], [2, 20, 1, 0, 14]])),
-        ("exchanged".to_owned(), changes(1, &[[1, 0, 2, 2, 0], [2, 0, 3, 1, 0]])),
-        (
-            "json".to_owned(),
-            br#"{"program":"p","header_types":[],"headers":[],"parsers":[],"pipelines":[]}"#.to_vec(),
-        ),
-    ]
+    let changed = |first: u8, changes: &[[u8; 5]], frame: &[u8]| {
+        [&[first, changes.len() as u8][..], &changes.concat(), frame].concat()
+    };
+    let names = TEST_PROGRAMS.iter().map(|(name, ..)| *name).chain(["ours"]);
+    let whole = names.zip(0..).map(|(name, place)| {
+        let frame = [[2, 0, 0, 0, 0, place], [2, 0, 0, 0, 0, 1], [0x08, 0x00, 0x45, 0, 0, 40]].concat();
+        (name.to_owned(), changed(first_byte(place, place % 2 == 1), &[], &frame))
+    });
+    let (constructs, ours) = (3, TEST_PROGRAMS.len() as u8);
+    let numbers = [[0, 40, 0, 0, 9], [1, 20, 0, 0, 65]];
+    let words = [[1, 40, 1, 0, 4], [2, 20, 1, 0, 14]];
+    let exchanged = [[1, 0, 2, 2, 0], [2, 0, 3, 1, 0]];
+    let json = br#"{"program":"p","header_types":[],"headers":[],"parsers":[],"pipelines":[]}"#;
+    whole
+        .chain([
+            ("numbers".to_owned(), changed(first_byte(constructs, false), &numbers, &[])),
+            ("words".to_owned(), changed(first_byte(constructs, true), &words, &[])),
+            ("exchanged".to_owned(), changed(first_byte(ours, false), &exchanged, &[])),
+            ("json".to_owned(), json.to_vec()),
+        ])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn all_of_the_switchs_test_programs_are_damaged() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../softswitch/tests/programs");
+        let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let sources = files.filter(|file| file.extension() == Some(OsStr::new("p4")));
+        let sources: BTreeSet<_> = sources.map(|file| file.file_stem().unwrap().to_owned()).collect();
+        let damaged: BTreeSet<_> =
+            TEST_PROGRAMS.iter().map(|(name, ..)| OsStr::new(*name).to_owned()).collect();
+        assert_eq!(damaged, sources);
+        let last = usize::from(DAMAGED.end() - DAMAGED.start()) / 2;
+        assert!(ORIGINALS.len() <= last + 1, "there are bytes for {} programs", last + 1);
+    }
 }
