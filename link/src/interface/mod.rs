@@ -78,7 +78,7 @@ impl InterfacePort {
             Ring::new(&socket, mtu, meter.received.clone()).map_err(fail("make a ring for frames"))?;
         // Last: before, nothing is received.
         socket::bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
-        let outgoing = Outgoing::new(meter.sent.clone());
+        let outgoing = Outgoing::new(socket::open_to_send(name, index)?, meter.sent.clone());
         Ok(Self { name: name.into(), index, socket, incoming, queued: Frames::new(), outgoing, meter, mtu })
     }
 
@@ -103,7 +103,7 @@ impl InterfacePort {
 
     /// Hands frames to the kernel.
     fn transmit(&self, frames: &[&[u8]]) -> io::Result<()> {
-        self.outgoing.send(&self.socket, frames).map_err(|errno| {
+        self.outgoing.send(frames).map_err(|errno| {
             let (name, error) = (&self.name, io::Error::from(errno));
             io::Error::new(error.kind(), format!("cannot send on network interface {name}: {error}"))
         })

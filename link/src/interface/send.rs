@@ -26,14 +26,16 @@ struct Joins {
 /// The sending half of a port.
 #[derive(Debug)]
 pub(super) struct Outgoing {
+    socket: OwnedFd,
     /// `None`: frames are not joined.
     joins: Option<Joins>,
     meter: DirectionMeter,
 }
 
 impl Outgoing {
-    pub(super) fn new(meter: DirectionMeter) -> Self {
-        Self { joins: None, meter }
+    /// Sends by `socket`, which takes offload information.
+    pub(super) fn new(socket: OwnedFd, meter: DirectionMeter) -> Self {
+        Self { socket, joins: None, meter }
     }
 
     /// Allows frames of at most `longest` bytes to be joined from now on, up to these limits.
@@ -43,11 +45,11 @@ impl Outgoing {
 
     /// Hands frames to the kernel, by one system call if it takes all of them; frames for which it has no room are
     /// dropped and counted.
-    pub(super) fn send(&self, socket: &OwnedFd, frames: &[&[u8]]) -> Result<(), Errno> {
+    pub(super) fn send(&self, frames: &[&[u8]]) -> Result<(), Errno> {
         let batch = Batch::new(frames, self.joins);
         let mut messages = batch.messages.as_slice();
         while let Some(message) = messages.first() {
-            match batch.send(messages, socket) {
+            match batch.send(messages, &self.socket) {
                 Ok(sent) => {
                     let (sent, rest) = messages.split_at(sent.min(messages.len()));
                     messages = rest;

@@ -24,8 +24,25 @@ pub(super) fn open_promiscuous(name: &str) -> Result<(OwnedFd, libc::c_int, usiz
     let (socket, index) = create(name)?;
     let mtu = mtu(&socket, name).map_err(fail("find the longest frame"))?;
     be_promiscuous(&socket, index).map_err(fail("enter promiscuous mode"))?;
-    enlarge_buffers(&socket);
+    enlarge(&socket, [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF], RECEIVE_BUFFER_BYTES);
     Ok((socket, index, mtu))
+}
+
+/// Opens a socket that only sends, frames with offload information in front, by the interface `name`, which has this index.
+///
+/// It is not the one that receives: a thread waits for that, and the kernel would look whether to wake it whenever a frame
+/// has left and there is room for another.
+///
+/// # Errors
+/// As [`InterfacePort::open`](super::InterfacePort::open).
+pub(super) fn open_to_send(name: &str, index: libc::c_int) -> Result<OwnedFd, LinkError> {
+    let fail = |step| move |errno| failed(name, step, errno);
+    let socket = open_packet_socket(name)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1).map_err(fail("use offloads"))?;
+    // No protocol: nothing is received.
+    bind(&socket, index, 0).map_err(fail("send frames"))?;
+    enlarge(&socket, [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF], SEND_BUFFER_BYTES);
+    Ok(socket)
 }
 
 /// Opens a socket that receives the frames of one EtherType that come in at the interface `name`, including those to
@@ -49,14 +66,18 @@ pub(super) fn open_ether_type(
 /// Opens a socket that receives nothing yet; returns it with the interface's index.
 fn create(name: &str) -> Result<(OwnedFd, libc::c_int), LinkError> {
     let fail = |step| move |errno| failed(name, step, errno);
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    // Protocol 0: nothing is received from other interfaces before `bind` names the interface.
-    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
-        .map_err(fail("open a packet socket"))?;
+    let socket = open_packet_socket(name)?;
     let index = rustix::net::netdevice::name_to_index(&socket, name).map_err(fail("find the index"))?;
     let index = libc::c_int::try_from(index).map_err(|_| fail("find the index")(Errno::OVERFLOW))?;
     ignore_outgoing(&socket).map_err(fail("leave out outgoing frames"))?;
     Ok((socket, index))
+}
+
+/// Opens a socket of no interface, and of protocol 0: nothing is received from any before `bind` names one.
+fn open_packet_socket(name: &str) -> Result<OwnedFd, LinkError> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
+        .map_err(|errno| failed(name, "open a packet socket", errno))
 }
 
 pub(super) fn failed(name: &str, step: &'static str, errno: Errno) -> LinkError {
@@ -120,17 +141,11 @@ fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
-/// Enlarges the buffers as far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, up to it without. A
-/// port with small buffers works, but loses more frames in a burst.
-fn enlarge_buffers(socket: &OwnedFd) {
-    let buffers = [
-        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER_BYTES),
-        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES),
-    ];
-    for (forced, asked, bytes) in buffers {
-        if set_option(socket, libc::SOL_SOCKET, forced, &bytes).is_err() {
-            let _ = set_option(socket, libc::SOL_SOCKET, asked, &bytes);
-        }
+/// Enlarges a buffer as far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, by the first option, up to
+/// it without, by the second. A port with small buffers works, but loses more frames in a burst.
+fn enlarge(socket: &OwnedFd, [forced, asked]: [libc::c_int; 2], bytes: libc::c_int) {
+    if set_option(socket, libc::SOL_SOCKET, forced, &bytes).is_err() {
+        let _ = set_option(socket, libc::SOL_SOCKET, asked, &bytes);
     }
 }
 
