@@ -12,7 +12,7 @@ const STEP: f64 = 0.25;
 /// Slices leave together that cross the network in this time: somewhat more than TCP lets its interface cut up for it
 /// (TSO autosizing, a millisecond), and than a port joins to one frame if its link's token bucket has a burst of that.
 /// Of 0.75 to 6 ms this took the least time.
-const TOGETHER: Duration = Duration::from_micros(1500);
+pub(crate) const TOGETHER: Duration = Duration::from_micros(1500);
 /// The least number of such groups in flight, so that the way is busy while one of them waits to be complete.
 const GROUPS: u64 = 4;
 
