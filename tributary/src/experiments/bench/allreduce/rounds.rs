@@ -81,7 +81,7 @@ fn progress_bar(turns: u64) -> ProgressBar {
 
 /// The networks of one rate and the contenders that are ready in them. All are up, and one is at work at a time.
 ///
-/// The others take no processor time: their switches, agents and bridges wait for frames.
+/// The others wait for frames, and take little time: an idle fabric's probes 3 % of two cores.
 struct Site<'a> {
     args: &'a AllReduceArgs,
     patience: Duration,
