@@ -167,7 +167,7 @@ impl Worker {
             return;
         };
         self.events.extend(failure);
-        let in_use = self.pace.is_full(self.in_flight, self.recovery.smoothed_round_trip());
+        let in_use = self.in_flight >= self.pace.limit();
         if let Some(sample) = self.recovery.answered(now, &flight) {
             self.pace.sample(sample, in_use);
         }
@@ -281,22 +281,15 @@ impl Worker {
         }
     }
 
-    /// The oldest slice that is to be sent, if it may leave now.
+    /// The oldest slice that is to be sent.
     fn next_to_send(&mut self) -> Option<u64> {
-        while let Some(Reverse(position)) = self.queue.peek().copied() {
+        while self.in_flight < self.pace.limit() {
+            let Reverse(position) = self.queue.pop()?;
             let state = self.slots.at(position).map(|slot| slot.state);
-            let may_leave = match state {
-                Some(State::Ready) => self.pace.admits(self.in_flight, self.recovery.smoothed_round_trip()),
-                // Others may wait for it: it waits for no company.
-                Some(State::Lost(_)) => self.in_flight < self.pace.limit(),
-                _ => {
-                    self.queue.pop();
-                    continue;
-                }
-            };
-            return may_leave.then(|| self.queue.pop()).flatten().map(|Reverse(position)| position);
+            if matches!(state, Some(State::Ready | State::Lost(_))) {
+                return Some(position);
+            }
         }
-        self.pace.pause();
         None
     }
 

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use tributary_wire::{Rank, Seq};
 
-use super::pace;
 use super::slots::Flight;
 use crate::config::Timers;
 use crate::rtt::RoundTrip;
@@ -28,11 +27,8 @@ const SPREAD: f64 = 4.0;
 const IMPATIENCE: f64 = 1.5;
 /// Round trips of silence before the first, single question.
 const SILENCE: u32 = 2;
-/// The least time over which results are counted to tell their pace. Groups of them come in as one frame, all at the same
-/// time; this is as long as a group takes to cross the network.
-const SPAN: Duration = pace::TOGETHER;
-/// Such times that tell the pace, and how many of them, the longest ones, do not count: what lies between those is mostly
-/// somebody's loss, and who waited longer for that would lose more time by it.
+/// Times between two results that tell their pace, and how many of them, the longest ones, do not count: what lies between
+/// those is mostly somebody's loss, and who waited longer for that would lose more time by it.
 const SPACINGS: usize = 8;
 const LONGEST: usize = 3;
 /// The part of each later silence over which the members' questions are spread. Members that wait for the same slice are
@@ -249,24 +245,14 @@ impl Recovery {
 struct Spacing {
     /// The mean of those that count; zero before there was one.
     mean: Duration,
-    /// The last result that ended a span, and the number of results since then.
     last: Option<Time>,
-    results: u32,
     round: Vec<Duration>,
 }
 
 impl Spacing {
     fn result(&mut self, now: Time) {
-        let Some(last) = self.last else {
-            self.last = Some(now);
-            return;
-        };
-        self.results += 1;
-        if now - last < SPAN {
-            return;
-        }
-        self.round.push((now - last) / self.results);
-        (self.last, self.results) = (Some(now), 0);
+        let Some(last) = self.last.replace(now) else { return };
+        self.round.push(now - last);
         if self.round.len() == SPACINGS {
             self.round.sort_unstable();
             self.round.truncate(SPACINGS - LONGEST);
@@ -399,20 +385,6 @@ mod tests {
         let now = at(2 + 5 * SPACINGS as u32);
         assert_eq!(recovery.deadline(16), now + 80 * MS);
         assert_eq!(recovery.deadline(0), now + 4 * MS);
-    }
-
-    #[test]
-    fn results_that_come_together_do_not_come_faster() {
-        let mut recovery = recovery(0);
-        // Four as one frame, every 20 ms.
-        for group in 0..=SPACINGS as u32 {
-            for result in 1..=4 {
-                let now = at(20 * group) + MS / 100 * result;
-                recovery.answered(now, &flight(at(20 * group), result.into(), 1));
-            }
-        }
-        let now = at(20 * SPACINGS as u32) + MS / 100 * 4;
-        assert_eq!(recovery.deadline(16), now + 80 * MS);
     }
 
     #[test]
