@@ -26,6 +26,9 @@ mod shim {
     mod planted;
 }
 mod suite {
+    #[macro_use]
+    mod test_program;
+
     mod admission;
     mod allocation;
     mod control;

@@ -6,7 +6,7 @@ use tributary_softswitch::control::{
     ActionCall, CloneSession, DigestConfig, EntryKey, FieldMatch, KeyMatch, MeterConfig, MulticastGroup,
     Replica, TableEntry,
 };
-use tributary_softswitch::{Outputs, Pipeline, Switch};
+use tributary_softswitch::{Outputs, Switch};
 
 use crate::support::{JOB, Rig, Sent, UP, values};
 
@@ -84,11 +84,7 @@ fn assert_nothing_is_allocated(switch: &mut Switch, frames: &[Vec<u8>]) {
 
 #[test]
 fn clones_and_packets_that_begin_again_allocate_nothing() {
-    let pipeline = Pipeline::load_text(
-        include_str!("../programs/paths.json"),
-        include_str!("../programs/paths.p4info.txtpb"),
-    );
-    let mut switch = Switch::new(Arc::new(pipeline.unwrap()));
+    let mut switch = Switch::new(Arc::new(test_program!("paths")));
     let replicas = vec![Replica { port: 20, instance: 1 }, Replica { port: 21, instance: 2 }];
     switch.insert_session(&CloneSession { id: 5, replicas: replicas.clone(), ..Default::default() }).unwrap();
     switch.insert_group(&MulticastGroup { id: 9, replicas, ..Default::default() }).unwrap();
@@ -105,11 +101,7 @@ fn clones_and_packets_that_begin_again_allocate_nothing() {
 
 #[test]
 fn meters_digests_and_value_sets_allocate_nothing() {
-    let pipeline = Pipeline::load_text(
-        include_str!("../programs/externs.json"),
-        include_str!("../programs/externs.p4info.txtpb"),
-    );
-    let mut switch = Switch::new(Arc::new(pipeline.unwrap()));
+    let mut switch = Switch::new(Arc::new(test_program!("externs")));
     let info = switch.pipeline().info().message().clone();
     let digest = info.digests[0].preamble.as_ref().unwrap().id;
     let config = DigestConfig {

@@ -10,8 +10,6 @@ use tributary_softswitch::control::{
 };
 use tributary_softswitch::{ControlError, Outputs, Pipeline, Switch};
 
-const JSON: &str = include_str!("../programs/constructs.json");
-const P4INFO: &str = include_str!("../programs/constructs.p4info.txtpb");
 const MASK_96: u128 = (1 << 96) - 1;
 /// An address, and a prefix of it.
 const ADDRESS: u128 = 0x2001_0db8_0000_0000_0000_0000_0000_0042;
@@ -85,8 +83,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        static PIPELINE: LazyLock<Arc<Pipeline>> =
-            LazyLock::new(|| Arc::new(Pipeline::load_text(JSON, P4INFO).unwrap()));
+        static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| Arc::new(test_program!("constructs")));
         Self { switch: Switch::new(PIPELINE.clone()), outputs: Outputs::new() }
     }
 

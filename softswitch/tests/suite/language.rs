@@ -7,16 +7,12 @@ use proptest::prelude::*;
 use tributary_softswitch::control::{ActionCall, EntryKey, FieldMatch, KeyMatch, TableEntry};
 use tributary_softswitch::{Outputs, Pipeline, Switch};
 
-const JSON: &str = include_str!("../programs/language.json");
-const P4INFO: &str = include_str!("../programs/language.p4info.txtpb");
-
 /// Bytes of the answer, which leaves in front of the request.
 const ANSWER: usize = 29;
 /// Bytes of a request.
 const REQUEST: usize = 19;
 
-static PIPELINE: LazyLock<Arc<Pipeline>> =
-    LazyLock::new(|| Arc::new(Pipeline::load_text(JSON, P4INFO).unwrap()));
+static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| Arc::new(test_program!("language")));
 
 /// The fields of a request packet.
 #[derive(Debug, Clone, Default)]

@@ -6,6 +6,9 @@
     reason = "a test that cannot go on has failed"
 )]
 
+#[macro_use]
+mod test_program;
+
 mod admission;
 mod allocation;
 mod compiled;

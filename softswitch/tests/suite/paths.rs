@@ -5,9 +5,6 @@ use std::sync::{Arc, LazyLock};
 use tributary_softswitch::control::{CloneSession, MulticastGroup, Replica};
 use tributary_softswitch::{Outputs, Pipeline, Switch};
 
-const JSON: &str = include_str!("../programs/paths.json");
-const P4INFO: &str = include_str!("../programs/paths.p4info.txtpb");
-
 /// Orders, as the program has them.
 const CLONE: u8 = 1;
 const CLONE_WIDE: u8 = 2;
@@ -93,8 +90,7 @@ impl Report {
 }
 
 fn switch() -> Switch {
-    static PIPELINE: LazyLock<Arc<Pipeline>> =
-        LazyLock::new(|| Arc::new(Pipeline::load_text(JSON, P4INFO).unwrap()));
+    static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| Arc::new(test_program!("paths")));
     let mut switch = Switch::new(PIPELINE.clone());
     let session = CloneSession { id: 5, replicas: to(&[(20, 3)]), ..CloneSession::default() };
     switch.insert_session(&session).unwrap();
@@ -274,11 +270,7 @@ fn a_packet_of_many_rounds_goes_on_in_steps() {
 
 #[test]
 fn an_action_drops_by_the_metadata_that_it_is_given() {
-    let pipeline = Pipeline::load_text(
-        include_str!("../programs/drops.json"),
-        include_str!("../programs/drops.p4info.txtpb"),
-    );
-    let mut switch = Switch::new(Arc::new(pipeline.unwrap()));
+    let mut switch = Switch::new(Arc::new(test_program!("drops")));
     switch
         .insert_group(&MulticastGroup {
             id: 1,
