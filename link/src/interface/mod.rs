@@ -73,9 +73,9 @@ impl InterfacePort {
         let (socket, index, mtu) = socket::open_promiscuous(name)?;
         let incoming =
             Ring::new(&socket, mtu, meter.received.clone()).map_err(fail("make a ring for frames"))?;
+        let outgoing = Outgoing::new(socket::open_to_send(name, index)?, meter.sent.clone());
         // Last: before, nothing is received.
         socket::bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
-        let outgoing = Outgoing::new(socket::open_to_send(name, index)?, meter.sent.clone());
         Ok(Self { name: name.into(), socket, incoming, queued: Frames::new(), outgoing, meter, mtu })
     }
 
