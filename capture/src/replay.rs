@@ -29,9 +29,9 @@ pub struct PortFiles {
     pub output: Option<PathBuf>,
 }
 
-/// Makes a port of each of these pairs of files; none of them is written to one of `others`. `ended` is called once, when all captures were read and what became of
-/// their frames was sent; with the first error of reading or writing, if there was one. A damaged capture ends where the
-/// damage is, and the others go on.
+/// Makes a port of each of these pairs of files; none of them is written to one of `others`. `ended` is called once, when
+/// all captures were read and what became of their frames was sent; with the first error of reading or writing, if there
+/// was one. A damaged capture ends where the damage is, and the others go on.
 ///
 /// # Errors
 /// [`CaptureError`]: a file cannot be opened or created, or is no capture.

@@ -14,6 +14,7 @@ use tributary_p4runtime::p4::config::v1 as message;
 use tributary_softswitch::{LoadError, LogForm, Outputs, PacketLog, Pipeline, Switch};
 use tributary_wire::Kind;
 
+use crate::finding::sound;
 use crate::input::Input;
 use crate::packets::{self, hop, values};
 use crate::program::{JSON, P4INFO, Small};
@@ -206,12 +207,14 @@ fn seeds() -> Vec<Seed> {
     let changed = |first: u8, changes: &[[u8; 5]], frame: &[u8]| {
         [&[first, changes.len() as u8][..], &changes.concat(), frame].concat()
     };
-    let names = TEST_PROGRAMS.iter().map(|(name, ..)| *name).chain(["ours"]);
-    let whole = names.zip(0..).map(|(name, place)| {
+    let names = TEST_PROGRAMS.iter().map(|(name, ..)| *name).chain(["ours"]).zip(0..);
+    let place =
+        |wanted: &str| sound(names.clone().find(|(name, _)| *name == wanted).ok_or("no such program")).1;
+    let whole = names.clone().map(|(name, place)| {
         let frame = [[2, 0, 0, 0, 0, place], [2, 0, 0, 0, 0, 1], [0x08, 0x00, 0x45, 0, 0, 40]].concat();
         (name.to_owned(), changed(first_byte(place, place % 2 == 1), &[], &frame))
     });
-    let (constructs, ours) = (3, TEST_PROGRAMS.len() as u8);
+    let (constructs, ours) = (place("constructs"), place("ours"));
     let numbers = [[0, 40, 0, 0, 9], [1, 20, 0, 0, 65]];
     let words = [[1, 40, 1, 0, 4], [2, 20, 1, 0, 14]];
     let exchanged = [[1, 0, 2, 2, 0], [2, 0, 3, 1, 0]];
