@@ -41,7 +41,9 @@ def test_every_rank_is_told_which_one_gave_what(run: Run, what: str, odd: str, o
         assert "same order, with the same names, sizes and types" in message, said
         if what != "order":
             (later,) = told(said, host, "told later")
-            assert later.startswith("JobOverError"), said
+            # A rank is told by the answer to its own report, which may be ahead of the news that the job is over: what it
+            # starts between the two fails as a sum.
+            assert later.startswith(("JobOverError ", "SumError ")), said
             assert odd in later, said
 
 
