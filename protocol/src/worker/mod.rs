@@ -6,6 +6,7 @@ mod generations;
 mod pace;
 mod recovery;
 mod slots;
+mod spacing;
 mod state;
 mod verdict;
 
@@ -168,7 +169,7 @@ impl Worker {
         };
         self.events.extend(failure);
         let in_use = self.in_flight >= self.pace.limit();
-        if let Some(sample) = self.recovery.answered(now, &flight) {
+        if let Some(sample) = self.recovery.answered(now, &flight, self.in_flight) {
             self.pace.sample(sample, in_use);
         }
         self.slots.keep(job, (header.seq, header.operator, tally), values);

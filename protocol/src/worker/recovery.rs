@@ -13,6 +13,7 @@ use std::time::Duration;
 use tributary_wire::{Rank, Seq};
 
 use super::slots::Flight;
+use super::spacing::Spacing;
 use crate::config::Timers;
 use crate::rtt::RoundTrip;
 use crate::time::Time;
@@ -27,10 +28,6 @@ const SPREAD: f64 = 4.0;
 const IMPATIENCE: f64 = 1.5;
 /// Round trips of silence before the first, single question.
 const SILENCE: u32 = 2;
-/// Times between two results that tell their pace, and how many of them, the longest ones, do not count: what lies between
-/// those is mostly somebody's loss, and who waited longer for that would lose more time by it.
-const SPACINGS: usize = 8;
-const LONGEST: usize = 3;
 /// The part of each later silence over which the members' questions are spread. Members that wait for the same slice are
 /// silent since the same instant. If they asked at one instant again, a short queue on the way would drop the same
 /// members' questions each time, for ever: among them the one question that helps.
@@ -115,6 +112,7 @@ impl Recovery {
     pub(crate) fn sent(&mut self, now: Time, position: u64, again: bool, alone: bool) -> u64 {
         if alone {
             self.silent_since = now;
+            self.spacing.pause();
         }
         self.transmitted += 1;
         let number = self.transmitted;
@@ -123,11 +121,11 @@ impl Recovery {
         number
     }
 
-    /// A result has come for a slice in `flight`. Returns the round trip, if it tells one.
-    pub(crate) fn answered(&mut self, now: Time, flight: &Flight) -> Option<Duration> {
+    /// A result has come for a slice in `flight`, one of `in_flight`. Returns the round trip, if it tells one.
+    pub(crate) fn answered(&mut self, now: Time, flight: &Flight, in_flight: u64) -> Option<Duration> {
         self.silent_since = now;
         self.backoff = 0;
-        self.spacing.result(now);
+        self.spacing.result(now, in_flight);
         let round_trip = now - flight.sent;
         if flight.attempts > 1 {
             // It comes too early to answer the last transmission, so it answers an earlier one.
@@ -202,8 +200,8 @@ impl Recovery {
             (None, None) => self.timeout(),
             (Some(doublings), _) => self.timeout().saturating_mul(1 << doublings.min(16)),
         };
-        let pace = self.spacing.mean.saturating_mul(u32::try_from(in_flight).unwrap_or(u32::MAX));
-        let wait = wait.max(pace).min(self.timers.max_silence.max(self.timeout()));
+        let wait = wait.min(self.timers.max_silence.max(self.timeout()));
+        let wait = wait.max(self.spacing.of(in_flight).min(self.timers.max_timeout));
         let jitter = if self.backoff == 0 { 0.0 } else { JITTER * self.place };
         self.silent_since + wait.mul_f64(1.0 - jitter)
     }
@@ -237,27 +235,6 @@ impl Recovery {
     /// The retransmission timeout before back-off.
     pub(crate) fn timeout(&self) -> Duration {
         self.round_trip.timeout(&self.timers)
-    }
-}
-
-/// The time from one result to the next.
-#[derive(Debug, Clone, Default)]
-struct Spacing {
-    /// The mean of those that count; zero before there was one.
-    mean: Duration,
-    last: Option<Time>,
-    round: Vec<Duration>,
-}
-
-impl Spacing {
-    fn result(&mut self, now: Time) {
-        let Some(last) = self.last.replace(now) else { return };
-        self.round.push(now - last);
-        if self.round.len() == SPACINGS {
-            self.round.sort_unstable();
-            self.round.truncate(SPACINGS - LONGEST);
-            self.mean = self.round.drain(..).sum::<Duration>() / (SPACINGS - LONGEST) as u32;
-        }
     }
 }
 
@@ -318,9 +295,9 @@ mod tests {
         for position in 0..4 {
             recovery.sent(at(0), position, false, position == 0);
         }
-        recovery.answered(at(2), &flight(at(0), 2, 1));
+        recovery.answered(at(2), &flight(at(0), 2, 1), 1);
         assert_eq!(recovery.next_overtaken(), None);
-        recovery.answered(at(2), &flight(at(0), 3, 1));
+        recovery.answered(at(2), &flight(at(0), 3, 1), 1);
         assert_eq!(recovery.next_overtaken(), Some(Transmission { number: 1, position: 0 }));
         assert_eq!(recovery.next_overtaken(), None);
     }
@@ -329,12 +306,12 @@ mod tests {
     fn results_of_retransmissions_uncover_only_retransmissions() {
         let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
-        recovery.answered(at(2), &flight(at(0), 1, 1));
+        recovery.answered(at(2), &flight(at(0), 1, 1), 1);
         recovery.sent(at(2), 1, false, true);
         for position in 2..5 {
             recovery.sent(at(3), position, true, false);
         }
-        recovery.answered(at(5), &flight(at(3), 5, 2));
+        recovery.answered(at(5), &flight(at(3), 5, 2), 1);
         assert_eq!(recovery.next_overtaken(), Some(Transmission { number: 3, position: 2 }));
         assert_eq!(recovery.next_overtaken(), None);
     }
@@ -344,7 +321,7 @@ mod tests {
         let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
         assert_eq!(recovery.deadline(1), at(50));
-        recovery.answered(at(2), &flight(at(0), 1, 1));
+        recovery.answered(at(2), &flight(at(0), 1, 1), 1);
         assert_eq!(recovery.deadline(1), at(6));
         let mut now = recovery.deadline(1);
         for (asks, most) in [(1, 10), (2, 20), (4, 40), (4, 80), (4, 100), (4, 100)] {
@@ -376,13 +353,13 @@ mod tests {
     fn nothing_is_asked_for_that_cannot_be_there_at_the_pace_of_the_results() {
         let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
-        recovery.answered(at(2), &flight(at(0), 1, 1));
+        recovery.answered(at(2), &flight(at(0), 1, 1), 1);
         assert_eq!(recovery.deadline(16), at(6));
         // From now on 16 are in flight, and a result comes every 5 ms.
-        for result in 1..=SPACINGS as u32 {
-            recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1));
+        for result in 1..=16 {
+            recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), 16);
         }
-        let now = at(2 + 5 * SPACINGS as u32);
+        let now = at(2 + 5 * 16);
         assert_eq!(recovery.deadline(16), now + 80 * MS);
         assert_eq!(recovery.deadline(0), now + 4 * MS);
     }
@@ -393,7 +370,7 @@ mod tests {
         recovery.sent(at(0), 0, false, true);
         recovery.sent(at(0), 1, false, false);
         recovery.timed_out(at(50));
-        assert_eq!(recovery.answered(at(400), &flight(at(0), 2, 1)), None);
+        assert_eq!(recovery.answered(at(400), &flight(at(0), 2, 1), 1), None);
         assert_eq!(recovery.timeout(), 50 * MS);
     }
 }

@@ -1,0 +1,129 @@
+//! How long results take at the pace at which they come.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// Spans that are remembered.
+const SPANS: usize = 8;
+/// Of so many spans three do not count, the longest ones: they mostly hold somebody's loss, and who waited longer for that
+/// would lose more time by it.
+const COUNT_OF_SPANS: usize = 5;
+
+/// The time from one result to the next.
+///
+/// It is measured over spans of as many results as were in flight, a window's worth, and not from one result to the next:
+/// a queue that passes joined packets at once delivers results in groups, within which they are no time apart. A span is as
+/// long as the groups in it take, wherever in a group it begins, unless groups are longer than what is in flight.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spacing {
+    mean: Duration,
+    /// The last spans, each divided by its results.
+    spans: VecDeque<Duration>,
+    /// The result at which the present span begins.
+    begin: Option<Time>,
+    /// How many results the span is to have, and has.
+    goal: u32,
+    results: u32,
+}
+
+impl Spacing {
+    /// There is a pause: nothing is awaited.
+    pub(super) fn pause(&mut self) {
+        self.begin = None;
+    }
+
+    /// A result has come, with so many slices in flight, its own included.
+    pub(super) fn result(&mut self, now: Time, in_flight: u64) {
+        let goal = u32::try_from(in_flight).unwrap_or(u32::MAX).max(1);
+        let Some(begin) = self.begin else { return self.begin(now, goal) };
+        self.results += 1;
+        if self.results >= self.goal {
+            if self.spans.len() == SPANS {
+                self.spans.pop_front();
+            }
+            self.spans.push_back((now - begin) / self.results);
+            self.mean = self.mean_of_shortest();
+            self.begin(now, goal);
+        }
+    }
+
+    fn begin(&mut self, now: Time, goal: u32) {
+        self.begin = Some(now);
+        self.goal = goal;
+        self.results = 0;
+    }
+
+    /// How long so many results take; zero before there was a span.
+    pub(super) fn of(&self, results: u64) -> Duration {
+        self.mean.saturating_mul(u32::try_from(results).unwrap_or(u32::MAX))
+    }
+
+    fn mean_of_shortest(&self) -> Duration {
+        let mut spans: Vec<Duration> = self.spans.iter().copied().collect();
+        spans.sort_unstable();
+        spans.truncate((spans.len() * COUNT_OF_SPANS / SPANS).max(1));
+        spans.iter().sum::<Duration>() / spans.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A spacing after so many groups of results, one each `period`, with a constant number in flight.
+    fn after_groups(groups: u32, size: u32, period: Duration, in_flight: u64) -> Spacing {
+        let mut spacing = Spacing::default();
+        for group in 1..=groups {
+            (0..size).for_each(|_| spacing.result(Time::ZERO + period * group, in_flight));
+        }
+        spacing
+    }
+
+    #[test]
+    fn is_unknown_before_a_window_was_answered() {
+        assert_eq!(after_groups(16, 1, MS, 16).of(16), Duration::ZERO);
+        assert_eq!(after_groups(17, 1, MS, 16).of(16), 16 * MS);
+    }
+
+    #[test]
+    fn a_pause_is_no_pace() {
+        let mut spacing = after_groups(17, 1, MS, 16);
+        for round in 1..=20 {
+            spacing.pause();
+            let start = Time::ZERO + 1000 * MS * round;
+            (1..=17).for_each(|result| spacing.result(start + MS * result, 16));
+        }
+        assert_eq!(spacing.of(16), 16 * MS);
+    }
+
+    #[test]
+    fn three_outages_in_eight_spans_do_not_count() {
+        let mut spacing = after_groups(1 + 5 * 16, 1, MS, 16);
+        let mut now = Time::ZERO + MS * 81;
+        for _ in 0..3 {
+            now = now + 5000 * MS;
+            (0..16).for_each(|result| spacing.result(now + MS * result, 16));
+            now = now + 15 * MS;
+        }
+        assert_eq!(spacing.of(16), 16 * MS);
+    }
+
+    proptest! {
+        /// However results are grouped, as long as a group is no longer than what is in flight.
+        #[test]
+        fn groups_do_not_count_as_a_faster_pace(size in 1u32..64, windows in 1u64..8) {
+            let in_flight = u64::from(size) * windows;
+            let spacing = after_groups(40 * windows as u32, size, 10 * MS, in_flight + 1);
+            let true_pace = 10 * MS * windows as u32;
+            let measured = spacing.of(in_flight);
+            prop_assert!(measured >= true_pace.mul_f64(0.6), "{measured:?} for {true_pace:?}");
+            prop_assert!(measured <= true_pace.mul_f64(1.7), "{measured:?} for {true_pace:?}");
+        }
+    }
+}
