@@ -29,12 +29,14 @@ pub(crate) struct LinkDirection {
     link: Link,
     /// The departure time of each packet that is queued or being sent.
     departures: VecDeque<Time>,
+    /// When everything so far has been sent at the link's rate.
+    sent_by: Time,
     pub(crate) carried: Carried,
 }
 
 impl LinkDirection {
     pub(crate) fn new(link: Link) -> Self {
-        Self { link, departures: VecDeque::new(), carried: Carried::default() }
+        Self { link, departures: VecDeque::new(), sent_by: Time::ZERO, carried: Carried::default() }
     }
 
     /// Sends a packet. Returns its arrival time, or `None` if it is dropped or lost.
@@ -47,9 +49,8 @@ impl LinkDirection {
             self.carried.dropped += 1;
             return None;
         }
-        let nanos = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(self.link.rate.max(1));
-        let sending = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        let departure = self.departures.back().copied().unwrap_or(now) + sending;
+        self.sent_by = self.sent_by.max(now) + self.time_of(bytes);
+        let departure = self.departure(now);
         self.departures.push_back(departure);
         self.carried.packets += 1;
         self.carried.bytes += bytes;
@@ -58,6 +59,25 @@ impl LinkDirection {
             return None;
         }
         Some(departure + self.link.delay)
+    }
+
+    /// When the packet that is sent now leaves: a bucket that is full lets it pass, an empty one fills for a burst.
+    fn departure(&self, now: Time) -> Time {
+        let burst = self.time_of(self.link.burst);
+        let wait = (self.sent_by - now).saturating_sub(burst);
+        match u64::try_from(burst.as_nanos()) {
+            Ok(0) | Err(_) => now + wait,
+            Ok(_) if wait.is_zero() => now,
+            Ok(burst) => {
+                let since_start = (now + wait - Time::ZERO).as_nanos() as u64;
+                Time::ZERO + Duration::from_nanos(since_start.next_multiple_of(burst))
+            }
+        }
+    }
+
+    fn time_of(&self, bytes: u64) -> Duration {
+        let nanos = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(self.link.rate.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
@@ -69,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_and_an_emptied_one_does_not() {
-        let link = Link { rate: 8_000_000, delay: Duration::from_micros(7), queue: 2, loss: 0.0 };
+        let link = Link { rate: 8_000_000, delay: Duration::from_micros(7), burst: 0, queue: 2, loss: 0.0 };
         let (mut line, mut rng) = (LinkDirection::new(link), ChaCha8Rng::seed_from_u64(0));
         let micros = |us: u64| Time::from_nanos(us * 1000);
         // Sending 100 bytes takes 100 µs.

@@ -49,6 +49,9 @@ pub struct Link {
     pub rate: u64,
     /// Propagation delay.
     pub delay: Duration,
+    /// What a token bucket that is full lets pass at once, in bytes; it then fills for as much, so that packets leave in groups.
+    /// 0: each packet takes its time.
+    pub burst: u64,
     /// The most packets that wait for the link; further ones are dropped silently.
     pub queue: usize,
     /// Probability that a packet that was sent does not arrive.
@@ -92,7 +95,7 @@ impl Default for Scenario {
             window: DEFAULT_WINDOW,
             downlink: Downlink::Multicast,
             timers: Timers::default(),
-            link: Link { rate: 50_000_000, delay: Duration::from_micros(50), queue: 64, loss: 0.0 },
+            link: Link { rate: 50_000_000, delay: Duration::from_micros(50), burst: 0, queue: 64, loss: 0.0 },
             host: Host { turn_around: Duration::from_micros(20), pauses: 0.0, pause: Duration::ZERO },
             faults: Faults::default(),
             switch_delay: Duration::from_micros(20),
@@ -109,7 +112,13 @@ impl Scenario {
         Self {
             elements: 100 << 10,
             operations: 20,
-            link: Link { rate: 1_000_000_000, delay: Duration::from_micros(5), queue: 1024, loss: 0.0 },
+            link: Link {
+                rate: 1_000_000_000,
+                delay: Duration::from_micros(5),
+                burst: 0,
+                queue: 1024,
+                loss: 0.0,
+            },
             host: Host {
                 turn_around: Duration::from_micros(10),
                 pauses: 0.01,
