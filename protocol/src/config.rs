@@ -78,8 +78,8 @@ pub struct Timers {
     pub min_timeout: Duration,
     /// Most retransmission timeout, however long the round trip.
     pub max_timeout: Duration,
-    /// Most that repeated timeouts back off to, unless the retransmission timeout itself is longer: after an outage work
-    /// goes on with the next question.
+    /// Most that repeated timeouts back off to, unless the retransmission timeout itself is longer, or questions turn out
+    /// not to have been needed: after an outage work goes on with the next question.
     pub max_silence: Duration,
     /// Least silence before the first question, which is for one slice only and comes before the
     /// retransmission timeout when round trips are short.

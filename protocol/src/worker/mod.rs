@@ -162,6 +162,9 @@ impl Worker {
         let awaited = self.slots.awaited(header.seq);
         let Some((position, flight)) = awaited else {
             self.stats.duplicates += 1;
+            if header.rank == self.rank {
+                self.recovery.answered_again();
+            }
             return;
         };
         let Some(Settled { job, tally, failure }) = self.judge((position, &flight), header, values) else {
@@ -218,7 +221,12 @@ impl Worker {
         if self.unanswered == 0 || self.is_frozen() {
             return None;
         }
-        self.recovery.next_due_at().into_iter().chain([self.recovery.deadline(self.in_flight)]).min()
+        self.recovery.next_due_at().into_iter().chain([self.deadline()]).min()
+    }
+
+    /// When silence will have lasted too long.
+    fn deadline(&self) -> Time {
+        self.recovery.deadline(self.in_flight, self.generations.present().count())
     }
 
     /// Lets time pass: asks again for what is overdue. Harmless when called early.
@@ -227,11 +235,11 @@ impl Worker {
             return;
         }
         self.ask_for_missing(now);
-        if self.unanswered == 0 || now < self.recovery.deadline(self.in_flight) {
+        if self.unanswered == 0 || now < self.deadline() {
             return;
         }
         self.stats.timeouts += 1;
-        let asks = self.recovery.timed_out(now) as usize;
+        let asks = self.recovery.timed_out(now, self.generations.present().count()) as usize;
         let mut oldest: Vec<u64> = self.slots.unanswered().collect();
         if asks < oldest.len() {
             oldest.select_nth_unstable(asks);

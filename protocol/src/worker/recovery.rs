@@ -32,6 +32,8 @@ const SILENCE: u32 = 2;
 /// silent since the same instant. If they asked at one instant again, a short queue on the way would drop the same
 /// members' questions each time, for ever: among them the one question that helps.
 const JITTER: f64 = 0.25;
+/// The most spurious questions that count: silence then lasts up to 16 times `max_silence`, 4 s.
+const MOST_SPURIOUS: u32 = 15;
 
 /// One transmission of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,8 +80,12 @@ pub(crate) struct Recovery {
     silent_since: Time,
     last_timeout: Option<Time>,
     spacing: Spacing,
-    /// Timeouts since the last result.
+    /// Timeouts since the last result, and for how many slices the last one asked; zero after a result.
     backoff: u32,
+    asked: u32,
+    /// Timeouts lately whose questions were not needed, and whether the last one is among them.
+    spurious: u32,
+    is_spurious: bool,
     /// Timeouts since a result came without having been asked for.
     streak: u32,
     /// This worker's place, in 0..1, among those that ask into the present silence.
@@ -102,6 +108,9 @@ impl Recovery {
             last_timeout: None,
             spacing: Spacing::default(),
             backoff: 0,
+            asked: 0,
+            spurious: 0,
+            is_spurious: true,
             streak: 0,
             place: 0.0,
         }
@@ -125,6 +134,7 @@ impl Recovery {
     pub(crate) fn answered(&mut self, now: Time, flight: &Flight, in_flight: u64) -> Option<Duration> {
         self.silent_since = now;
         self.backoff = 0;
+        self.asked = 0;
         self.spacing.result(now, in_flight);
         let round_trip = now - flight.sent;
         if flight.attempts > 1 {
@@ -140,6 +150,7 @@ impl Recovery {
         if self.last_timeout.is_some_and(|timeout| flight.sent <= timeout) {
             return None;
         }
+        self.spurious = self.spurious.saturating_sub(1);
         self.round_trip.sample(round_trip);
         Some(round_trip)
     }
@@ -193,29 +204,55 @@ impl Recovery {
     ///
     /// Neither comes before the slices in flight can have been answered at the pace of the results (Little's law). The round trip
     /// may be taken for shorter than that: one frame crosses a shaped link at once, and many do not. Each slice would be asked for
-    /// before its result can be there then, no result would tell a round trip, and the questions would fill the queues.
-    pub(crate) fn deadline(&self, in_flight: u64) -> Time {
+    /// before its result can be there then, no result would tell a round trip, and the questions would fill the queues. So would
+    /// they if all `members`, who are silent together, asked again before their last questions can have been answered. But results
+    /// also come slowly because questions do, where much is lost: a longer silence than is usual needs signs that there is a queue,
+    /// answers that come although they are not needed any more.
+    pub(crate) fn deadline(&self, in_flight: u64, members: u32) -> Time {
         let wait = match (self.backoff.checked_sub(1), self.round_trip.smoothed()) {
             (None, Some(round_trip)) => (round_trip * SILENCE).max(self.timers.early).min(self.timeout()),
             (None, None) => self.timeout(),
             (Some(doublings), _) => self.timeout().saturating_mul(1 << doublings.min(16)),
         };
         let wait = wait.min(self.timers.max_silence.max(self.timeout()));
-        let wait = wait.max(self.spacing.of(in_flight).min(self.timers.max_timeout));
+        let asked = u64::from(self.asked).saturating_mul(members.into());
+        let most = self.timers.max_silence * (1 + self.spurious);
+        let wait = wait.max(self.spacing.of(in_flight.saturating_add(asked)).min(most));
         let jitter = if self.backoff == 0 { 0.0 } else { JITTER * self.place };
         self.silent_since + wait.mul_f64(1.0 - jitter)
     }
 
     /// Silence has lasted too long. Returns how many slices to ask for: one, then twice as many each time
-    /// while only what was asked for comes back.
-    pub(crate) fn timed_out(&mut self, now: Time) -> u32 {
+    /// while only what was asked for comes back, as far as the network has room for that.
+    pub(crate) fn timed_out(&mut self, now: Time, members: u32) -> u32 {
         self.silent_since = now;
         self.last_timeout = Some(now);
         let asks = 1u32.checked_shl(self.streak).unwrap_or(u32::MAX).min(self.timers.asks);
+        let asks = asks.min(self.affordable(members));
+        self.asked = asks;
+        self.is_spurious = false;
         self.streak += 1;
         self.backoff += 1;
         self.place = lot(self.rank, self.transmitted as u32, self.backoff);
         asks
+    }
+
+    /// A result has come once more, for this worker alone: a question was spurious. What the last timeout asked for counts once.
+    pub(crate) fn answered_again(&mut self) {
+        if !std::mem::replace(&mut self.is_spurious, true) {
+            self.spurious = (self.spurious + 1).min(MOST_SPURIOUS);
+        }
+    }
+
+    /// How many slices each of the members can ask for, so that the questions of all cross the network at the pace of the results
+    /// in the longest silence between them. While no result tells anything, it is one.
+    fn affordable(&self, members: u32) -> u32 {
+        if self.round_trip.smoothed().is_none() {
+            return 1;
+        }
+        let each = self.spacing.of(members.into()).as_nanos();
+        let affordable = self.timers.max_silence.as_nanos().checked_div(each).unwrap_or(u128::MAX);
+        u32::try_from(affordable).unwrap_or(u32::MAX).max(1)
     }
 
     /// Everything that is out was sent under a job id that is no more.
@@ -224,7 +261,10 @@ impl Recovery {
         self.repeats.clear();
         self.missing.clear();
         self.silent_since = now;
+        self.spacing.pause();
         self.backoff = 0;
+        self.asked = 0;
+        self.spurious = 0;
         self.streak = 0;
     }
 
@@ -320,15 +360,15 @@ mod tests {
     fn silence_is_asked_into_ever_less_often() {
         let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
-        assert_eq!(recovery.deadline(1), at(50));
+        assert_eq!(recovery.deadline(1, 1), at(50));
         recovery.answered(at(2), &flight(at(0), 1, 1), 1);
-        assert_eq!(recovery.deadline(1), at(6));
-        let mut now = recovery.deadline(1);
+        assert_eq!(recovery.deadline(1, 1), at(6));
+        let mut now = recovery.deadline(1, 1);
         for (asks, most) in [(1, 10), (2, 20), (4, 40), (4, 80), (4, 100), (4, 100)] {
-            assert_eq!(recovery.timed_out(now), asks);
-            let wait = recovery.deadline(1) - now;
+            assert_eq!(recovery.timed_out(now, 1), asks);
+            let wait = recovery.deadline(1, 1) - now;
             assert!(wait <= MS * most && wait >= (MS * most).mul_f64(1.0 - JITTER), "{wait:?} of {most} ms");
-            now = recovery.deadline(1);
+            now = recovery.deadline(1, 1);
         }
     }
 
@@ -338,10 +378,10 @@ mod tests {
         let firsts: Vec<usize> = (0..8)
             .map(|_| {
                 for member in &mut members {
-                    member.timed_out(at(0));
+                    member.timed_out(at(0), 1);
                 }
                 let deadlines: BTreeMap<Time, usize> =
-                    members.iter().map(|member| member.deadline(1)).zip(0..).collect();
+                    members.iter().map(|member| member.deadline(1, 1)).zip(0..).collect();
                 assert_eq!(deadlines.len(), members.len());
                 *deadlines.first_key_value().unwrap().1
             })
@@ -354,14 +394,41 @@ mod tests {
         let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
         recovery.answered(at(2), &flight(at(0), 1, 1), 1);
-        assert_eq!(recovery.deadline(16), at(6));
+        assert_eq!(recovery.deadline(16, 1), at(6));
         // From now on 16 are in flight, and a result comes every 5 ms.
         for result in 1..=16 {
             recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), 16);
         }
         let now = at(2 + 5 * 16);
-        assert_eq!(recovery.deadline(16), now + 80 * MS);
-        assert_eq!(recovery.deadline(0), now + 4 * MS);
+        assert_eq!(recovery.deadline(16, 1), now + 80 * MS);
+        assert_eq!(recovery.deadline(0, 1), now + 4 * MS);
+    }
+
+    #[test]
+    fn the_questions_of_all_members_are_given_time_if_they_were_not_needed() {
+        let mut recovery = recovery(0);
+        recovery.sent(at(0), 0, false, true);
+        // A result every 5 ms. In 100 ms 20 questions are answered: two for each of 8 members.
+        for result in 0..=16 {
+            recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), 16);
+        }
+        let mut now = recovery.deadline(16, 8);
+        for (asks, most) in [(1, 100), (2, 160), (2, 160)] {
+            assert_eq!(recovery.timed_out(now, 8), asks);
+            let wait = recovery.deadline(16, 8) - now;
+            assert!(wait <= MS * most && wait >= (MS * most).mul_f64(1.0 - JITTER), "{wait:?} of {most} ms");
+            now = recovery.deadline(16, 8);
+            (0..3).for_each(|_| recovery.answered_again());
+        }
+    }
+
+    #[test]
+    fn one_slice_is_asked_for_while_no_result_has_come() {
+        let mut recovery = recovery(0);
+        recovery.sent(at(0), 0, false, true);
+        for timeout in 1..10 {
+            assert_eq!(recovery.timed_out(at(50 * timeout), 8), 1);
+        }
     }
 
     #[test]
@@ -369,7 +436,7 @@ mod tests {
         let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
         recovery.sent(at(0), 1, false, false);
-        recovery.timed_out(at(50));
+        recovery.timed_out(at(50), 1);
         assert_eq!(recovery.answered(at(400), &flight(at(0), 2, 1), 1), None);
         assert_eq!(recovery.timeout(), 50 * MS);
     }

@@ -39,11 +39,16 @@ impl Spacing {
         let goal = u32::try_from(in_flight).unwrap_or(u32::MAX).max(1);
         let Some(begin) = self.begin else { return self.begin(now, goal) };
         self.results += 1;
+        let spacing = (now - begin) / self.results;
+        if self.spans.is_empty() {
+            // Better than nothing, and soon needed: the first round trips, through empty queues, are far too short.
+            self.mean = spacing;
+        }
         if self.results >= self.goal {
             if self.spans.len() == SPANS {
                 self.spans.pop_front();
             }
-            self.spans.push_back((now - begin) / self.results);
+            self.spans.push_back(spacing);
             self.mean = self.mean_of_shortest();
             self.begin(now, goal);
         }
@@ -86,9 +91,11 @@ mod tests {
     }
 
     #[test]
-    fn is_unknown_before_a_window_was_answered() {
-        assert_eq!(after_groups(16, 1, MS, 16).of(16), Duration::ZERO);
-        assert_eq!(after_groups(17, 1, MS, 16).of(16), 16 * MS);
+    fn is_known_from_the_second_result_on() {
+        assert_eq!(after_groups(1, 1, MS, 16).of(16), Duration::ZERO);
+        for results in 2..40 {
+            assert_eq!(after_groups(results, 1, MS, 16).of(16), 16 * MS);
+        }
     }
 
     #[test]
