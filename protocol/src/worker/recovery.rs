@@ -231,6 +231,10 @@ impl Recovery {
         let asks = asks.min(self.affordable(members));
         self.asked = asks;
         self.is_spurious = false;
+        if self.spurious == 0 && self.spacing.is_known() {
+            // It waits for a question to be answered and not in a queue: that is no pace.
+            self.spacing.pause();
+        }
         self.streak += 1;
         self.backoff += 1;
         self.place = lot(self.rank, self.transmitted as u32, self.backoff);
@@ -244,11 +248,14 @@ impl Recovery {
         }
     }
 
-    /// How many slices each of the members can ask for, so that the questions of all cross the network at the pace of the results
-    /// in the longest silence between them. While no result tells anything, it is one.
+    /// How many slices each of the members can ask for. While no result tells anything, it is one. If questions were spurious, as
+    /// many as cross the network at the pace of the results, those of all members together, in the longest usual silence.
     fn affordable(&self, members: u32) -> u32 {
         if self.round_trip.smoothed().is_none() {
             return 1;
+        }
+        if self.spurious == 0 {
+            return u32::MAX;
         }
         let each = self.spacing.of(members.into()).as_nanos();
         let affordable = self.timers.max_silence.as_nanos().checked_div(each).unwrap_or(u128::MAX);

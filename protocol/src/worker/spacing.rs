@@ -7,9 +7,9 @@ use crate::time::Time;
 
 /// Spans that are remembered.
 const SPANS: usize = 8;
-/// Of so many spans three do not count, the longest ones: they mostly hold somebody's loss, and who waited longer for that
-/// would lose more time by it.
-const COUNT_OF_SPANS: usize = 5;
+/// Of so many spans two count, the shortest ones: the others mostly hold somebody's loss, and who waited longer for that would
+/// lose more time by it.
+const COUNT_OF_SPANS: usize = 2;
 
 /// The time from one result to the next.
 ///
@@ -29,7 +29,7 @@ pub(super) struct Spacing {
 }
 
 impl Spacing {
-    /// There is a pause: nothing is awaited.
+    /// There is a pause: nothing was awaited, or what was awaited did not come.
     pub(super) fn pause(&mut self) {
         self.begin = None;
     }
@@ -58,6 +58,11 @@ impl Spacing {
         self.begin = Some(now);
         self.goal = goal;
         self.results = 0;
+    }
+
+    /// Whether there was a span.
+    pub(super) fn is_known(&self) -> bool {
+        !self.spans.is_empty()
     }
 
     /// How long so many results take; zero before there was a span.
@@ -110,10 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn three_outages_in_eight_spans_do_not_count() {
-        let mut spacing = after_groups(1 + 5 * 16, 1, MS, 16);
-        let mut now = Time::ZERO + MS * 81;
-        for _ in 0..3 {
+    fn outages_do_not_count_while_some_spans_have_none() {
+        let mut spacing = after_groups(1 + 2 * 16, 1, MS, 16);
+        let mut now = Time::ZERO + MS * 33;
+        for _ in 0..6 {
             now = now + 5000 * MS;
             (0..16).for_each(|result| spacing.result(now + MS * result, 16));
             now = now + 15 * MS;
