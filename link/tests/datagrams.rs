@@ -105,6 +105,23 @@ fn neighbours_cross_as_one_frame_and_come_out_as_they_were() {
 }
 
 #[test]
+fn as_many_are_joined_as_the_interface_takes() {
+    // Five of 1,042 bytes are less than 6,250, and six are not; of the second kind three may be one.
+    for (limit, at_once) in [("gso_max_size 6250", 5), ("gso_max_segs 3", 3), ("gso_max_segs 1", 1)] {
+        let Some(mut cable) = cable(1_500) else { return };
+        netns::ip(&format!("link set left {limit}"));
+        cable.left = InterfacePort::open("left").unwrap().with_segmentation_offload(true);
+        let frames: Vec<_> = (0..2_000).map(|number| datagram(&payload(number, 1_000))).collect();
+        let before = taken_in();
+        assert!(cross(&mut cable, &frames) == frames);
+        let taken_in = taken_in() - before;
+        // Each batch may end with a shorter group.
+        let least = 2_000 / at_once;
+        assert!((least..least * 9 / 8 + CHATTER).contains(&taken_in), "{limit}: {taken_in}");
+    }
+}
+
+#[test]
 fn long_frames_fill_what_one_packet_holds() {
     let Some(mut cable) = cable(9_000) else { return };
     let frames: Vec<_> = (0..64).map(|number| datagram(&payload(number, 8_972))).collect();

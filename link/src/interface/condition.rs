@@ -71,21 +71,11 @@ impl InterfaceCondition {
     }
 }
 
-/// Whether many datagrams of one stream may be sent through an interface as one frame, which crosses it whole, or is
-/// split behind its queue. Only on virtual cables: a real interface would put a checksum into each datagram, and
-/// switches that change the datagram do not update that.
-pub(super) fn takes_many(socket: &OwnedFd, name: &str) -> bool {
+/// Whether an interface is a virtual cable that takes over from the system the work of splitting and of checksums.
+pub(super) fn is_cable_with_offloads(socket: &OwnedFd, name: &str) -> bool {
     let is_on = |question| is_on(socket, name, question, 1);
     let is_cable = driver(socket, name).is_ok_and(|driver| driver == VIRTUAL_CABLE);
-    is_cable && is_on(SEGMENTATION) && is_on(TX_CHECKSUM) && kernel_takes_many()
-}
-
-/// Whether packet sockets may send such frames: since Linux 6.2.
-fn kernel_takes_many() -> bool {
-    let system = rustix::system::uname();
-    let release = system.release().to_string_lossy();
-    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(6), Some(2))
+    is_cable && is_on(SEGMENTATION) && is_on(TX_CHECKSUM)
 }
 
 /// Whether an offload is on. A driver that does not know the request has no such offload.

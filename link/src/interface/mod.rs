@@ -29,6 +29,7 @@ mod joined;
 mod muted;
 mod offload;
 mod ring;
+mod segmentation;
 mod send;
 mod socket;
 
@@ -45,12 +46,14 @@ pub use condition::InterfaceCondition;
 pub use ether_type::EtherTypePort;
 pub use muted::MutedUdpPort;
 use ring::Ring;
+use segmentation::Segmentation;
 use send::Outgoing;
 
 /// A port that sends and receives all frames of a Linux interface. Needs the capability `CAP_NET_RAW`.
 #[derive(Debug)]
 pub struct InterfacePort {
     name: String,
+    index: libc::c_int,
     socket: OwnedFd,
     incoming: Ring,
     /// Frames that were [sent](FramePort::send), and wait for others.
@@ -76,17 +79,19 @@ impl InterfacePort {
         let outgoing = Outgoing::new(socket::open_to_send(name, index)?, meter.sent.clone());
         // Last: before, nothing is received.
         socket::bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
-        Ok(Self { name: name.into(), socket, incoming, queued: Frames::new(), outgoing, meter, mtu })
+        Ok(Self { name: name.into(), index, socket, incoming, queued: Frames::new(), outgoing, meter, mtu })
     }
 
     /// The same port; if `wanted`, it joins neighbouring datagrams of one stream, as the kernel joins TCP segments (UDP
-    /// segmentation offload): they cross a virtual cable as one frame, which takes a fraction of the time. This has no
-    /// effect on interfaces of another kind, if the interface's offloads are off, or before Linux 6.2. The other end
-    /// must be a port like this or a host's kernel: another reader of raw frames gets one that is longer than the MTU.
+    /// segmentation offload): they cross a virtual cable as one frame, which takes a fraction of the time. As many are
+    /// joined as the interface takes now (`gso_max_size` and `gso_max_segs`): behind a token bucket, these should be no
+    /// more than it lets pass at once. This has no effect on interfaces of another kind, if the interface's offloads are
+    /// off, or before Linux 6.2. The other end must be a port like this or a host's kernel: another reader of raw frames
+    /// gets one that is longer than the MTU.
     #[must_use]
     pub fn with_segmentation_offload(mut self, wanted: bool) -> Self {
-        if wanted && condition::takes_many(&self.socket, &self.name) {
-            self.outgoing.put_together(self.longest_frame());
+        if wanted && let Some(limits) = Segmentation::of(&self.socket, &self.name, self.index) {
+            self.outgoing.put_together(self.longest_frame(), limits);
         }
         self
     }

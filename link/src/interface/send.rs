@@ -12,33 +12,41 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
 use super::datagram::{self, HEADER_BYTES};
 use super::offload::{OFFLOAD_BYTES, Offload};
-use crate::MAX_FRAME_BYTES;
+use super::segmentation::Segmentation;
 use crate::meter::DirectionMeter;
+
+/// Which frames may be joined.
+#[derive(Debug, Clone, Copy)]
+struct Joins {
+    /// The longest frame that is joined with others, in bytes.
+    longest: usize,
+    limits: Segmentation,
+}
 
 /// The sending half of a port.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     socket: OwnedFd,
-    /// The longest frame that is joined with others; `None`: frames are not joined.
-    longest_merged: Option<usize>,
+    /// `None`: frames are not joined.
+    joins: Option<Joins>,
     meter: DirectionMeter,
 }
 
 impl Outgoing {
     /// Sends by `socket`, which takes offload information.
     pub(super) fn new(socket: OwnedFd, meter: DirectionMeter) -> Self {
-        Self { socket, longest_merged: None, meter }
+        Self { socket, joins: None, meter }
     }
 
-    /// Allows frames of at most `longest` bytes to be joined from now on.
-    pub(super) fn put_together(&mut self, longest: usize) {
-        self.longest_merged = Some(longest);
+    /// Allows frames of at most `longest` bytes to be joined from now on, up to these limits.
+    pub(super) fn put_together(&mut self, longest: usize, limits: Segmentation) {
+        self.joins = Some(Joins { longest, limits });
     }
 
     /// Hands frames to the kernel, by one system call if it takes all of them; frames for which it has no room are
     /// dropped and counted.
     pub(super) fn send(&self, frames: &[&[u8]]) -> Result<(), Errno> {
-        let batch = Batch::new(frames, self.longest_merged);
+        let batch = Batch::new(frames, self.joins);
         let mut messages = batch.messages.as_slice();
         while let Some(message) = messages.first() {
             match batch.send(messages, &self.socket) {
@@ -115,12 +123,12 @@ impl Head {
 }
 
 impl<'a> Batch<'a> {
-    fn new(frames: &'a [&'a [u8]], longest_merged: Option<usize>) -> Self {
+    fn new(frames: &'a [&'a [u8]], joins: Option<Joins>) -> Self {
         let mut batch = Self { frames, messages: Vec::with_capacity(frames.len()) };
         for (number, frame) in frames.iter().enumerate() {
-            let may_merge = longest_merged.is_some_and(|longest| frame.len() <= longest);
-            let payload = (may_merge && datagram::is_plain(frame)).then(|| frame.len() - HEADER_BYTES);
-            if !payload.is_some_and(|payload| batch.extend_last(frame, payload)) {
+            let joins = joins.filter(|joins| frame.len() <= joins.longest && datagram::is_plain(frame));
+            let payload = joins.map(|_| frame.len() - HEADER_BYTES);
+            if !joins.is_some_and(|Joins { limits, .. }| batch.extend_last(frame, limits)) {
                 let (frames, len) = (number..number + 1, frame.len());
                 batch.messages.push(Message { frames, len, takes: payload, head: Head::of_one(frame) });
             }
@@ -135,11 +143,15 @@ impl<'a> Batch<'a> {
     }
 
     /// Joins a plain frame to the last message if that is possible; returns whether it was.
-    fn extend_last(&mut self, frame: &[u8], payload: usize) -> bool {
+    fn extend_last(&mut self, frame: &[u8], limits: Segmentation) -> bool {
+        let payload = frame.len() - HEADER_BYTES;
         let Some(last) = self.messages.last_mut() else { return false };
         let first = self.frames.get(last.frames.start).copied().unwrap_or_default();
+        // Queues count each frame with headers of its own.
+        let bytes = last.len + payload + HEADER_BYTES * last.frames.len();
         let is_taken = last.takes.is_some_and(|segment| payload <= segment)
-            && last.len + payload <= MAX_FRAME_BYTES
+            && bytes < limits.bytes
+            && last.frames.len() < limits.frames
             && datagram::is_one_stream(first, frame);
         if is_taken {
             last.takes = last.takes.filter(|segment| payload == *segment);
