@@ -16,6 +16,10 @@ const ETHERNET_HEADER_BYTES: u64 = 14;
 const BURST_SECONDS_RECIPROCAL: u64 = 1000;
 /// The least burst in frames, for rates so low that fewer fit into that time.
 const MIN_BURST_FRAMES: u64 = 4;
+/// What the kernel's TCP keeps free for headers of the longest frame that an interface takes (`MAX_TCP_HEADER`).
+const TCP_HEADER_BYTES: u64 = 320;
+/// The longest frame that veth takes from TCP, and its default.
+const MAX_SEGMENTED_BYTES: u64 = 65_536;
 /// Losses are drawn as numbers below this.
 const LOSS_MODULUS: f64 = 1e9;
 /// A bridge that only forwards: no spanning tree protocol, no wait before a port works, and no multicast
@@ -122,10 +126,10 @@ impl<'a> Scripts<'a> {
         // Needed even if no frames are lost now: any link can be cut later.
         let _ = writeln!(ip, "link add name {LOST} type bridge {PLAIN_BRIDGE}");
         let _ = writeln!(ip, "link set dev {LOST} up");
-        for interface in &station.interfaces {
-            // TCP hands down many frames as one. A loss must take only one of them.
-            let frame_by_frame = if self.options.loss > 0.0 { " gso_max_segs 1" } else { "" };
-            let _ = writeln!(ip, "link set dev {}{frame_by_frame} up", interface.name);
+        for Interface { port, name } in &station.interfaces {
+            let link = self.topology.neighbour(key, *port).map(|to| &self.topology[to.link]);
+            let segmentation = link.map_or_else(String::new, |link| self.segmentation(link));
+            let _ = writeln!(ip, "link set dev {name}{segmentation} up");
         }
         match self.topology[key].host() {
             Some(host) => ip.push_str(&self.host(key, host, station)),
@@ -164,6 +168,20 @@ impl<'a> Scripts<'a> {
         ip
     }
 
+    /// How many frames TCP and our ports may hand down as one: a loss must take only one of them, and a token bucket cuts
+    /// up what it cannot let pass at once, which costs the processor as much as if they had come one by one.
+    fn segmentation(&self, link: &Link) -> String {
+        if self.options.loss > 0.0 {
+            return " gso_max_segs 1".to_owned();
+        }
+        if !self.options.rates {
+            return String::new();
+        }
+        let frames = burst_bytes(link) / frame_bytes(link) * frame_bytes(link);
+        let longest = (frames + TCP_HEADER_BYTES).min(burst_bytes(link)).min(MAX_SEGMENTED_BYTES);
+        format!(" gso_max_size {longest}")
+    }
+
     /// A token bucket on each interface shapes what it sends; with one at both ends, both directions are shaped.
     fn rates(&self, key: NodeKey) -> String {
         if !self.options.rates {
@@ -172,10 +190,9 @@ impl<'a> Scripts<'a> {
         let mut script = String::new();
         for to in self.topology.neighbours(key) {
             let name = names::interface(&self.topology[key].name, to.port);
-            let Link { rate, mtu, .. } = self.topology[to.link];
-            let frame = u64::from(mtu) + ETHERNET_HEADER_BYTES;
-            let limit = u64::from(self.options.queue_frames) * frame;
-            let burst = (rate / 8 / BURST_SECONDS_RECIPROCAL).max(MIN_BURST_FRAMES * frame);
+            let link = &self.topology[to.link];
+            let limit = u64::from(self.options.queue_frames) * frame_bytes(link);
+            let (rate, burst) = (link.rate, burst_bytes(link));
             let _ =
                 writeln!(script, "qdisc add dev {name} root tbf rate {rate}bit burst {burst} limit {limit}");
         }
@@ -224,6 +241,16 @@ fn management_address(address: Ipv4Addr) -> String {
     )
 }
 
+/// The longest frame of a link.
+fn frame_bytes(link: &Link) -> u64 {
+    u64::from(link.mtu) + ETHERNET_HEADER_BYTES
+}
+
+/// What a link's token bucket lets pass at once after an idle time.
+fn burst_bytes(link: &Link) -> u64 {
+    (link.rate / 8 / BURST_SECONDS_RECIPROCAL).max(MIN_BURST_FRAMES * frame_bytes(link))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,11 +258,14 @@ mod tests {
 
     /// Calls `check` with the scripts for one of the repository's topologies.
     fn with_scripts(topology: &str, switches: SwitchKind, check: impl Fn(&Scripts<'_>, &Topology)) {
+        with_options(topology, &LabOptions { switches, loss: 0.01, ..LabOptions::new("lab") }, check);
+    }
+
+    fn with_options(topology: &str, options: &LabOptions, check: impl Fn(&Scripts<'_>, &Topology)) {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies");
         let topology = Topology::load(folder.join(topology)).unwrap();
-        let options = LabOptions { switches, loss: 0.01, ..LabOptions::new("lab") };
         let stations = stations("lab", &topology).unwrap();
-        check(&Scripts::new(&topology, &options, &stations).unwrap(), &topology);
+        check(&Scripts::new(&topology, options, &stations).unwrap(), &topology);
     }
 
     #[test]
@@ -265,6 +295,25 @@ mod tests {
             let ends = 2 * topology.links().count();
             assert_eq!(tc.matches(" rate 50000000bit burst 6250 limit 775168\n").count(), ends);
             assert_eq!(nft.matches("numgen random mod 1000000000 < 10000000 ").count(), ends);
+            let ip: String = scripts.nodes().map(|(_, setup)| setup.ip).collect();
+            assert_eq!(ip.matches(" gso_max_segs 1 up\n").count(), ends);
         });
+    }
+
+    #[test]
+    fn what_is_handed_down_as_one_frame_fits_the_links_token_bucket() {
+        let ip = |options: &LabOptions, topology: &str, count: &dyn Fn(&str, usize)| {
+            with_options(topology, options, |scripts, topology| {
+                let ip: String = scripts.nodes().map(|(_, setup)| setup.ip).collect();
+                count(&ip, 2 * topology.links().count());
+            });
+        };
+        let options = LabOptions::new("lab");
+        // Of 6,250 bytes four frames of TCP's and their headers take all; less would be three.
+        ip(&options, "leaf-spine-8.toml", &|ip, ends| {
+            assert_eq!(ip.matches(" gso_max_size 6250 up\n").count(), ends)
+        });
+        let unlimited = LabOptions { rates: false, ..options };
+        ip(&unlimited, "leaf-spine-8.toml", &|ip, _| assert!(!ip.contains("gso"), "{ip}"));
     }
 }
