@@ -311,7 +311,7 @@ mod tests {
         let options = LabOptions::new("lab");
         // Of 6,250 bytes four frames of TCP's and their headers take all; less would be three.
         ip(&options, "leaf-spine-8.toml", &|ip, ends| {
-            assert_eq!(ip.matches(" gso_max_size 6250 up\n").count(), ends)
+            assert_eq!(ip.matches(" gso_max_size 6250 up\n").count(), ends);
         });
         let unlimited = LabOptions { rates: false, ..options };
         ip(&unlimited, "leaf-spine-8.toml", &|ip, _| assert!(!ip.contains("gso"), "{ip}"));
