@@ -40,7 +40,7 @@ impl Spacing {
         let Some(begin) = self.begin else { return self.begin(now, goal) };
         self.results += 1;
         let spacing = (now - begin) / self.results;
-        if self.spans.is_empty() {
+        if !self.is_known() {
             // Better than nothing, and soon needed: the first round trips, through empty queues, are far too short.
             self.mean = spacing;
         }
@@ -71,10 +71,13 @@ impl Spacing {
     }
 
     fn mean_of_shortest(&self) -> Duration {
-        let mut spans: Vec<Duration> = self.spans.iter().copied().collect();
+        let mut spans = [Duration::MAX; SPANS];
+        for (place, span) in spans.iter_mut().zip(&self.spans) {
+            *place = *span;
+        }
         spans.sort_unstable();
-        spans.truncate((spans.len() * COUNT_OF_SPANS / SPANS).max(1));
-        spans.iter().sum::<Duration>() / spans.len() as u32
+        let count = (self.spans.len() * COUNT_OF_SPANS / SPANS).max(1);
+        spans.iter().take(count).sum::<Duration>() / count as u32
     }
 }
 
