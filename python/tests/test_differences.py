@@ -41,8 +41,8 @@ def test_every_rank_is_told_which_one_gave_what(run: Run, what: str, odd: str, o
         assert "same order, with the same names, sizes and types" in message, said
         if what != "order":
             (later,) = told(said, host, "told later")
-            # A rank is told by the answer to its own report, which may be ahead of the news that the job is over: what it
-            # starts between the two fails as a sum.
+            # A rank is told by the answer to its own report, which may be ahead of the news that the job is over:
+            # what it starts between the two fails as a sum.
             assert later.startswith(("JobOverError ", "SumError ")), said
             assert odd in later, said
 
