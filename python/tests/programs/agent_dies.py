@@ -1,7 +1,8 @@
-"""The last rank's agent is killed during an all-reduce: the errors on every rank."""
+"""The last rank's agent is killed during all-reduces: the errors on every rank."""
 
 import os
 import signal
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -23,13 +24,18 @@ def agent() -> int:
 
 dist.init_process_group("tributary")
 dist.all_reduce(torch.ones(1000))
-dies = dist.get_rank() == dist.get_world_size() - 1
-if dies:
-    # Far more than passes through the network before the signal has arrived.
-    works = [dist.all_reduce(torch.ones(1 << 24), async_op=True) for _ in range(3)]
+store = dist.PrefixStore("agent dies", dist.distributed_c10d._get_default_store())
+rank, last = dist.get_rank(), dist.get_world_size() - 1
+if rank == last - 1:
+    # Until it starts them, too, nothing ends.
+    store.wait(["killed"], timedelta(seconds=60))
+works = [dist.all_reduce(torch.ones(1 << 20), async_op=True) for _ in range(3)]
+if rank < last - 1:
+    store.set(f"started by {rank}", "")
+elif rank == last:
+    store.wait([f"started by {rank}" for rank in range(last - 1)], timedelta(seconds=60))
     os.kill(agent(), signal.SIGKILL)
-else:
-    works = [dist.all_reduce(torch.ones(1 << 24), async_op=True) for _ in range(3)]
+    store.set("killed", "")
 for work in works:
     try:
         work.get_future().wait()
