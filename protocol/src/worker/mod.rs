@@ -171,7 +171,7 @@ impl Worker {
             return;
         };
         self.events.extend(failure);
-        let in_use = self.in_flight >= self.pace.limit();
+        let in_use = self.pace.is_full(self.in_flight, self.recovery.smoothed_round_trip());
         if let Some(sample) = self.recovery.answered(now, &flight, self.in_flight) {
             self.pace.sample(sample, in_use);
         }
@@ -290,15 +290,22 @@ impl Worker {
         }
     }
 
-    /// The oldest slice that is to be sent.
+    /// The oldest slice that is to be sent, if it may leave now.
     fn next_to_send(&mut self) -> Option<u64> {
-        while self.in_flight < self.pace.limit() {
-            let Reverse(position) = self.queue.pop()?;
+        while let Some(Reverse(position)) = self.queue.peek().copied() {
             let state = self.slots.at(position).map(|slot| slot.state);
-            if matches!(state, Some(State::Ready | State::Lost(_))) {
-                return Some(position);
-            }
+            let may_leave = match state {
+                Some(State::Ready) => self.pace.admits(self.in_flight, self.recovery.smoothed_round_trip()),
+                // Others may wait for it: it waits for no company.
+                Some(State::Lost(_)) => self.in_flight < self.pace.limit(),
+                _ => {
+                    self.queue.pop();
+                    continue;
+                }
+            };
+            return may_leave.then(|| self.queue.pop()).flatten().map(|Reverse(position)| position);
         }
+        self.pace.pause();
         None
     }
 

@@ -1,4 +1,5 @@
-//! How many slices to have in flight: the window is the most, not the least.
+//! How many slices to have in flight, where the window is the most and not the least, and how many of them to let go
+//! together.
 
 use std::time::Duration;
 
@@ -8,11 +9,22 @@ const FLOOR: f64 = 16.0;
 const SHORT_ENOUGH: Duration = Duration::from_millis(5);
 /// What one round trip that is too long takes off the limit, or one that is short adds.
 const STEP: f64 = 0.25;
+/// Slices leave together that cross the network in this time: somewhat more than TCP lets its interface cut up for it
+/// (TSO autosizing, a millisecond), and than a port joins to one frame if its link's token bucket has a burst of that.
+/// Of 0.75 to 6 ms this took the least time.
+const TOGETHER: Duration = Duration::from_micros(1500);
+/// The least number of such groups in flight, so that the way is busy while one of them waits to be complete.
+const GROUPS: u64 = 4;
 
 /// Grows while round trips are short and shrinks while they are long, as Vegas and LEDBAT do. Losses say nothing
 /// here: with tens of links behind one result, random ones are more frequent than full queues, and whoever
 /// slowed down for them would stand still. A queue that fills, a member that falls behind, a core that is
 /// shared: all show in the round trip before anything is dropped.
+///
+/// Each result makes room for one slice. If that left at once, a bottleneck's frames, which come out of it one by one,
+/// would stay apart for ever, and each would cost a timer, an interrupt and a wake-up on every link. So slices wait
+/// until there is room for as many as cross the network in [`TOGETHER`]; once together, they, and their results, stay
+/// together on their way through queues and switches that take joined frames.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
     window: f64,
@@ -20,12 +32,14 @@ pub(crate) struct Pace {
     shortest: Option<Duration>,
     /// No round trip was too long yet: the limit doubles with every one.
     starting: bool,
+    /// A group of slices is leaving: there was room for all of it.
+    leaving: bool,
 }
 
 impl Pace {
     pub(crate) fn new(window: u32) -> Self {
         let window = f64::from(window);
-        Self { window, limit: FLOOR.min(window), shortest: None, starting: true }
+        Self { window, limit: FLOOR.min(window), shortest: None, starting: true, leaving: false }
     }
 
     /// The way has changed: what was short on the old one may be impossible on the new one.
@@ -37,6 +51,30 @@ impl Pace {
     /// Slices that may be in flight.
     pub(crate) fn limit(&self) -> u64 {
         self.limit as u64
+    }
+
+    /// Whether a new slice may leave, with so many in flight and such a mean round trip.
+    pub(crate) fn admits(&mut self, in_flight: u64, round_trip: Option<Duration>) -> bool {
+        let goes_on = self.leaving && in_flight < self.limit();
+        self.leaving = goes_on || !self.is_full(in_flight, round_trip);
+        self.leaving
+    }
+
+    /// Whether the limit leaves no room for a group of slices.
+    pub(crate) fn is_full(&self, in_flight: u64, round_trip: Option<Duration>) -> bool {
+        in_flight + self.together(round_trip) > self.limit()
+    }
+
+    /// Nothing is there that could leave: the next slices are a group of their own.
+    pub(crate) fn pause(&mut self) {
+        self.leaving = false;
+    }
+
+    /// The number of slices that leave together: those that are answered in [`TOGETHER`], by Little's law.
+    fn together(&self, round_trip: Option<Duration>) -> u64 {
+        let Some(round_trip) = round_trip else { return 1 };
+        let share = TOGETHER.as_secs_f64() / round_trip.max(TOGETHER).as_secs_f64();
+        ((self.limit * share) as u64).clamp(1, (self.limit() / GROUPS).max(1))
     }
 
     /// A round trip was measured; `in_use` says whether the limit held anything back.
@@ -58,6 +96,41 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+
+    /// How many slices leave at once after `answered` results, with `limit` in flight before.
+    fn leave(pace: &mut Pace, answered: u64, round_trip: Option<Duration>) -> u64 {
+        let mut in_flight = pace.limit() - answered;
+        let from = in_flight;
+        while pace.admits(in_flight, round_trip) {
+            in_flight += 1;
+        }
+        in_flight - from
+    }
+
+    #[test]
+    fn slices_of_a_short_time_leave_together() {
+        let mut pace = Pace::new(64);
+        (0..100).for_each(|_| pace.sample(MS, true));
+        // 64 in 24 ms are 4 in one and a half.
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(|answered| leave(&mut pace, answered, Some(24 * MS))),
+            [0, 0, 0, 4, 5]
+        );
+        // However fast the way, there are four groups; however slow, a slice need not wait.
+        assert_eq!([15, 16].map(|answered| leave(&mut pace, answered, Some(MS / 10))), [0, 16]);
+        assert_eq!(leave(&mut pace, 1, Some(100 * MS)), 1);
+        // Before anything is known, too.
+        assert_eq!(leave(&mut pace, 1, None), 1);
+    }
+
+    #[test]
+    fn a_group_that_ran_out_of_slices_is_over() {
+        let mut pace = Pace::new(64);
+        (0..100).for_each(|_| pace.sample(MS, true));
+        assert!(pace.admits(40, Some(24 * MS)) && pace.admits(62, Some(24 * MS)));
+        pace.pause();
+        assert!(!pace.admits(62, Some(24 * MS)));
+    }
 
     #[test]
     fn grows_to_the_window_while_round_trips_are_short() {
