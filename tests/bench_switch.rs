@@ -87,6 +87,11 @@ fn every_sum_of_the_embedded_switch_is_right_and_nothing_of_the_bench_stays() {
 }
 
 #[test]
+fn every_sum_is_right_where_hosts_and_switch_join_frames() {
+    every_sum_is_right("joined");
+}
+
+#[test]
 fn every_sum_of_the_bare_loop_is_right() {
     every_sum_is_right("loop");
 }

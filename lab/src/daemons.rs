@@ -49,18 +49,31 @@ pub struct Daemons<'a> {
     /// The binary.
     program: PathBuf,
     switches: SwitchProgram,
+    /// Whether daemons make use of the interfaces' offloads.
+    offloads: bool,
 }
 
 impl<'a> Daemons<'a> {
     /// Commands for the binary `program`.
     pub fn new(lab: &'a Lab, program: impl Into<PathBuf>) -> Self {
-        Self { lab, program: program.into(), switches: SwitchProgram::default() }
+        Self {
+            lab,
+            program: program.into(),
+            switches: SwitchProgram::default(),
+            offloads: lab.has_offloads(),
+        }
     }
 
     /// Uses another program for the switches.
     #[must_use]
     pub fn with_switches(self, switches: SwitchProgram) -> Self {
         Self { switches, ..self }
+    }
+
+    /// Daemons that send one frame at a time, even if the lab's interfaces would take many as one.
+    #[must_use]
+    pub fn without_offloads(self) -> Self {
+        Self { offloads: false, ..self }
     }
 
     /// The program that runs at the switches.
@@ -183,7 +196,7 @@ impl<'a> Daemons<'a> {
 
     /// The option that makes use of the interfaces' offloads, if they are on.
     fn offloads(&self) -> Option<&'static str> {
-        self.lab.has_offloads().then_some("--segmentation-offload")
+        self.offloads.then_some("--segmentation-offload")
     }
 
     /// The address at which a switch listens for the controller.

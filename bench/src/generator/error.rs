@@ -2,6 +2,7 @@ use std::io;
 use std::time::Duration;
 
 use thiserror::Error;
+use tributary_link::LinkError;
 use tributary_wire::{Seq, WireError};
 
 /// Why a run has no result.
@@ -17,6 +18,15 @@ pub enum GeneratorError {
         /// The kernel's error.
         reason: io::Error,
     },
+    /// A port that joins frames could not be opened.
+    #[error(transparent)]
+    Port(#[from] LinkError),
+    /// A port that joins frames could not send.
+    #[error("cannot send frames that are joined: {0}")]
+    Send(io::Error),
+    /// A port that takes joined frames apart could not receive.
+    #[error("cannot receive frames that were joined: {0}")]
+    Receive(io::Error),
     /// The switch computed a wrong sum.
     #[error("the switch's sum of slice {seq} is wrong in {what}: expected {expected:#x}, got {got:#x}")]
     WrongSum {

@@ -4,11 +4,16 @@
 //! is, its [`Load`] says: a [slice](slices) of which an aggregating switch makes a sum, or a [packet](packets) that a
 //! switch forwards. Frames are received and sent in batches, so that the limit is the switch and not the generator; the
 //! load of each is measured. Whatever comes out is compared with what has to.
+//!
+//! Its own packet sockets carry one frame at a time, as most switches need them. Those of `link`, which agents use, join
+//! neighbouring frames for a switch that takes them apart.
 
 mod error;
 mod load;
 mod packets;
+mod receiver;
 mod ring;
+mod sender;
 mod slices;
 mod socket;
 
@@ -22,10 +27,11 @@ use tributary_wire::Seq;
 pub use error::GeneratorError;
 pub use load::{Arrived, Load, SENDERS};
 pub use packets::{PacketFlow, Packets};
-pub use ring::Receiver;
+pub use receiver::Receiver;
+pub use sender::Sender;
 pub(crate) use slices::VALUES_AT;
 pub use slices::{CHILDREN, Contributions, Flow};
-pub use socket::Sender;
+use socket::BATCH;
 
 /// An item is sent again if it takes longer than this. A switch with thousands of them queued answers sooner, and a loss
 /// delays only its own place.
@@ -92,9 +98,8 @@ impl<L: Load> Generator<L> {
         (0..self.places.len()).try_for_each(|place| self.send(place, now, again))?;
         while now - begin < duration && !stop.load(Ordering::Relaxed) {
             self.flush()?;
-            let came = self.receiver.receive(RESEND_AFTER)?;
+            items += self.take_or_wait()?;
             now = Instant::now();
-            items += self.take(came, now)?;
             if now >= look_for_late {
                 look_for_late = now + RESEND_AFTER;
                 resent += self.resend_late(now)?;
@@ -106,17 +111,35 @@ impl<L: Load> Generator<L> {
         Ok(Outcome { items, resent, elapsed: begin.elapsed(), cpu: thread_cpu().saturating_sub(cpu) })
     }
 
-    /// Reads the frames that have arrived, and sends the next item of each place whose item is there.
-    fn take(&mut self, came: usize, now: Instant) -> Result<u64, GeneratorError> {
-        let mut finished = 0;
-        for at in 0..came {
-            let Arrived::Whole(seq) = self.load.check(self.receiver.frame(at))? else { continue };
+    /// Takes what has arrived, or arrives within [`RESEND_AFTER`]; returns how many items that finishes.
+    fn take_or_wait(&mut self) -> Result<u64, GeneratorError> {
+        if let Some(finished) = self.take()? {
+            return Ok(finished);
+        }
+        // Frames may come while others run: to be woken costs the switch more than to be looked for.
+        std::thread::yield_now();
+        if let Some(finished) = self.take()? {
+            return Ok(finished);
+        }
+        self.receiver.wait(RESEND_AFTER)?;
+        Ok(self.take()?.unwrap_or_default())
+    }
+
+    /// Reads a batch of frames that have arrived, and queues the next item of each place whose item is there. `None` if
+    /// nothing was there.
+    fn take(&mut self) -> Result<Option<u64>, GeneratorError> {
+        let now = Instant::now();
+        let mut finished = None;
+        for _ in 0..BATCH {
+            let Some(frame) = self.receiver.next()? else { break };
+            let finished = finished.get_or_insert(0);
+            let Arrived::Whole(seq) = self.load.check(frame)? else { continue };
             let place = self.load.place(seq);
             // What was sent again can come twice.
             if self.places[place].seq == seq {
                 self.places[place].seq = seq.plus(self.load.window());
                 self.send(place, now, false)?;
-                finished += 1;
+                *finished += 1;
             }
         }
         Ok(finished)

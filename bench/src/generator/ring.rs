@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::GeneratorError;
-use super::socket::{self, BATCH, failed};
+use super::socket::{self, failed};
 
 /// The size of a ring, if its slots are not larger: windows of long frames fit, since a loss here would not be the
 /// switch's fault.
@@ -23,27 +23,24 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// Room in a slot besides the frame: the kernel's header, and so that a frame that became longer is noticed.
 const ROOM: usize = 1024;
 
-/// A packet socket that receives what comes out of the switch.
+/// A packet socket that receives single frames.
 #[derive(Debug)]
-pub struct Receiver {
+pub(super) struct Ring {
     interface: String,
     socket: OwnedFd,
     memory: MmapRaw,
     slot_bytes: usize,
     slots: usize,
-    /// The first slot of the present batch.
-    first: usize,
-    /// How many slots the present batch has; they go back to the kernel with the next one.
-    batch: usize,
+    /// The slot of the next frame, or of the present one.
+    at: usize,
+    /// Whether there is a present frame: its slot goes back to the kernel with the next one.
+    holds: bool,
 }
 
-impl Receiver {
+impl Ring {
     /// Opens a socket on this interface of the calling thread's network namespace, for IPv4 frames of about that
     /// length.
-    ///
-    /// # Errors
-    /// [`GeneratorError::Socket`] with the step that failed.
-    pub fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
+    pub(super) fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
         let failed = |step| failed(interface, step);
         let socket = socket::open(interface, libc::ETH_P_IP as u16)?;
         let slot_bytes = (frame_bytes + ROOM).next_power_of_two();
@@ -62,66 +59,52 @@ impl Receiver {
         set_option(&socket, libc::PACKET_RX_RING, &request).map_err(failed("make a ring"))?;
         let memory = MmapOptions::new().len(RING_BYTES).populate().map_raw(&socket);
         let memory = memory.map_err(|error| failed("map a ring")(errno(&error)))?;
-        Ok(Self { interface: interface.to_owned(), socket, memory, slot_bytes, slots, first: 0, batch: 0 })
+        Ok(Self { interface: interface.to_owned(), socket, memory, slot_bytes, slots, at: 0, holds: false })
     }
 
-    /// Takes the frames that are there, up to a batch; waits up to `patience` if there are none. Returns how many there
-    /// are; earlier ones are gone.
-    pub(super) fn receive(&mut self, patience: Duration) -> Result<usize, GeneratorError> {
-        for at in 0..self.batch {
-            self.status(at).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        }
-        self.first = (self.first + self.batch) % self.slots;
-        self.batch = self.filled();
-        if self.batch == 0 {
-            // Frames may come while others run: to be woken costs the switch more than to be looked for.
-            std::thread::yield_now();
-            self.batch = self.filled();
-        }
-        if self.batch == 0 {
-            let failed = failed(&self.interface, "receive frames");
-            let timeout = Timespec::try_from(patience).map_err(|_| failed(Errno::INVAL))?;
-            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(failed(errno)),
-            }
-            self.batch = self.filled();
-        }
-        Ok(self.batch)
-    }
-
-    /// How many frames are there, up to a batch.
-    fn filled(&self) -> usize {
-        let is_filled = |at: &usize| self.status(*at).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0;
-        (0..BATCH.min(self.slots)).take_while(is_filled).count()
-    }
-
-    /// One of the frames from the last [`receive`](Self::receive).
+    /// The next frame, if it is there; the one before is gone.
     #[allow(unsafe_code)]
-    pub(super) fn frame(&self, at: usize) -> &[u8] {
-        assert!(at < self.batch, "there is no such frame in this batch");
-        let slot = self.slot(at);
-        // SAFETY: the slot begins with this header, which is plain numbers; it is in the batch, so it is this
-        // process's, and the kernel does not write to it.
+    pub(super) fn next(&mut self) -> Option<&[u8]> {
+        if std::mem::take(&mut self.holds) {
+            self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            self.at = (self.at + 1) % self.slots;
+        }
+        self.holds = self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0;
+        if !self.holds {
+            return None;
+        }
+        let slot = self.slot();
+        // SAFETY: the slot begins with this header, which is plain numbers; its status says that it is this process's, and
+        // the kernel does not write to it.
         let head = unsafe { ptr::read(slot.cast::<libc::tpacket2_hdr>()) };
         let begin = usize::from(head.tp_mac).min(self.slot_bytes);
         let len = (head.tp_snaplen as usize).min(self.slot_bytes - begin);
         // SAFETY: these bytes are in the slot, by the two minima, and the slot is in the memory, which lives as long as
-        // `self`. Slots of the batch go back to the kernel only by `receive`, which needs `self` for itself.
-        unsafe { slice::from_raw_parts(slot.wrapping_add(begin), len) }
+        // `self`. It goes back to the kernel only by the next call, which needs `self` for itself.
+        Some(unsafe { slice::from_raw_parts(slot.wrapping_add(begin), len) })
     }
 
-    /// The beginning of a slot, counted from the batch's first one: inside the memory, and aligned as its size is.
-    fn slot(&self, at: usize) -> *mut u8 {
-        self.memory.as_mut_ptr().wrapping_add((self.first + at) % self.slots * self.slot_bytes)
+    /// Waits for a frame for so long at most.
+    pub(super) fn wait(&self, patience: Duration) -> Result<(), GeneratorError> {
+        let failed = failed(&self.interface, "receive frames");
+        let timeout = Timespec::try_from(patience).map_err(|_| failed(Errno::INVAL))?;
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(failed(errno)),
+        }
     }
 
-    /// Whether the kernel or this process owns a slot.
+    /// The beginning of the present slot: inside the memory, and aligned as its size is.
+    fn slot(&self) -> *mut u8 {
+        self.memory.as_mut_ptr().wrapping_add(self.at * self.slot_bytes)
+    }
+
+    /// Whether the kernel or this process owns the present slot.
     #[allow(unsafe_code)]
-    fn status(&self, at: usize) -> &AtomicU32 {
+    fn status(&self) -> &AtomicU32 {
         // SAFETY: a slot begins with its status, an aligned u32 in memory that lives as long as `self`. The kernel, too,
         // reads and writes it as a whole only.
-        unsafe { AtomicU32::from_ptr(self.slot(at).cast()) }
+        unsafe { AtomicU32::from_ptr(self.slot().cast()) }
     }
 }
 

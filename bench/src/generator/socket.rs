@@ -17,71 +17,54 @@ pub(super) const BATCH: usize = 64;
 /// The protocol number of a socket that only sends.
 const NOTHING: u16 = 0;
 
-/// A packet socket that sends contributions.
+/// A packet socket that sends single frames.
 #[derive(Debug)]
-pub struct Sender {
+pub(super) struct SendingSocket {
     interface: String,
     socket: OwnedFd,
-    frames: Frames,
-    /// How many of `frames` are queued.
-    queued: usize,
 }
 
-impl Sender {
-    /// Opens a socket on this interface of the calling thread's network namespace, for frames of that length.
-    ///
-    /// # Errors
-    /// [`GeneratorError::Socket`] with the step that failed.
-    pub fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
-        let socket = open(interface, NOTHING)?;
-        let frames = Frames::new(frame_bytes);
-        Ok(Self { interface: interface.to_owned(), socket, frames, queued: 0 })
+impl SendingSocket {
+    /// Opens a socket on this interface of the calling thread's network namespace.
+    pub(super) fn open(interface: &str) -> Result<Self, GeneratorError> {
+        Ok(Self { interface: interface.to_owned(), socket: open(interface, NOTHING)? })
     }
 
-    /// Queues the frame that `write` makes; sends the queue when it is full.
-    pub(super) fn queue(
-        &mut self,
-        write: impl FnOnce(&mut [u8]) -> Result<usize, GeneratorError>,
-    ) -> Result<(), GeneratorError> {
-        if self.queued == BATCH {
-            self.flush()?;
-        }
-        write(self.frames.of_mut(self.queued))?;
-        self.queued += 1;
-        Ok(())
-    }
-
-    /// Sends what is queued. Frames that the kernel has no room for are lost, as on any network.
-    pub(super) fn flush(&mut self) -> Result<(), GeneratorError> {
+    /// Sends so many frames. Those that the kernel has no room for are lost, as on any network.
+    pub(super) fn send(&self, frames: &mut Frames, count: usize) -> Result<(), GeneratorError> {
         let mut sent = 0;
-        while sent < self.queued {
-            sent += match send_all(&self.socket, &mut self.frames, sent..self.queued) {
+        while sent < count {
+            sent += match send_all(&self.socket, frames, sent..count) {
                 Ok(count) => count,
                 Err(Errno::INTR) => 0,
                 Err(Errno::AGAIN | Errno::NOBUFS) => 1,
                 Err(errno) => return Err(failed(&self.interface, "send frames")(errno)),
             };
         }
-        self.queued = 0;
         Ok(())
     }
 }
 
 /// Memory for a batch of frames, one after the other.
 #[derive(Debug)]
-struct Frames {
+pub(super) struct Frames {
     memory: Box<[u8]>,
     /// Length of each of them.
     bytes: usize,
 }
 
 impl Frames {
-    fn new(bytes: usize) -> Self {
+    pub(super) fn new(bytes: usize) -> Self {
         Self { memory: vec![0; bytes * BATCH].into_boxed_slice(), bytes }
     }
 
-    fn of_mut(&mut self, at: usize) -> &mut [u8] {
+    pub(super) fn of_mut(&mut self, at: usize) -> &mut [u8] {
         &mut self.memory[at * self.bytes..][..self.bytes]
+    }
+
+    /// The frames, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.memory.chunks_exact(self.bytes)
     }
 
     /// A vector for each of these frames, followed by empty ones.

@@ -40,9 +40,9 @@ pub(super) fn topology(mtu: u16) -> Result<Topology, SwitchLabError> {
     topology.with_mtu(mtu).map_err(SwitchLabError::BadMtu)
 }
 
-/// Brings the network up: its links are as fast as they can be.
+/// Brings the network up: its links are as fast as they can be, and carry joined frames if a host or switch joins them.
 pub(super) fn lab(topology: &Topology, options: &SwitchLabOptions) -> Result<Lab, SwitchLabError> {
-    let lab_options = LabOptions { rates: false, ..LabOptions::new(&options.name) };
+    let lab_options = LabOptions { rates: false, offloads: true, ..LabOptions::new(&options.name) };
     Ok(Lab::up(topology, &lab_options)?)
 }
 
@@ -120,7 +120,7 @@ impl<'a> TestBed<'a> {
         if let Some(target) = process.target() {
             process.explain(tables::install(self.lab, target, workload.programming()?))?;
         }
-        let mut generator = self.generator(workload)?;
+        let mut generator = self.generator(workload, switch)?;
         process.explain(generator.run(WARM_UP, stop).map_err(Into::into))?;
         let before = process.cpu()?;
         let counted = process.explain(generator.run(self.options.seconds, stop).map_err(Into::into))?;
@@ -131,12 +131,21 @@ impl<'a> TestBed<'a> {
         Ok(Run::new(switch, number, &counted, times))
     }
 
-    fn generator<W: Workload>(&self, workload: &W) -> Result<Generator<W::Load>, SwitchLabError> {
+    /// The hosts, which join frames if the switch does.
+    fn generator<W: Workload>(
+        &self,
+        workload: &W,
+        switch: SwitchUnderTest,
+    ) -> Result<Generator<W::Load>, SwitchLabError> {
         let [first, second] = self.senders;
         let bytes = workload.frame_bytes();
-        let sender = |host| self.at(host, |interface| Sender::open(interface, bytes));
+        let joins = switch == SwitchUnderTest::Joined;
+        let open = if joins { Sender::open_joining } else { Sender::open };
+        let sender = |host| self.at(host, |interface| open(interface, bytes));
         let senders = [sender(first)?, sender(second)?];
-        let receiver = self.at(self.receiver, |interface| Receiver::open(interface, bytes))?;
+        let receiver = self.at(self.receiver, |interface| {
+            if joins { Receiver::open_joined(interface) } else { Receiver::open(interface, bytes) }
+        })?;
         Ok(Generator::new(workload.load()?, senders, receiver))
     }
 

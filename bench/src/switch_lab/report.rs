@@ -64,15 +64,28 @@ pub struct Candidate {
     pub resent: u64,
 }
 
-/// The embedded switch compared with another.
+/// A comparison that is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Versus {
+    /// A switch of ours.
+    pub(super) ours: SwitchUnderTest,
+    /// Another.
+    pub(super) other: SwitchUnderTest,
+    /// The least ratio of our rate to the other's, if there is a limit.
+    pub(super) limit: Option<f64>,
+}
+
+/// A switch of ours compared with another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
+    /// Ours.
+    pub switch: SwitchUnderTest,
     /// The other switch.
     pub other: SwitchUnderTest,
-    /// Ratio of the embedded switch's rate to the other's.
+    /// Ratio of our rate to the other's.
     pub ratio: Ratio,
-    /// The least allowed ratio of the medians.
-    pub limit: f64,
+    /// The least allowed ratio of the medians, if there is one.
+    pub limit: Option<f64>,
     /// Whether the ratio reaches the limit.
     pub passed: bool,
 }
@@ -85,32 +98,32 @@ pub struct Case<Setting> {
     pub setting: Setting,
     /// One for each switch.
     pub candidates: Vec<Candidate>,
-    /// Comparisons with the other switches that were measured; empty without the embedded switch.
+    /// Those of our switches that were measured with the others that were.
     pub comparisons: Vec<Comparison>,
     /// The runs in the order in which they took place.
     pub runs: Vec<Run>,
 }
 
 impl<Setting> Case<Setting> {
-    /// The results of all runs with one setting; `limits`: the least ratios of the embedded switch's rate to others'.
+    /// The results of all runs with one setting, and these comparisons, as far as both were measured.
     pub(super) fn new(
         setting: Setting,
         switches: &[SwitchUnderTest],
-        limits: &[(SwitchUnderTest, f64)],
+        wanted: &[Versus],
         runs: Vec<Run>,
     ) -> Result<Self, SwitchLabError> {
         let candidates = switches.iter().map(|switch| candidate(*switch, &runs));
         let candidates = candidates.collect::<Result<_, _>>()?;
         let rates = |switch| figures(&runs, switch, |run| run.per_second);
-        let ours = rates(SwitchUnderTest::Softswitch);
         let mut comparisons = Vec::new();
-        for &(other, limit) in limits {
-            let others = rates(other);
+        for &Versus { ours: switch, other, limit } in wanted {
+            let (ours, others) = (rates(switch), rates(other));
             if ours.is_empty() || others.is_empty() {
                 continue;
             }
             let ratio = Ratio::of_pairs(&ours, &others)?;
-            comparisons.push(Comparison { other, ratio, limit, passed: ratio.of_medians >= limit });
+            let passed = limit.is_none_or(|limit| ratio.of_medians >= limit);
+            comparisons.push(Comparison { switch, other, ratio, limit, passed });
         }
         Ok(Self { setting, candidates, comparisons, runs })
     }
@@ -121,15 +134,17 @@ impl<Setting> Case<Setting> {
 pub struct Report<Setting> {
     /// One for each setting.
     pub cases: Vec<Case<Setting>>,
-    /// Whether all ratios reach their limits; `None` if nothing was compared.
+    /// Whether all ratios reach their limits; `None` if none that has one was measured.
     pub passed: Option<bool>,
 }
 
 impl<Setting> Report<Setting> {
     /// The report on all cases.
     pub(super) fn new(cases: Vec<Case<Setting>>) -> Self {
-        let compared = || cases.iter().flat_map(|case| &case.comparisons);
-        let passed = compared().next().map(|_| compared().all(|comparison| comparison.passed));
+        let limited = || {
+            cases.iter().flat_map(|case| &case.comparisons).filter(|comparison| comparison.limit.is_some())
+        };
+        let passed = limited().next().map(|_| limited().all(|comparison| comparison.passed));
         Self { cases, passed }
     }
 }
@@ -152,9 +167,15 @@ fn figures(runs: &[Run], switch: SwitchUnderTest, figure: impl Fn(&Run) -> f64) 
 
 #[cfg(test)]
 mod tests {
+    use SwitchUnderTest::{Bmv2, Joined, Loop, Softswitch};
+
     use super::*;
 
-    const LIMITS: [(SwitchUnderTest, f64); 2] = [(SwitchUnderTest::Loop, 1.0), (SwitchUnderTest::Bmv2, 10.0)];
+    const WANTED: [Versus; 3] = [
+        Versus { ours: Joined, other: Loop, limit: Some(1.0) },
+        Versus { ours: Joined, other: Bmv2, limit: Some(10.0) },
+        Versus { ours: Softswitch, other: Loop, limit: None },
+    ];
 
     fn case(rates: &[(SwitchUnderTest, f64)]) -> Case<()> {
         let run = |&(switch, per_second)| Run {
@@ -169,17 +190,26 @@ mod tests {
             other_cpu_seconds: 0.0,
         };
         let switches: Vec<_> = rates.iter().map(|(switch, _)| *switch).collect();
-        Case::new((), &switches, &LIMITS, rates.iter().map(run).collect()).unwrap()
+        Case::new((), &switches, &WANTED, rates.iter().map(run).collect()).unwrap()
     }
 
     #[test]
     fn every_ratio_has_to_reach_its_limit() {
-        use SwitchUnderTest::{Bmv2, Loop, Softswitch};
         let passed = |rates: &[_]| Report::new(vec![case(rates)]).passed;
-        assert_eq!(passed(&[(Softswitch, 100.0), (Loop, 100.0), (Bmv2, 10.0)]), Some(true));
-        assert_eq!(passed(&[(Softswitch, 100.0), (Loop, 101.0), (Bmv2, 10.0)]), Some(false));
-        assert_eq!(passed(&[(Softswitch, 100.0), (Loop, 90.0), (Bmv2, 11.0)]), Some(false));
-        assert_eq!(passed(&[(Softswitch, 100.0)]), None);
+        assert_eq!(passed(&[(Joined, 100.0), (Loop, 100.0), (Bmv2, 10.0)]), Some(true));
+        assert_eq!(passed(&[(Joined, 100.0), (Loop, 101.0), (Bmv2, 10.0)]), Some(false));
+        assert_eq!(passed(&[(Joined, 100.0), (Loop, 90.0), (Bmv2, 11.0)]), Some(false));
+        assert_eq!(passed(&[(Joined, 100.0)]), None);
         assert_eq!(passed(&[(Loop, 100.0), (Bmv2, 10.0)]), None);
+    }
+
+    #[test]
+    fn a_ratio_without_a_limit_is_told_and_no_more() {
+        let case = case(&[(Softswitch, 100.0), (Loop, 200.0)]);
+        assert_eq!(
+            case.comparisons.iter().map(|one| (one.ratio.of_medians, one.passed)).collect::<Vec<_>>(),
+            [(0.5, true)]
+        );
+        assert_eq!(Report::new(vec![case]).passed, None);
     }
 }

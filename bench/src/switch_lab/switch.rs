@@ -21,8 +21,10 @@ const SHOWN_LINES: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwitchUnderTest {
-    /// `tributary switch`.
+    /// `tributary switch`, with one frame at a time.
     Softswitch,
+    /// `tributary switch` as labs run it: neighbouring frames cross a link as one, on their way in and out.
+    Joined,
     /// BMv2's `simple_switch_grpc`, from the PATH.
     Bmv2,
     /// `bench/baselines/loop.c`, which only receives, adds and sends. It runs no programs.
@@ -34,13 +36,14 @@ impl SwitchUnderTest {
     pub fn name(self) -> &'static str {
         match self {
             Self::Softswitch => "the embedded switch",
+            Self::Joined => "the embedded switch with joined frames",
             Self::Bmv2 => "simple_switch_grpc",
             Self::Loop => "the bare loop",
         }
     }
 
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Softswitch, Self::Loop, Self::Bmv2];
+    pub const ALL: [Self; 4] = [Self::Joined, Self::Softswitch, Self::Loop, Self::Bmv2];
 
     /// What this machine lacks to run it, and what to do; `None` if it lacks nothing.
     pub fn missing(self) -> Option<&'static str> {
@@ -57,7 +60,7 @@ impl SwitchUnderTest {
     /// The program, if it is one that is programmed over P4Runtime.
     fn program(self) -> Option<SwitchProgram> {
         match self {
-            Self::Softswitch => Some(SwitchProgram::Embedded),
+            Self::Softswitch | Self::Joined => Some(SwitchProgram::Embedded),
             Self::Bmv2 => Some(SwitchProgram::Bmv2),
             Self::Loop => None,
         }
@@ -106,7 +109,10 @@ impl Process {
     ) -> Result<Self, SwitchLabError> {
         let switches = switch.program().ok_or(SwitchLabError::RunsNoPrograms(switch.name()))?;
         let (name, device_id) = (node.name.clone(), node.id.get());
-        let daemons = Daemons::new(lab, program).with_switches(switches);
+        let mut daemons = Daemons::new(lab, program).with_switches(switches);
+        if switch != SwitchUnderTest::Joined {
+            daemons = daemons.without_offloads();
+        }
         let (mut command, address) = (daemons.switch(&name, device_id)?, daemons.p4runtime_address(&name)?);
         let mut process = Self::with_log(lab, switch, |log| {
             let failed = |step| failed(switch, step);

@@ -12,6 +12,7 @@ use tributary_wire::frame::FrameHeader;
 use tributary_wire::{JobId, MacAddr, SliceWidth};
 
 use super::bed::{self, TestBed, Workload};
+use super::report::Versus;
 use super::switch::Process;
 use super::tables::Programming;
 use super::{Case, Report, Run, SwitchLabError, SwitchLabOptions, SwitchUnderTest};
@@ -24,9 +25,14 @@ const JOB: u16 = 1;
 /// Nobody's address: the hosts' kernels ignore such frames, while packet sockets see them. The switch goes by the hop
 /// stack.
 const DESTINATION: MacAddr = MacAddr(0x02, 0x7b, 0, 0, 0, 1);
-/// The least ratio of the embedded switch's rate to another's. No switch over packet sockets can be faster than the
-/// loop: if the embedded switch is as fast, its program costs nothing.
-const LIMITS: [(SwitchUnderTest, f64); 2] = [(SwitchUnderTest::Loop, 1.0), (SwitchUnderTest::Bmv2, 10.0)];
+/// The limits are those of the embedded switch as labs run it. With single frames, no switch over packet sockets can be
+/// faster than the loop: that ratio tells what its program costs.
+const WANTED: [Versus; 4] = [
+    Versus { ours: SwitchUnderTest::Joined, other: SwitchUnderTest::Loop, limit: Some(1.0) },
+    Versus { ours: SwitchUnderTest::Joined, other: SwitchUnderTest::Bmv2, limit: Some(10.0) },
+    Versus { ours: SwitchUnderTest::Softswitch, other: SwitchUnderTest::Loop, limit: None },
+    Versus { ours: SwitchUnderTest::Softswitch, other: SwitchUnderTest::Bmv2, limit: None },
+];
 
 /// The setting of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +67,7 @@ pub fn measure(
             let setting = Setting { mtu, values: width.values(), window };
             let workload = Aggregation { flow: flow(&bed, width, window)?, child_ports: bed.sender_ports };
             let runs = bed.turns(&workload, stop, |run| done(&setting, run))?;
-            cases.push(Case::new(setting, &options.switches, &LIMITS, runs)?);
+            cases.push(Case::new(setting, &options.switches, &WANTED, runs)?);
         }
         lab.down()?;
     }

@@ -18,13 +18,14 @@ use tributary_p4runtime::entry::Entity;
 use tributary_p4runtime::{P4Info, p4::v1::Update};
 
 use super::bed::{self, TestBed, Workload};
+use super::report::Versus;
 use super::switch::Process;
 use super::tables::Programming;
 use super::{Case, Report, Run, SwitchLabError, SwitchLabOptions, SwitchUnderTest};
 use crate::generator::{PacketFlow, Packets};
 
-/// The least ratio of the embedded switch's rate to BMv2's.
-const LIMITS: [(SwitchUnderTest, f64); 1] = [(SwitchUnderTest::Bmv2, 5.0)];
+const WANTED: [Versus; 1] =
+    [Versus { ours: SwitchUnderTest::Softswitch, other: SwitchUnderTest::Bmv2, limit: Some(5.0) }];
 /// The length of an Ethernet frame with the usual MTU.
 const MAX_FRAME_BYTES: usize = 1514;
 /// The usual MTU.
@@ -128,7 +129,7 @@ pub fn measure(
             let setting = Setting { program, bytes, window };
             let workload = Forwarding { setting, traffic: program.traffic(&ports, bytes) };
             let runs = bed.turns(&workload, stop, |run| done(&setting, run))?;
-            cases.push(Case::new(setting, &options.switches, &LIMITS, runs)?);
+            cases.push(Case::new(setting, &options.switches, &WANTED, runs)?);
         }
     }
     lab.down()?;

@@ -133,10 +133,11 @@ macro_rules! switch_tables {
                 rows: "cases.*.comparisons.*",
                 shown: Shown::Columns(&[
                     $($setting,)+
-                    ("embedded switch to", |row| candidate(&row.text("other"))),
+                    ("ours", |row| candidate(&row.text("switch"))),
+                    ("to", |row| candidate(&row.text("other"))),
                     ("ratio", |row| ratio(row, "ratio")),
                     ("at least", |row| row.text("limit")),
-                    ("", |row| verdict(row, "passed")),
+                    ("", |row| limited(row)),
                 ]),
             },
         ]
@@ -147,7 +148,9 @@ macro_rules! switch_tables {
 pub(crate) const SWITCH: Measurement = Measurement {
     title: "One switch beside a bare loop",
     said: "Slices that a switch aggregates of two children's over veth pairs, three runs of three seconds each, in turns. The bare \
-           loop is `bench/baselines/loop.c`: receive, add, send, and nothing else. BMv2 is there where it is installed.",
+           loop is `bench/baselines/loop.c`: receive, add, send, and nothing else. The embedded switch takes part twice: with one \
+           frame at a time, as the loop and BMv2 need them, and as labs run it, with neighbouring frames joined to one for the kernel \
+           on their way in and out; the limits are for that. BMv2 is there where it is installed.",
     runs: &[MeasuredCommand {
         heading: "Slices a second",
         line: "tributary bench switch --runs 3 --window 16,64,256 --json",
@@ -177,9 +180,15 @@ pub(crate) const FORWARDING: Measurement = Measurement {
     }],
 };
 
+/// Whether a limit is kept; nothing where there is none.
+fn limited(row: &Row) -> String {
+    if row.number("limit").is_nan() { String::new() } else { verdict(row, "passed") }
+}
+
 fn candidate(name: &str) -> String {
     let title = match name {
         "softswitch" => "embedded switch",
+        "joined" => "embedded switch, joined frames",
         "loop" => "bare loop",
         "bmv2" => "BMv2",
         other => other,

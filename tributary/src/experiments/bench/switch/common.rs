@@ -46,7 +46,9 @@ pub(super) struct RunArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Which {
-    /// The embedded switch
+    /// The embedded switch, with neighbouring frames joined as in labs
+    Joined,
+    /// The embedded switch, with one frame at a time
     Softswitch,
     /// The bare loop, which is compiled with `cc`
     Loop,
@@ -57,6 +59,7 @@ enum Which {
 impl From<Which> for SwitchUnderTest {
     fn from(which: Which) -> Self {
         match which {
+            Which::Joined => Self::Joined,
             Which::Softswitch => Self::Softswitch,
             Which::Loop => Self::Loop,
             Which::Bmv2 => Self::Bmv2,
@@ -198,14 +201,17 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>> {
 }
 
 fn verdict(comparison: &Comparison) -> String {
-    let Comparison { other, ratio, limit, passed } = comparison;
+    let Comparison { switch, other, ratio, limit, passed } = comparison;
+    let limit =
+        limit.map(|limit| format!(", at least {limit}: {}", if *passed { "passed" } else { "missed" }));
     format!(
-        "embedded switch / {}: {:.2} ({:.2} to {:.2} run by run), at least {limit}: {}",
+        "{} / {}: {:.2} ({:.2} to {:.2} run by run){}",
+        label(*switch),
         label(*other),
         ratio.of_medians,
         ratio.min,
         ratio.max,
-        if *passed { "passed" } else { "missed" },
+        limit.unwrap_or_default(),
     )
 }
 
@@ -225,6 +231,7 @@ fn row(candidate: &Candidate) -> [String; 7] {
 fn label(switch: SwitchUnderTest) -> &'static str {
     match switch {
         SwitchUnderTest::Softswitch => "embedded",
+        SwitchUnderTest::Joined => "embedded, joined",
         SwitchUnderTest::Bmv2 => "BMv2",
         SwitchUnderTest::Loop => "bare loop",
     }
