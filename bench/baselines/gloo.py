@@ -15,9 +15,6 @@ import time
 import torch
 import torch.distributed as dist
 
-# The warm-up uses this fraction of the tensor: congestion windows close while other contenders have their turn.
-WARM_UP_PART = 8
-
 
 def contribution(elements: torch.Tensor, rank: int, iteration: int) -> torch.Tensor:
     """Small integers, so that sums are exact in f32 in any order of addition. The sequence differs on every rank and
@@ -53,7 +50,8 @@ def main() -> None:
     print("ready", flush=True)
     iteration = 0
     for order in sys.stdin:
-        dist.all_reduce(torch.zeros(-(-elements // WARM_UP_PART)))
+        # The warm-up: congestion windows close while other contenders have their turn.
+        dist.all_reduce(torch.zeros(elements))
         done = []
         for _ in range(int(order)):
             done.append(measure(places, rank, ranks, iteration))

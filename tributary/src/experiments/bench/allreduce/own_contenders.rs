@@ -24,9 +24,8 @@ pub(in crate::experiments::bench) async fn run(
 ) -> Result<Vec<String>> {
     let daemons = Daemons::new(lab, std::env::current_exe()?);
     let (size, iterations) = (bytes.to_string(), iterations.to_string());
-    let warm_up = bytes.div_ceil(timing::WARM_UP_PART).to_string();
     let mut options = vec!["allreduce", "--check", "--barrier", "--json"];
-    options.extend(["--size", &size, "--iterations", &iterations, "--warm-up", &warm_up]);
+    options.extend(["--size", &size, "--iterations", &iterations, "--warm-up", &size]);
     options.extend(more);
     let mut ranks = Vec::new();
     for worker in &record.workers {

@@ -133,7 +133,7 @@ impl<'a> Site<'a> {
                 None
             };
         let bits = args.size.as_u64() as f64 * 8.0 * shape.topology().workers().len() as f64;
-        let bound = Duration::from_secs_f64(bits / rate as f64 * f64::from(args.iterations));
+        let bound = Duration::from_secs_f64(bits / rate as f64 * tensors_of_a_turn(args.iterations));
         let patience = PATIENCE_TO_START + bound.mul_f64(PATIENCE_FACTOR);
         Ok(Self { args, patience, processor: Processor::watch(), fabrics, bridges })
     }
