@@ -70,11 +70,15 @@ impl Pace {
         self.leaving = false;
     }
 
-    /// The number of slices that leave together: those that are answered in [`TOGETHER`], by Little's law.
+    /// The number of slices that leave together: those that are answered in [`TOGETHER`], by Little's law. By the same law, a
+    /// part of those in flight is only in queues; more than that part must not wait, or the way would be idle.
     fn together(&self, round_trip: Option<Duration>) -> u64 {
-        let Some(round_trip) = round_trip else { return 1 };
-        let share = TOGETHER.as_secs_f64() / round_trip.max(TOGETHER).as_secs_f64();
-        ((self.limit * share) as u64).clamp(1, (self.limit() / GROUPS).max(1))
+        let (Some(round_trip), Some(shortest)) = (round_trip, self.shortest) else { return 1 };
+        let share = |part: Duration| {
+            part.as_secs_f64() / round_trip.max(part).max(Duration::from_nanos(1)).as_secs_f64()
+        };
+        let (answered, queued) = (self.limit * share(TOGETHER), self.limit * (1.0 - share(shortest)));
+        (answered.min(queued) as u64).clamp(1, (self.limit() / GROUPS).max(1))
     }
 
     /// A round trip was measured; `in_use` says whether the limit held anything back.
@@ -117,10 +121,19 @@ mod tests {
             [0, 0, 0, 4, 5]
         );
         // However fast the way, there are four groups; however slow, a slice need not wait.
-        assert_eq!([15, 16].map(|answered| leave(&mut pace, answered, Some(MS / 10))), [0, 16]);
+        assert_eq!([15, 16].map(|answered| leave(&mut pace, answered, Some(2 * MS))), [0, 16]);
         assert_eq!(leave(&mut pace, 1, Some(100 * MS)), 1);
         // Before anything is known, too.
         assert_eq!(leave(&mut pace, 1, None), 1);
+    }
+
+    #[test]
+    fn where_nothing_queues_no_slice_waits() {
+        let mut pace = Pace::new(64);
+        (0..100).for_each(|_| pace.sample(4 * MS, true));
+        assert_eq!(leave(&mut pace, 1, Some(4 * MS)), 1);
+        // A fifth of them is in queues.
+        assert_eq!([11, 12].map(|answered| leave(&mut pace, answered, Some(5 * MS))), [0, 12]);
     }
 
     #[test]
