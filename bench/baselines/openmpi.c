@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-
 static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);

@@ -139,7 +139,7 @@ impl<'a> TestBed<'a> {
     ) -> Result<Generator<W::Load>, SwitchLabError> {
         let [first, second] = self.senders;
         let bytes = workload.frame_bytes();
-        let joins = switch == SwitchUnderTest::Joined;
+        let joins = switch.joins();
         let open = if joins { Sender::open_joining } else { Sender::open };
         let sender = |host| self.at(host, |interface| open(interface, bytes));
         let senders = [sender(first)?, sender(second)?];

@@ -57,6 +57,11 @@ impl SwitchUnderTest {
         (!found).then_some(missing)
     }
 
+    /// Whether it, and the hosts that load it, join neighbouring frames.
+    pub(super) fn joins(self) -> bool {
+        self == Self::Joined
+    }
+
     /// The program, if it is one that is programmed over P4Runtime.
     fn program(self) -> Option<SwitchProgram> {
         match self {
@@ -110,7 +115,7 @@ impl Process {
         let switches = switch.program().ok_or(SwitchLabError::RunsNoPrograms(switch.name()))?;
         let (name, device_id) = (node.name.clone(), node.id.get());
         let mut daemons = Daemons::new(lab, program).with_switches(switches);
-        if switch != SwitchUnderTest::Joined {
+        if !switch.joins() {
             daemons = daemons.without_offloads();
         }
         let (mut command, address) = (daemons.switch(&name, device_id)?, daemons.p4runtime_address(&name)?);
