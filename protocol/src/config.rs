@@ -84,7 +84,8 @@ pub struct Timers {
     /// Least silence before the first question, which is for one slice only and comes before the
     /// retransmission timeout when round trips are short.
     pub early: Duration,
-    /// Slices, the oldest ones, that one timeout asks for at most.
+    /// Slices, the oldest ones, that one timeout asks for at most; if questions turn out to be needed, for each one that the
+    /// timeout before it brought.
     pub asks: u32,
     /// The number of transmissions after which a slice counts as missing: once the result of one that was sent so much
     /// later has come.

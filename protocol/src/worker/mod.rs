@@ -4,6 +4,7 @@ mod contribution;
 mod events;
 mod generations;
 mod pace;
+mod questions;
 mod recovery;
 mod slots;
 mod spacing;

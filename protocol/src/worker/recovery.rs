@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tributary_wire::{Rank, Seq};
 
+use super::questions::Questions;
 use super::slots::Flight;
 use super::spacing::Spacing;
 use crate::config::Timers;
@@ -83,6 +84,9 @@ pub(crate) struct Recovery {
     /// Timeouts since the last result, and for how many slices the last one asked; zero after a result.
     backoff: u32,
     asked: u32,
+    /// Results since the last timeout that were asked for.
+    brought: u32,
+    questions: Questions,
     /// Timeouts lately whose questions were not needed, and whether the last one is among them.
     spurious: u32,
     is_spurious: bool,
@@ -109,6 +113,8 @@ impl Recovery {
             spacing: Spacing::default(),
             backoff: 0,
             asked: 0,
+            brought: 0,
+            questions: Questions::default(),
             spurious: 0,
             is_spurious: true,
             streak: 0,
@@ -138,6 +144,8 @@ impl Recovery {
         self.spacing.result(now, in_flight);
         let round_trip = now - flight.sent;
         if flight.attempts > 1 {
+            self.brought += 1;
+            self.questions.answered();
             // It comes too early to answer the last transmission, so it answers an earlier one.
             if self.round_trip.smoothed().is_some_and(|smoothed| round_trip >= smoothed / 2) {
                 self.newest_repeat = self.newest_repeat.max(flight.transmission);
@@ -206,8 +214,8 @@ impl Recovery {
     /// may be taken for shorter than that: one frame crosses a shaped link at once, and many do not. Each slice would be asked for
     /// before its result can be there then, no result would tell a round trip, and the questions would fill the queues. So would
     /// they if all `members`, who are silent together, asked again before their last questions can have been answered. But results
-    /// also come slowly because questions do, where much is lost: a longer silence than is usual needs signs that there is a queue,
-    /// answers that come although they are not needed any more.
+    /// also come slowly because questions do, where much is lost. If questions are needed, there is no queue that they could be in,
+    /// and a longer silence than is usual needs signs that there is one: questions that were not needed.
     pub(crate) fn deadline(&self, in_flight: u64, members: u32) -> Time {
         let wait = match (self.backoff.checked_sub(1), self.round_trip.smoothed()) {
             (None, Some(round_trip)) => (round_trip * SILENCE).max(self.timers.early).min(self.timeout()),
@@ -215,11 +223,20 @@ impl Recovery {
             (Some(doublings), _) => self.timeout().saturating_mul(1 << doublings.min(16)),
         };
         let wait = wait.min(self.timers.max_silence.max(self.timeout()));
-        let asked = u64::from(self.asked).saturating_mul(members.into());
         let most = self.timers.max_silence * (1 + self.spurious);
-        let wait = wait.max(self.spacing.of(in_flight.saturating_add(asked)).min(most));
+        let wait = wait.max(self.spacing_of(in_flight, members).min(most));
         let jitter = if self.backoff == 0 { 0.0 } else { JITTER * self.place };
         self.silent_since + wait.mul_f64(1.0 - jitter)
+    }
+
+    /// How long the results take that are on their way, at their pace.
+    fn spacing_of(&self, in_flight: u64, members: u32) -> Duration {
+        let asked = u64::from(self.asked).saturating_mul(members.into());
+        match (self.questions.are_needed(), self.spacing.is_known()) {
+            (false, _) => self.spacing.of(in_flight.saturating_add(asked)),
+            (true, true) => self.spacing.of(in_flight),
+            (true, false) => Duration::ZERO,
+        }
     }
 
     /// Silence has lasted too long. Returns how many slices to ask for: one, then twice as many each time
@@ -227,11 +244,14 @@ impl Recovery {
     pub(crate) fn timed_out(&mut self, now: Time, members: u32) -> u32 {
         self.silent_since = now;
         self.last_timeout = Some(now);
-        let asks = 1u32.checked_shl(self.streak).unwrap_or(u32::MAX).min(self.timers.asks);
-        let asks = asks.min(self.affordable(members));
+        if self.questions.are_needed() {
+            self.spurious = 0;
+        }
+        let asks = 1u32.checked_shl(self.streak).unwrap_or(u32::MAX).min(self.affordable(members));
         self.asked = asks;
+        self.brought = 0;
         self.is_spurious = false;
-        if self.spurious == 0 && self.spacing.is_known() {
+        if self.questions.are_needed() || self.spurious == 0 && self.spacing.is_known() {
             // It waits for a question to be answered and not in a queue: that is no pace.
             self.spacing.pause();
         }
@@ -243,23 +263,28 @@ impl Recovery {
 
     /// A result has come once more, for this worker alone: a question was spurious. What the last timeout asked for counts once.
     pub(crate) fn answered_again(&mut self) {
-        if !std::mem::replace(&mut self.is_spurious, true) {
+        self.questions.answered_again();
+        if !std::mem::replace(&mut self.is_spurious, true) && !self.questions.are_needed() {
             self.spurious = (self.spurious + 1).min(MOST_SPURIOUS);
         }
     }
 
-    /// How many slices each of the members can ask for. While no result tells anything, it is one. If questions were spurious, as
-    /// many as cross the network at the pace of the results, those of all members together, in the longest usual silence.
+    /// How many slices each of the members can ask for. If questions are needed, several for each one that the last timeout
+    /// brought. Otherwise, while no result tells a round trip, it is one. If questions were spurious, as many as cross the network
+    /// at the pace of the results, those of all members together, in the longest usual silence.
     fn affordable(&self, members: u32) -> u32 {
+        if self.questions.are_needed() {
+            return self.timers.asks.saturating_mul(self.brought.max(1));
+        }
         if self.round_trip.smoothed().is_none() {
             return 1;
         }
         if self.spurious == 0 {
-            return u32::MAX;
+            return self.timers.asks;
         }
         let each = self.spacing.of(members.into()).as_nanos();
         let affordable = self.timers.max_silence.as_nanos().checked_div(each).unwrap_or(u128::MAX);
-        u32::try_from(affordable).unwrap_or(u32::MAX).max(1)
+        u32::try_from(affordable).unwrap_or(u32::MAX).clamp(1, self.timers.asks)
     }
 
     /// Everything that is out was sent under a job id that is no more.
@@ -271,6 +296,7 @@ impl Recovery {
         self.spacing.pause();
         self.backoff = 0;
         self.asked = 0;
+        self.questions = Questions::default();
         self.spurious = 0;
         self.streak = 0;
     }
