@@ -5,12 +5,18 @@ use tributary_link::{FramePort, InterfacePort};
 use super::GeneratorError;
 use super::socket::{BATCH, Frames, SendingSocket};
 
+/// The least number of batches in a window, as agents let slices go: while the switch has one of them, the others are made,
+/// or taken in.
+const BATCHES: u32 = 4;
+
 /// Collects frames to a batch, and sends them.
 #[derive(Debug)]
 pub struct Sender {
     frames: Frames,
     /// How many of `frames` are queued.
     queued: usize,
+    /// How many leave together.
+    batch: usize,
     way: Way,
 }
 
@@ -27,20 +33,21 @@ impl Sender {
     /// # Errors
     /// [`GeneratorError::Socket`] with the step that failed.
     pub fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
-        Ok(Self::new(frame_bytes, Way::Single(SendingSocket::open(interface)?)))
+        Ok(Self::new(frame_bytes, BATCH, Way::Single(SendingSocket::open(interface)?)))
     }
 
-    /// A sender whose neighbouring frames cross the link as one, by a port of an agent.
+    /// A sender whose neighbouring frames cross the link as one, by a port of an agent: at most a quarter of the `window`.
     ///
     /// # Errors
     /// [`GeneratorError::Port`].
-    pub fn open_joining(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
+    pub fn open_joining(interface: &str, frame_bytes: usize, window: u32) -> Result<Self, GeneratorError> {
         let port = InterfacePort::open(interface)?.with_segmentation_offload(true);
-        Ok(Self::new(frame_bytes, Way::Joined(Box::new(port))))
+        let batch = ((window / BATCHES) as usize).clamp(1, BATCH);
+        Ok(Self::new(frame_bytes, batch, Way::Joined(Box::new(port))))
     }
 
-    fn new(frame_bytes: usize, way: Way) -> Self {
-        Self { frames: Frames::new(frame_bytes), queued: 0, way }
+    fn new(frame_bytes: usize, batch: usize, way: Way) -> Self {
+        Self { frames: Frames::new(frame_bytes), queued: 0, batch, way }
     }
 
     /// Queues the frame that `write` makes; sends the queue when it is full.
@@ -48,7 +55,7 @@ impl Sender {
         &mut self,
         write: impl FnOnce(&mut [u8]) -> Result<usize, GeneratorError>,
     ) -> Result<(), GeneratorError> {
-        if self.queued == BATCH {
+        if self.queued == self.batch {
             self.flush()?;
         }
         write(self.frames.of_mut(self.queued))?;

@@ -139,14 +139,22 @@ impl<'a> TestBed<'a> {
     ) -> Result<Generator<W::Load>, SwitchLabError> {
         let [first, second] = self.senders;
         let bytes = workload.frame_bytes();
-        let joins = switch.joins();
-        let open = if joins { Sender::open_joining } else { Sender::open };
-        let sender = |host| self.at(host, |interface| open(interface, bytes));
+        let load = workload.load()?;
+        let (joins, window) = (switch.joins(), load.window());
+        let sender = |host| {
+            self.at(host, |interface| {
+                if joins {
+                    Sender::open_joining(interface, bytes, window)
+                } else {
+                    Sender::open(interface, bytes)
+                }
+            })
+        };
         let senders = [sender(first)?, sender(second)?];
         let receiver = self.at(self.receiver, |interface| {
             if joins { Receiver::open_joined(interface) } else { Receiver::open(interface, bytes) }
         })?;
-        Ok(Generator::new(workload.load()?, senders, receiver))
+        Ok(Generator::new(load, senders, receiver))
     }
 
     /// Opens a socket on a host's interface.
