@@ -94,6 +94,17 @@ fn losses_cost_little_time() {
     assert!(much < 1.6 * lossless, "{much} {lossless}");
 }
 
+/// Nearly every slice is lost somewhere, several times, and only questions bring any. They must not be taken for a queue.
+#[test]
+fn heavy_losses_are_asked_for_at_the_usual_times() {
+    let tree = Tree::regular(&[2, 2, 2]);
+    let link = Link { rate: 100_000_000, loss: 0.2, ..Scenario::default().link };
+    let scenario = Scenario { tree, link, elements: 64 * 256, operations: 5, ..Scenario::default() };
+    let seconds = |seed| run(&Scenario { seed, ..scenario.clone() }).unwrap().duration.as_secs_f64();
+    let mean = (1..=3).map(seconds).sum::<f64>() / 3.0;
+    assert!(mean < 120.0, "{mean:.0} s");
+}
+
 /// Round trips are longer than any timeout there, and through empty queues or full token buckets shorter than all later ones. If
 /// slices are asked for before their results can be there, the questions fill the queues, and nothing else gets through.
 #[test]
