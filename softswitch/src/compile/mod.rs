@@ -61,6 +61,8 @@ pub(crate) fn compile(
     let arguments = Arguments { word: layout.words as Word, line: layout.lines as LineIndex };
     let (argument_words, argument_lines) = argument_space(document)?;
     let mut out = Emitter::new(layout.words + argument_words, layout.lines + argument_lines);
+    // Actions take the registers' widths for granted.
+    let registers = registers(document)?;
     let objects = Objects {
         layout: &layout,
         document,
@@ -132,7 +134,7 @@ pub(crate) fn compile(
         value_sets: value_sets(document),
         profiles,
         meters: meter::arrays(document)?,
-        registers: registers(document)?,
+        registers,
         arguments,
         field_lists,
         digests,

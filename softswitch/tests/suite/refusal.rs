@@ -125,6 +125,14 @@ fn a_json_of_another_program_says_what_differs() {
 }
 
 #[test]
+fn a_register_of_no_width_is_refused_before_its_actions_are_compiled() {
+    for (bits, told) in [(0, "0 bits"), (4096, "4096 bits"), (1_u64 << 32, "4294967296 bits")] {
+        let text = why("/register_arrays/0/bitwidth", json!(bits));
+        says(&text, &["register slot_job", told]);
+    }
+}
+
+#[test]
 fn objects_that_only_one_file_has_are_named() {
     let mut renamed = p4_build("tributary.json");
     renamed = renamed.replace("SwitchIngress.forwarding.mac_forward", "SwitchIngress.forwarding.mac_table");
