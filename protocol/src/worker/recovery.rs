@@ -284,7 +284,7 @@ impl Recovery {
         }
         let each = self.spacing.of(members.into()).as_nanos();
         let affordable = self.timers.max_silence.as_nanos().checked_div(each).unwrap_or(u128::MAX);
-        u32::try_from(affordable).unwrap_or(u32::MAX).clamp(1, self.timers.asks)
+        u32::try_from(affordable).unwrap_or(u32::MAX).max(1).min(self.timers.asks)
     }
 
     /// Everything that is out was sent under a job id that is no more.
