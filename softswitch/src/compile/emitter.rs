@@ -64,6 +64,25 @@ impl Emitter {
         }
     }
 
+    /// Makes one pass of the last three instructions if they read a register of `lines` lines, add its lanes to other lines,
+    /// and write these back. Nothing moves, so that labels between them stay right.
+    pub(super) fn join_addition_to_register(&mut self, lines: u16) {
+        let Some([read, Op::LanesAdd { d, a, b, n }, Op::WideRegisterWrite { a: written, register, index }]) =
+            self.code.last_chunk_mut()
+        else {
+            return;
+        };
+        if let Op::WideRegisterRead { d: held, register: from, index: at } = *read
+            && (from, at) == (*register, *index)
+            && d == written
+            && u16::from(*n) == lines
+            && held != *d
+            && [[*d, held], [held, *d]].contains(&[*a, *b])
+        {
+            *read = Op::LanesAddToRegister { d: held, register: from, index: at };
+        }
+    }
+
     /// Index of the next instruction.
     pub(super) fn here(&self) -> CodeIndex {
         self.code.len() as CodeIndex

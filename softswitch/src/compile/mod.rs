@@ -203,12 +203,14 @@ fn changes_lines(op: &Op, end: LineIndex) -> bool {
         | Op::WideAnd { d, .. }
         | Op::WideOr { d, .. }
         | Op::WideXor { d, .. }
+        | Op::LanesAdd { d, .. }
         | Op::WideMul { d, .. }
         | Op::WideShl { d, .. }
         | Op::WideShr { d, .. }
         | Op::Widen { d, .. }
         | Op::Extend { d, .. }
-        | Op::WideRegisterRead { d, .. } => *d < end,
+        | Op::WideRegisterRead { d, .. }
+        | Op::LanesAddToRegister { d, .. } => *d < end,
         Op::SetValid { .. } | Op::CopyHeader { .. } | Op::Push { .. } | Op::Pop { .. } => true,
         _ => false,
     }

@@ -316,6 +316,7 @@ impl Objects<'_> {
             let written = || Note::Write { name: name.to_owned(), index, value: Place::Lines(a), bits };
             self.note(written, out);
             out.push(Op::WideRegisterWrite { a, register, index });
+            out.join_addition_to_register(lines_for(bits));
         }
         Ok(())
     }

@@ -232,6 +232,14 @@ impl State {
                 Op::WideAnd { d, a, b, n } => wide::and(&mut self.lines, d, a, b, n),
                 Op::WideOr { d, a, b, n } => wide::or(&mut self.lines, d, a, b, n),
                 Op::WideXor { d, a, b, n } => wide::xor(&mut self.lines, d, a, b, n),
+                Op::LanesAdd { d, a, b, n } => wide::add_lanes(&mut self.lines, d, a, b, n),
+                Op::LanesAddToRegister { d, register, index } => {
+                    if let Some(Op::LanesAdd { d: sum, .. }) = program.code.get(at)
+                        && self.add_lanes_to_register(d, *sum, register, index)
+                    {
+                        at += 2;
+                    }
+                }
                 Op::WideRegisterRead { d, register, index } => self.read_lines(d, register, index),
                 Op::WideRegisterWrite { a, register, index } => self.write_lines(a, register, index),
                 Op::MarkToDrop => {
@@ -355,6 +363,15 @@ impl State {
             let len = cell.len();
             cell.copy_from_slice(&self.lines[a..a + len]);
         }
+    }
+
+    /// Adds a cell of a register to the lines at `sum` and the other way round; what the cell had goes to `held`. `false`:
+    /// there is no such cell.
+    #[inline(always)]
+    fn add_lanes_to_register(&mut self, held: u16, sum: u16, register: u16, index: Word) -> bool {
+        let index = self.get(index);
+        let cell = self.registers[usize::from(register)].lines_mut(index);
+        cell.map(|cell| wide::add_lanes_to(cell, &mut self.lines, held, sum)).is_some()
     }
 
     /// Looks a table up and puts the action's arguments where the action expects them.

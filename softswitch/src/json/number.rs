@@ -42,6 +42,14 @@ impl Number {
         Self::new(false, limbs)
     }
 
+    /// `lane` in each of `lanes` lanes of 32 bits.
+    pub(crate) fn in_lanes(lane: u32, lanes: u32) -> Self {
+        let two = u64::from(lane) << 32 | u64::from(lane);
+        let mut limbs = vec![two; (lanes / 2) as usize];
+        limbs.extend((lanes % 2 == 1).then_some(u64::from(lane)));
+        Self::new(false, limbs)
+    }
+
     /// The same with the other sign.
     pub(crate) fn negated(self) -> Self {
         Self::new(!self.negative, self.limbs)

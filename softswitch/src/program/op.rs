@@ -137,6 +137,13 @@ pub(crate) enum Op {
         b: LineIndex,
         n: u8,
     },
+    /// d = a + b in each lane of 32 bits: nothing is carried from one to the next.
+    LanesAdd {
+        d: LineIndex,
+        a: LineIndex,
+        b: LineIndex,
+        n: u8,
+    },
     /// `d` is neither `a` nor `b`.
     WideMul {
         d: LineIndex,
@@ -344,6 +351,14 @@ pub(crate) enum Op {
     },
     WideRegisterWrite {
         a: LineIndex,
+        register: u16,
+        index: Word,
+    },
+    /// [`Op::WideRegisterRead`] to `d`, and what the next two instructions do, in one pass over the cell: an
+    /// [`Op::LanesAdd`] that adds `d` to other lines, and an [`Op::WideRegisterWrite`] of those to the same cell. They
+    /// are skipped, unless there is no such cell.
+    LanesAddToRegister {
+        d: LineIndex,
         register: u16,
         index: Word,
     },

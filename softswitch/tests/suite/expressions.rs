@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tributary_softswitch::{LoadError, Outputs, Pipeline, Switch};
 
 /// Widths of the operands' fields; neighbours share bytes.
-const WIDTHS: [u32; 20] = [1, 7, 5, 3, 8, 16, 31, 1, 32, 33, 31, 48, 63, 1, 64, 72, 128, 512, 520, 2048];
+const WIDTHS: [u32; 22] =
+    [1, 7, 5, 3, 8, 16, 31, 1, 32, 33, 31, 48, 63, 1, 64, 72, 128, 512, 520, 2048, 128, 2048];
 /// Widths of the result fields.
 const TARGETS: [u32; 6] = [8, 40, 64, 128, 520, 2048];
 
@@ -142,6 +143,35 @@ fn amount() -> impl Strategy<Value = Number> {
     ]
 }
 
+/// Fields that are added in lanes of 32 bits, as programs write it: `((a & rests) + (b & rests)) ^ ((a ^ b) & tops)`, with
+/// operands in any order and masks that may be wrong in a bit.
+fn lanes() -> impl Strategy<Value = Number> {
+    let fields = prop::sample::select(vec![(16_usize, 20_usize), (19, 21), (17, 17), (15, 16), (17, 19)]);
+    let kept = prop::sample::select(vec![None, None, Some(128), Some(512), Some(2048)]);
+    let fault = prop::option::of((0_usize..3, any::<u32>()));
+    (fields, any::<[bool; 7]>(), kept, fault).prop_map(|((a, b), swaps, kept, fault)| {
+        let binary = |op, swap, left: Number, right: Number| {
+            let (left, right) = if swap { (right, left) } else { (left, right) };
+            Number::Binary(op, Box::new(left), Box::new(right))
+        };
+        let masked = |swap, value, place, lane: u32| {
+            let mask = BigUint::new(vec![lane; WIDTHS[b] as usize / 32]);
+            let wrong = fault
+                .filter(|(at, _)| *at == place)
+                .map_or(BigUint::ZERO, |(_, bit)| BigUint::from(1_u8) << (bit % WIDTHS[b]));
+            binary("&", swap, value, Number::Const(mask ^ wrong))
+        };
+        let [x, y] = [(swaps[0], a, 0), (swaps[1], b, 1)]
+            .map(|(swap, field, place)| masked(swap, Number::Field(field), place, 0x7fff_ffff));
+        let sum = binary("+", swaps[2], x, y);
+        let sum = kept.map_or(sum.clone(), |bits| Number::Masked(Box::new(sum), bits));
+        let difference = binary("^", swaps[3], Number::Field(a), Number::Field(b));
+        let tops = masked(swaps[4], difference, 2, 0x8000_0000);
+        let all = binary("^", swaps[5], sum, tops);
+        if swaps[6] { Number::Masked(Box::new(all), WIDTHS[a]) } else { all }
+    })
+}
+
 fn number() -> impl Strategy<Value = Number> {
     leaf().prop_recursive(4, 24, 3, |inner| {
         let boxed = || inner.clone().prop_map(Box::new);
@@ -245,6 +275,37 @@ fn operands() -> Vec<BoxedStrategy<BigUint>> {
     WIDTHS.iter().map(|width| bits(*width).boxed()).collect()
 }
 
+/// Computes a number and a truth value of each packet's operands, and compares what comes out.
+fn check(
+    number: &Number,
+    truth: &Truth,
+    target: usize,
+    packets: &[Vec<BigUint>],
+) -> Result<(), TestCaseError> {
+    let json = program(target, number, truth).to_string();
+    let pipeline = match Pipeline::load_text(&json, "pkg_info { arch: \"v1model\" }") {
+        Ok(pipeline) => pipeline,
+        // Products and shifts beyond what any program needs.
+        Err(LoadError::Unsupported { .. }) => return Err(TestCaseError::reject("refused")),
+        Err(other) => return Err(TestCaseError::fail(other.to_string())),
+    };
+    let mut switch = Switch::new(Arc::new(pipeline));
+    let mut outputs = Outputs::new();
+    for fields in packets {
+        outputs.clear();
+        switch.process(0, &packed(fields, &WIDTHS), &mut outputs);
+        let modulus = BigInt::from_biguint(Sign::Plus, BigUint::from(1_u8) << TARGETS[target]);
+        let value = ((number.eval(fields) % &modulus) + &modulus) % &modulus;
+        let mut expected = vec![BigUint::ZERO; TARGETS.len() + 1];
+        expected[target] = value.to_biguint().unwrap();
+        expected[TARGETS.len()] = u8::from(truth.eval(fields)).into();
+        let widths = [TARGETS.as_slice(), &[8]].concat();
+        let out: Vec<_> = outputs.iter().map(|(port, frame)| (port, frame.to_vec())).collect();
+        prop_assert_eq!(out, [(1, packed(&expected, &widths))]);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
@@ -253,28 +314,17 @@ proptest! {
         number in number(),
         truth in truth(number()),
         target in 0..TARGETS.len(),
-        operands in prop::collection::vec(operands(), 1..4),
+        packets in prop::collection::vec(operands(), 1..4),
     ) {
-        let json = program(target, &number, &truth).to_string();
-        let pipeline = match Pipeline::load_text(&json, "pkg_info { arch: \"v1model\" }") {
-            Ok(pipeline) => pipeline,
-            // Products and shifts beyond what any program needs.
-            Err(LoadError::Unsupported { .. }) => return Err(TestCaseError::reject("refused")),
-            Err(other) => return Err(TestCaseError::fail(other.to_string())),
-        };
-        let mut switch = Switch::new(Arc::new(pipeline));
-        let mut outputs = Outputs::new();
-        for fields in operands {
-            outputs.clear();
-            switch.process(0, &packed(&fields, &WIDTHS), &mut outputs);
-            let modulus = BigInt::from_biguint(Sign::Plus, BigUint::from(1_u8) << TARGETS[target]);
-            let value = ((number.eval(&fields) % &modulus) + &modulus) % &modulus;
-            let mut expected = vec![BigUint::ZERO; TARGETS.len() + 1];
-            expected[target] = value.to_biguint().unwrap();
-            expected[TARGETS.len()] = u8::from(truth.eval(&fields)).into();
-            let widths = [TARGETS.as_slice(), &[8]].concat();
-            let out: Vec<_> = outputs.iter().map(|(port, frame)| (port, frame.to_vec())).collect();
-            prop_assert_eq!(out, [(1, packed(&expected, &widths))]);
-        }
+        check(&number, &truth, target, &packets)?;
+    }
+
+    #[test]
+    fn lanes_are_added_only_where_that_is_what_is_written(
+        number in lanes(),
+        packets in prop::collection::vec(operands(), 1..4),
+    ) {
+        let widest = TARGETS.len() - 1;
+        check(&number, &Truth::Compare("==", Box::new(number.clone()), Box::new(Number::Field(0))), widest, &packets)?;
     }
 }

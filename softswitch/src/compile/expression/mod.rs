@@ -4,6 +4,7 @@
 //! they are computed in as many bits as are used. Comparisons and shifts to the right need all bits of their operands.
 
 mod branch;
+mod lanes;
 mod wide;
 
 use super::emitter::Emitter;

@@ -1,6 +1,6 @@
 //! Terms of more than 64 bits.
 
-use super::Expressions;
+use super::{Expressions, lanes};
 use crate::compile::fault::unsupported;
 use crate::compile::layout::Storage;
 use crate::compile::term::{Binary, Kind, Term, UNBOUNDED, ValueRange};
@@ -114,6 +114,14 @@ impl Expressions<'_> {
             let (a, b) = (self.lines(left, n)?, self.lines(right, n)?);
             let d = self.out.temporary_lines(n);
             self.out.push(Op::WideMul { d, a, b, n: n as u8 });
+            return Ok(d);
+        }
+        if op == Binary::Xor
+            && let Some([left, right]) = lanes::addends(left, right)
+        {
+            let (a, b) = (self.lines(left, n)?, self.lines(right, n)?);
+            let d = self.wide_target(hint, n);
+            self.out.push(Op::LanesAdd { d, a, b, n: n as u8 });
             return Ok(d);
         }
         let a = self.lines(left, n)?;

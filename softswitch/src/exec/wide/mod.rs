@@ -72,6 +72,38 @@ fn carrying(
     }
 }
 
+/// d = a + b in each lane of 32 bits.
+#[inline(always)]
+pub(super) fn add_lanes(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
+    let (d, a, b) = (usize::from(d), usize::from(a), usize::from(b));
+    for i in 0..usize::from(n) {
+        lines[d + i] = sum_of_lanes(&lines[a + i], &lines[b + i]);
+    }
+}
+
+/// Adds the lanes of `cell` and those of as many lines at `sum`, to both; what `cell` had goes to the lines at `held`.
+#[inline(always)]
+pub(super) fn add_lanes_to(cell: &mut [Line], lines: &mut [Line], held: LineIndex, sum: LineIndex) {
+    let (held, sum) = (usize::from(held), usize::from(sum));
+    for (i, cell) in cell.iter_mut().enumerate() {
+        let result = sum_of_lanes(cell, &lines[sum + i]);
+        lines[held + i] = *cell;
+        lines[sum + i] = result;
+        *cell = result;
+    }
+}
+
+#[inline(always)]
+fn sum_of_lanes(a: &Line, b: &Line) -> Line {
+    // In this form, unlike with numbers of 32 bits, the compiler uses the wide vectors.
+    const TOPS: u64 = 0x8000_0000_8000_0000;
+    let mut sum = [0; LIMBS];
+    for i in 0..LIMBS {
+        sum[i] = ((a[i] & !TOPS) + (b[i] & !TOPS)) ^ ((a[i] ^ b[i]) & TOPS);
+    }
+    sum
+}
+
 /// d = a * b; `d` is neither of them.
 pub(super) fn mul(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     let count = usize::from(n) * LIMBS;

@@ -1,0 +1,54 @@
+//! Sums of many numbers that lie side by side in one wide value.
+//!
+//! P4 has no vectors. A program adds lanes of a wide field as `((a & rests) + (b & rests)) ^ ((a ^ b) & tops)`: `tops`
+//! are the highest bits of the lanes. Without them no lane carries into the next, and their own sum without a carry is an
+//! exclusive or. A processor has one instruction for that, so it is recognised here, with the operands of each
+//! operation in either order.
+
+use crate::compile::term::{Binary, Kind, Term};
+use crate::json::number::Number;
+
+const LANE_BITS: u32 = 32;
+/// The highest bit of a lane.
+const TOP: u32 = 1 << (LANE_BITS - 1);
+
+/// The two values whose lanes `left ^ right` adds, if that is what it does. Both are fields of the same width.
+pub(super) fn addends<'a>(left: &'a Term, right: &'a Term) -> Option<[&'a Term; 2]> {
+    of_rests_and_tops(left, right).or_else(|| of_rests_and_tops(right, left))
+}
+
+fn of_rests_and_tops<'a>(rests: &'a Term, tops: &'a Term) -> Option<[&'a Term; 2]> {
+    let (difference, top_mask) = masked(tops)?;
+    let [a, b] = operands(difference, Binary::Xor)?;
+    let [x, y] = operands(without_mask(rests, a.bound.bits), Binary::Add)?;
+    let ((x, x_mask), (y, y_mask)) = (masked(x)?, masked(y)?);
+    let in_lanes = |lane| Number::in_lanes(lane, a.bound.bits / LANE_BITS);
+    let (all_tops, all_rests) = (in_lanes(TOP), in_lanes(!TOP));
+    let has_lanes = a.bound == b.bound && !a.bound.signed && a.bound.bits.is_multiple_of(LANE_BITS);
+    let is_sum = has_lanes
+        && ([x, y] == [a, b] || [y, x] == [a, b])
+        && *top_mask == all_tops
+        && [x_mask, y_mask] == [&all_rests; 2];
+    is_sum.then_some([a, b])
+}
+
+/// The same without a mask that keeps all of `bits` bits.
+fn without_mask(term: &Term, bits: u32) -> &Term {
+    match masked(term) {
+        Some((inner, mask)) if mask.mask_bits().is_some_and(|kept| kept >= bits) => inner,
+        _ => term,
+    }
+}
+
+/// A term and the constant that masks it.
+fn masked(term: &Term) -> Option<(&Term, &Number)> {
+    let [left, right] = operands(term, Binary::And)?;
+    right.constant().map(|mask| (left, mask)).or_else(|| left.constant().map(|mask| (right, mask)))
+}
+
+fn operands(term: &Term, wanted: Binary) -> Option<[&Term; 2]> {
+    match &term.kind {
+        Kind::Binary(op, left, right) if *op == wanted => Some([left, right]),
+        _ => None,
+    }
+}
