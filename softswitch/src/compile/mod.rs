@@ -104,8 +104,7 @@ pub(crate) fn compile(
 
     let field_lists = field_list::compile(document, &layout)?;
     let (digests, digest_lists) = digest::compile(document, &layout)?;
-    let egress_changes_lines =
-        out.code_from(entries.egress).iter().any(|op| changes_lines(op, layout.lines as LineIndex));
+    let egress_changes_lines = out.code_from(entries.egress).iter().any(|op| changes_lines(op, &layout));
     let deparser = deparser(document, &layout)?;
     let format = |header: &u16| &layout.formats[usize::from(layout.instances[usize::from(*header)].format)];
     let header_bytes = deparser.iter().map(|header| format(header).most_bytes).sum();
@@ -194,8 +193,12 @@ fn argument_space(document: &Document) -> Result<(usize, usize), LoadError> {
     Ok(most)
 }
 
-/// Whether the instruction writes to lines below `end`.
-fn changes_lines(op: &Op, end: LineIndex) -> bool {
+/// Whether the instruction writes to lines of fields.
+fn changes_lines(op: &Op, layout: &Layout) -> bool {
+    let has_lines = |header: u16| {
+        let header = layout.instances[usize::from(header)];
+        layout.formats[usize::from(header.format)].lines > 0
+    };
     match op {
         Op::WideCopy { d, .. }
         | Op::WideAdd { d, .. }
@@ -210,8 +213,11 @@ fn changes_lines(op: &Op, end: LineIndex) -> bool {
         | Op::Widen { d, .. }
         | Op::Extend { d, .. }
         | Op::WideRegisterRead { d, .. }
-        | Op::LanesAddToRegister { d, .. } => *d < end,
-        Op::SetValid { .. } | Op::CopyHeader { .. } | Op::Push { .. } | Op::Pop { .. } => true,
+        | Op::LanesAddToRegister { d, .. } => usize::from(*d) < layout.lines,
+        Op::SetValid { header } | Op::CopyHeader { d: header, .. } => has_lines(*header),
+        Op::Push { stack, .. } | Op::Pop { stack, .. } => {
+            has_lines(layout.stack_list[usize::from(*stack)].first)
+        }
         _ => false,
     }
 }
