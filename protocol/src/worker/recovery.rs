@@ -33,8 +33,6 @@ const SILENCE: u32 = 2;
 /// silent since the same instant. If they asked at one instant again, a short queue on the way would drop the same
 /// members' questions each time, for ever: among them the one question that helps.
 const JITTER: f64 = 0.25;
-/// The most spurious questions that count: silence then lasts up to 16 times `max_silence`, 4 s.
-const MOST_SPURIOUS: u32 = 15;
 
 /// One transmission of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,9 +85,6 @@ pub(crate) struct Recovery {
     /// Results since the last timeout that were asked for.
     brought: u32,
     questions: Questions,
-    /// Timeouts lately whose questions were not needed, and whether the last one is among them.
-    spurious: u32,
-    is_spurious: bool,
     /// Timeouts since a result came without having been asked for.
     streak: u32,
     /// This worker's place, in 0..1, among those that ask into the present silence.
@@ -115,8 +110,6 @@ impl Recovery {
             asked: 0,
             brought: 0,
             questions: Questions::default(),
-            spurious: 0,
-            is_spurious: true,
             streak: 0,
             place: 0.0,
         }
@@ -158,7 +151,7 @@ impl Recovery {
         if self.last_timeout.is_some_and(|timeout| flight.sent <= timeout) {
             return None;
         }
-        self.spurious = self.spurious.saturating_sub(1);
+        self.questions.came_unasked();
         self.round_trip.sample(round_trip);
         Some(round_trip)
     }
@@ -223,7 +216,7 @@ impl Recovery {
             (Some(doublings), _) => self.timeout().saturating_mul(1 << doublings.min(16)),
         };
         let wait = wait.min(self.timers.max_silence.max(self.timeout()));
-        let most = self.timers.max_silence * (1 + self.spurious);
+        let most = self.timers.max_silence * (1 + self.questions.spurious());
         let wait = wait.max(self.spacing_of(in_flight, members).min(most));
         let jitter = if self.backoff == 0 { 0.0 } else { JITTER * self.place };
         self.silent_since + wait.mul_f64(1.0 - jitter)
@@ -244,14 +237,11 @@ impl Recovery {
     pub(crate) fn timed_out(&mut self, now: Time, members: u32) -> u32 {
         self.silent_since = now;
         self.last_timeout = Some(now);
-        if self.questions.are_needed() {
-            self.spurious = 0;
-        }
+        self.questions.asked();
         let asks = 1u32.checked_shl(self.streak).unwrap_or(u32::MAX).min(self.affordable(members));
         self.asked = asks;
         self.brought = 0;
-        self.is_spurious = false;
-        if self.questions.are_needed() || self.spurious == 0 && self.spacing.is_known() {
+        if self.questions.are_needed() || self.questions.spurious() == 0 && self.spacing.is_known() {
             // It waits for a question to be answered and not in a queue: that is no pace.
             self.spacing.pause();
         }
@@ -261,12 +251,9 @@ impl Recovery {
         asks
     }
 
-    /// A result has come once more, for this worker alone: a question was spurious. What the last timeout asked for counts once.
+    /// A result has come once more, for this worker alone: a question was not needed.
     pub(crate) fn answered_again(&mut self) {
         self.questions.answered_again();
-        if !std::mem::replace(&mut self.is_spurious, true) && !self.questions.are_needed() {
-            self.spurious = (self.spurious + 1).min(MOST_SPURIOUS);
-        }
     }
 
     /// How many slices each of the members can ask for. If questions are needed, several for each one that the last timeout
@@ -279,7 +266,7 @@ impl Recovery {
         if self.round_trip.smoothed().is_none() {
             return 1;
         }
-        if self.spurious == 0 {
+        if self.questions.spurious() == 0 {
             return self.timers.asks;
         }
         let each = self.spacing.of(members.into()).as_nanos();
@@ -297,7 +284,6 @@ impl Recovery {
         self.backoff = 0;
         self.asked = 0;
         self.questions = Questions::default();
-        self.spurious = 0;
         self.streak = 0;
     }
 
