@@ -7,6 +7,7 @@
 
 use crate::compile::term::{Binary, Kind, Term};
 use crate::json::number::Number;
+use crate::program::MAX_BITS;
 
 const LANE_BITS: u32 = 32;
 /// The highest bit of a lane.
@@ -22,13 +23,12 @@ fn of_rests_and_tops<'a>(rests: &'a Term, tops: &'a Term) -> Option<[&'a Term; 2
     let [a, b] = operands(difference, Binary::Xor)?;
     let [x, y] = operands(without_mask(rests, a.bound.bits), Binary::Add)?;
     let ((x, x_mask), (y, y_mask)) = (masked(x)?, masked(y)?);
-    let in_lanes = |lane| Number::in_lanes(lane, a.bound.bits / LANE_BITS);
-    let (all_tops, all_rests) = (in_lanes(TOP), in_lanes(!TOP));
-    let has_lanes = a.bound == b.bound && !a.bound.signed && a.bound.bits.is_multiple_of(LANE_BITS);
-    let is_sum = has_lanes
-        && ([x, y] == [a, b] || [y, x] == [a, b])
-        && *top_mask == all_tops
-        && [x_mask, y_mask] == [&all_rests; 2];
+    let is_same = a.bound == b.bound && !a.bound.signed && ([x, y] == [a, b] || [y, x] == [a, b]);
+    // Values may be wider than any mask that a program can have; no mask is made for those.
+    let bits =
+        Some(a.bound.bits).filter(|bits| is_same && *bits <= MAX_BITS && bits.is_multiple_of(LANE_BITS))?;
+    let in_lanes = |lane| Number::in_lanes(lane, bits / LANE_BITS);
+    let is_sum = *top_mask == in_lanes(TOP) && [x_mask, y_mask] == [&in_lanes(!TOP); 2];
     is_sum.then_some([a, b])
 }
 
