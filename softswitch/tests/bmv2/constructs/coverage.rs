@@ -14,14 +14,14 @@ use tributary_softswitch::{SoftSwitch, SwitchConfig};
 use super::controller::Controller;
 use super::program::{Program, list, text};
 use super::values::Values;
-use super::{Subject, run, seed};
+use super::{SEED, Subject, run, seed};
 use crate::pair::DEVICE;
 
 const COUNTER: &str = "reached";
 const COUNTER_ID: u32 = 0x12ff_fffe;
 const HEADER: &str = "reached$";
 
-/// Fails unless the packets reach everything, but for what is known to be out of reach.
+/// Fails unless the packets of the usual seed reach everything, but for what is known to be out of reach.
 pub(crate) async fn check(subject: Subject) {
     let program = Program::read(subject.name);
     let values = Values::of(&program);
@@ -42,7 +42,12 @@ pub(crate) async fn check(subject: Subject) {
     let never: Vec<_> = points.iter().zip(&counts).filter(|(_, count)| **count == 0).collect();
     let never: Vec<&str> = never.into_iter().map(|(point, _)| point.as_str()).collect();
     println!("{}, seed {}: {} of {} points", subject.name, seed(), points.len() - never.len(), points.len());
-    assert_eq!(never, subject.unreached, "{}, seed {}: what no packet reaches", subject.name, seed());
+    if seed() == SEED {
+        assert_eq!(never, subject.unreached, "{}: what no packet reaches", subject.name);
+    } else {
+        // Some places are reached by few packets, or depend on an entry: others may be missed with each seed.
+        println!("{}: not reached with this seed: {never:?}", subject.name);
+    }
 }
 
 /// A program that counts where packets come, and the names of these places.

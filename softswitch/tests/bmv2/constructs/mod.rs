@@ -50,9 +50,12 @@ struct Subject {
 const PLAIN: Subject =
     Subject { name: "", burst: 16, shortest: 1, copies: false, spare: |_| {}, unreached: &[] };
 
+/// The seed of entries and packets unless another one is wanted.
+const SEED: u64 = 3;
+
 /// The seed of entries and packets.
 fn seed() -> u64 {
-    std::env::var("TRIBUTARY_SEED").map_or(3, |seed| seed.parse().expect("TRIBUTARY_SEED is a number"))
+    std::env::var("TRIBUTARY_SEED").map_or(SEED, |seed| seed.parse().expect("TRIBUTARY_SEED is a number"))
 }
 
 impl Subject {
