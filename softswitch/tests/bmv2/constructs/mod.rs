@@ -14,7 +14,8 @@ mod reads;
 mod run;
 mod values;
 
-use tributary_p4runtime::p4::v1::Update;
+use tributary_p4runtime::p4::v1::entity::Entity as Kind;
+use tributary_p4runtime::p4::v1::{DigestEntry, Update};
 use tributary_testkit::simple_switch;
 
 use crate::packet_stream::PacketStream;
@@ -109,11 +110,13 @@ impl Subject {
         let packets = self.packets(&program, &values);
         let mut ours = Vec::new();
         for some in packets.chunks(16) {
-            // A few at a time, so that the switch's messages find their way to the controller in between.
+            // A few at a time, so that the switch's messages find their way to the controller in between: nearly all of
+            // them are there before the answer to a question, also on a busy machine.
             let some = some.to_vec();
             ours.extend(
                 pair.embedded.control().run(move |switch| run::embedded(switch, &some)).await.unwrap(),
             );
+            embedded.read(Kind::DigestEntry(DigestEntry::default())).await.unwrap();
             embedded.keep();
         }
         let to_controller = run::to_controller(&mut ours);
