@@ -148,33 +148,51 @@ fn amount() -> impl Strategy<Value = Number> {
     ]
 }
 
-/// Fields that are added in lanes of 32 bits, as programs write it: `((a & rests) + (b & rests)) ^ ((a ^ b) & tops)`, with
-/// operands in any order and masks that may be wrong in a bit.
+/// How values are added in lanes of 32 bits.
+#[derive(Debug, Clone, Default)]
+struct InLanes {
+    /// Which operands are written in the other order.
+    swaps: [bool; 6],
+    /// Bits of the masks that are wrong.
+    faults: [BigUint; 3],
+    /// The bits of the sum that another mask keeps.
+    kept: Option<u32>,
+}
+
+impl InLanes {
+    /// `((a & rests) + (b & rests)) ^ ((a ^ b) & tops)`, with masks of `width` bits, as programs write it.
+    fn sum(&self, a: &Number, b: &Number, width: u32) -> Number {
+        let binary = |op, at: usize, left: Number, right: Number| {
+            let (left, right) = if self.swaps[at] { (right, left) } else { (left, right) };
+            Number::Binary(op, Box::new(left), Box::new(right))
+        };
+        let masked = |at, value: Number, fault: usize, lane: u32| {
+            let mask = BigUint::new(vec![lane; width as usize / 32]);
+            binary("&", at, value, Number::Const(mask ^ &self.faults[fault]))
+        };
+        let rests = |at, value: &Number| masked(at, value.clone(), at, 0x7fff_ffff);
+        let sum = binary("+", 2, rests(0, a), rests(1, b));
+        let sum = self.kept.map_or(sum.clone(), |bits| Number::Masked(Box::new(sum), bits));
+        let difference = binary("^", 3, a.clone(), b.clone());
+        binary("^", 5, sum, masked(4, difference, 2, 0x8000_0000))
+    }
+}
+
+/// Fields that are added in lanes, with operands in any order and masks that may be wrong in a bit.
 fn lanes() -> impl Strategy<Value = Number> {
     let fields = prop::sample::select(vec![(16_usize, 20_usize), (19, 21), (17, 17), (15, 16), (17, 19)]);
     let kept = prop::sample::select(vec![None, None, Some(128), Some(512), Some(2048)]);
     let fault = prop::option::of((0_usize..3, any::<u32>()));
-    (fields, any::<[bool; 7]>(), kept, fault).prop_map(|((a, b), swaps, kept, fault)| {
-        let binary = |op, swap, left: Number, right: Number| {
-            let (left, right) = if swap { (right, left) } else { (left, right) };
-            Number::Binary(op, Box::new(left), Box::new(right))
-        };
-        let masked = |swap, value, place, lane: u32| {
-            let mask = BigUint::new(vec![lane; WIDTHS[b] as usize / 32]);
-            let wrong = fault
-                .filter(|(at, _)| *at == place)
-                .map_or(BigUint::ZERO, |(_, bit)| BigUint::from(1_u8) << (bit % WIDTHS[b]));
-            binary("&", swap, value, Number::Const(mask ^ wrong))
-        };
-        let [x, y] = [(swaps[0], a, 0), (swaps[1], b, 1)]
-            .map(|(swap, field, place)| masked(swap, Number::Field(field), place, 0x7fff_ffff));
-        let sum = binary("+", swaps[2], x, y);
-        let sum = kept.map_or(sum.clone(), |bits| Number::Masked(Box::new(sum), bits));
-        let difference = binary("^", swaps[3], Number::Field(a), Number::Field(b));
-        let tops = masked(swaps[4], difference, 2, 0x8000_0000);
-        let all = binary("^", swaps[5], sum, tops);
-        if swaps[6] { Number::Masked(Box::new(all), WIDTHS[a]) } else { all }
-    })
+    (fields, any::<[bool; 6]>(), any::<bool>(), kept, fault).prop_map(
+        |((a, b), swaps, whole, kept, fault)| {
+            let mut written = InLanes { swaps, kept, ..InLanes::default() };
+            if let Some((at, bit)) = fault {
+                written.faults[at] = BigUint::from(1_u8) << (bit % WIDTHS[b]);
+            }
+            let all = written.sum(&Number::Field(a), &Number::Field(b), WIDTHS[b]);
+            if whole { Number::Masked(Box::new(all), WIDTHS[a]) } else { all }
+        },
+    )
 }
 
 fn number() -> impl Strategy<Value = Number> {
@@ -313,17 +331,11 @@ fn check(
 
 #[test]
 fn the_width_of_a_value_takes_no_memory_by_itself() {
-    let boxed = |number| Box::new(number);
-    let mask = |lane| boxed(Number::Const(BigUint::new(vec![lane; 64])));
     // Half a gigabyte, if anything made a number as wide as this value can be.
-    let wide = || {
-        boxed(Number::Binary("<<", boxed(Number::Field(19)), boxed(Number::Const(0xffff_f800_u32.into()))))
-    };
-    let rests = |value| boxed(Number::Binary("&", value, mask(0x7fff_ffff)));
-    let sum = boxed(Number::Binary("+", rests(wide()), rests(boxed(Number::Field(21)))));
-    let difference = boxed(Number::Binary("^", wide(), boxed(Number::Field(21))));
-    let tops = boxed(Number::Binary("&", difference, mask(0x8000_0000)));
-    let json = program(TARGETS.len() - 1, &Number::Binary("^", sum, tops), &Truth::always()).to_string();
+    let shift = Number::Const(0xffff_f800_u32.into());
+    let wide = Number::Binary("<<", Box::new(Number::Field(19)), Box::new(shift));
+    let sum = InLanes::default().sum(&wide, &wide, 2048);
+    let json = program(TARGETS.len() - 1, &sum, &Truth::always()).to_string();
     let load = || assert!(Pipeline::load_text(&json, "pkg_info { arch: \"v1model\" }").is_ok());
     let allocated = allocation_counter::measure(load);
     assert!(allocated.bytes_max < 64 << 20, "{allocated:?}");
