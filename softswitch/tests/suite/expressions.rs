@@ -332,7 +332,7 @@ fn check(
 #[test]
 fn the_width_of_a_value_takes_no_memory_by_itself() {
     // Half a gigabyte, if anything made a number as wide as this value can be.
-    let shift = Number::Const(0xffff_f800_u32.into());
+    let shift = Number::Const(0xffff_f000_u32.into());
     let wide = Number::Binary("<<", Box::new(Number::Field(19)), Box::new(shift));
     let sum = InLanes::default().sum(&wide, &wide, 2048);
     let json = program(TARGETS.len() - 1, &sum, &Truth::always()).to_string();
