@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo deb deb-tools test test-python python wheel compare tools lint bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo deb deb-tools test test-python python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -22,10 +22,7 @@ test: tools lint ## everything that CI runs; installs what it needs (TOOLS=no le
 	else echo "SKIPPED: the Python package's tests: what they need is not there and cannot be installed" >&2; fi
 
 # With root, their programs run as ranks of labs.
-test-python: python ## lints and tests of the Python package
-	$(RUFF) check -q python && $(RUFF) format -q --check python
-	$(RUFF) check -q $(OTHER_PYTHON) && $(RUFF) format -q --check $(OTHER_PYTHON)
-	cd python && $(PYTHON_ENV)/bin/mypy --no-error-summary
+test-python: python lint-python ## lints and tests of the Python package
 # With the features that the Rust tests have it with: after them, nothing is built here.
 	$(CARGO) test --workspace --locked --no-run --test lab
 	cd python && TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary $(PYTHON_ENV)/bin/pytest -p no:cacheprovider
@@ -101,6 +98,13 @@ lint: ## formatting and lints, warnings are errors
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 # Without the features that only daemons need.
 	$(CARGO) clippy -p tributary-demo --locked -- -D warnings
+	@if [ -e $(PYTHON_READY) ]; then $(MAKE) --no-print-directory lint-python; \
+	else echo "Python is not linted here: \`make lint-python\` installs what that needs" >&2; fi
+
+lint-python: $(PYTHON_READY) ## formatting, lints and types of all Python; part of lint where the Python of our own is installed
+	$(RUFF) check -q python && $(RUFF) format -q --check python
+	$(RUFF) check -q $(OTHER_PYTHON) && $(RUFF) format -q --check $(OTHER_PYTHON)
+	cd python && $(PYTHON_ENV)/bin/mypy --no-error-summary
 
 bench: ## packets a second through the compiled P4 program, floats to fixed point, and tags, on one core
 	$(CARGO) bench -p tributary-softswitch --bench pipeline
