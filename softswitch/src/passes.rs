@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::control::Replica;
-use crate::exec::{Packet, Requests, State};
+use crate::exec::{Packet, Requests, State, clear};
 use crate::program::{FieldList, Instance, Line, Program};
 
 /// The most packets that may wait, as on BMv2; further ones are dropped.
@@ -134,7 +134,7 @@ impl Pass {
         self.keep_all(program, state, packet);
         self.requests = Requests::default();
         self.words[..program.metadata_words].fill(0);
-        self.lines[..program.metadata_lines].as_flattened_mut().fill(0);
+        clear(&mut self.lines[..program.metadata_lines]);
         let list = fields(program, list);
         list.words.iter().for_each(|word| self.words[usize::from(*word)] = state.get(*word));
         for (line, count) in &list.lines {

@@ -1,6 +1,6 @@
 //! Instructions on headers: parsing, adding, removing and moving them, and writing them to a frame.
 
-use super::{Flow, MAX_ROUNDS, MAX_VISITS, Packet, State, bits, wire};
+use super::{Flow, MAX_ROUNDS, MAX_VISITS, Packet, State, bits, clear, wire};
 use crate::program::{Format, Header, LIMBS, Op, Program, WORDS};
 
 impl State {
@@ -151,7 +151,7 @@ impl State {
         let format = &program.formats[usize::from(header.format)];
         let (word, line) = (usize::from(header.word), usize::from(header.line));
         self.words[word..word + usize::from(format.words)].fill(0);
-        self.lines[line..line + usize::from(format.lines)].as_flattened_mut().fill(0);
+        clear(&mut self.lines[line..line + usize::from(format.lines)]);
     }
 
     fn copy_header(&mut self, program: &Program, d: u16, a: u16) {

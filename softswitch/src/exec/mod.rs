@@ -68,6 +68,15 @@ pub(crate) fn has_vectors() -> bool {
     has
 }
 
+/// Clears lines, and does nothing where there are none: the C library would store by an empty mask, and to an address without
+/// memory that takes a processor as long as looking up a packet does.
+#[inline]
+pub(crate) fn clear(lines: &mut [Line]) {
+    if !lines.is_empty() {
+        lines.as_flattened_mut().fill(0);
+    }
+}
+
 /// A packet that is being processed.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet<'a> {
@@ -124,14 +133,14 @@ impl State {
     /// Clears the fields and the validity of all headers.
     pub(crate) fn reset(&mut self, program: &Program) {
         self.words[..program.field_words].fill(0);
-        self.lines[..program.metadata_lines].as_flattened_mut().fill(0);
+        clear(&mut self.lines[..program.metadata_lines]);
         self.requests = Requests::default();
     }
 
     /// Clears all metadata; headers stay.
     pub(crate) fn reset_metadata(&mut self, program: &Program) {
         self.words[..program.metadata_words].fill(0);
-        self.lines[..program.metadata_lines].as_flattened_mut().fill(0);
+        clear(&mut self.lines[..program.metadata_lines]);
     }
 
     /// Notes that an entry of a table refers to something (1), or does no longer (-1).

@@ -149,6 +149,11 @@ impl Prefixes {
 
     #[inline]
     fn look_up(&self, key: &[u64]) -> Option<u32> {
+        // An address is mostly all of a key.
+        if let [word] = key {
+            let find = |OfLength { mask, entries }: &OfLength| entries.get(&[word & mask.first()?]);
+            return self.lengths.iter().find_map(find);
+        }
         let mut masked = [0; MAX_KEY_WORDS];
         self.lengths.iter().find_map(|OfLength { mask, entries }| {
             masked.iter_mut().zip(key).zip(mask).for_each(|((to, word), mask)| *to = word & mask);
@@ -377,7 +382,7 @@ mod tests {
     impl Checked {
         /// Whether an entry matches, bit by bit as it is defined.
         fn matches(&self, pattern: &Pattern, key: &[u64]) -> bool {
-            (0..WORDS).all(|at| {
+            (0..key.len()).all(|at| {
                 let (value, mask) = (pattern.value[at], pattern.mask[at]);
                 if self.ranges >> at & 1 == 1 {
                     (value..=mask).contains(&key[at])
@@ -460,6 +465,18 @@ mod tests {
         #[test]
         fn the_longest_prefix_is_found(patterns in prop::collection::vec(prefix(), 0..60), keys in keys()) {
             run(Index::Prefixes(Prefixes::new(WORDS)), 0, patterns, &keys);
+        }
+
+        #[test]
+        fn the_longest_prefix_of_a_single_word_is_found(
+            patterns in prop::collection::vec(prefix(), 0..60), keys in keys()
+        ) {
+            let only = |words: Vec<u64>| words[1..].to_vec();
+            let patterns = patterns.into_iter().map(|Pattern { value, mask, priority }| {
+                Pattern { value: only(value), mask: only(mask), priority }
+            });
+            let keys: Vec<_> = keys.into_iter().map(only).collect();
+            run(Index::Prefixes(Prefixes::new(1)), 0, patterns.collect(), &keys);
         }
 
         #[test]
