@@ -12,8 +12,9 @@ use crate::switch::{Outputs, Switch};
 /// Frames of one port that are processed before the next port's turn.
 const FRAMES_A_ROUND: usize = 64;
 /// Frames are sent off once they have so many bytes, even if there is no [batch](BATCH) yet for each port that they
-/// leave by.
-const BYTES_AT_ONCE: usize = 1 << 20;
+/// leave by. The kernel finds them in the processor's cache, and they are enough for two ports' longest joined frames: with a
+/// megabyte an all-reduce over 1 Gbit/s took 3 % more.
+const BYTES_AT_ONCE: usize = 100 << 10;
 
 /// The state of the thread, on which requests work.
 #[derive(Debug)]
