@@ -1,57 +1,99 @@
 //! Register arrays.
+//!
+//! A program that keeps more for a packet than a cell holds has several wide arrays of one size, and accesses them with one
+//! index. So the cells that have an index in common lie one behind the other. In memory of its own each array would have its
+//! cell on another page, where the processor has to find each one anew, and cannot tell which one comes next: that took a
+//! quarter of the time in which our program adds 2,048 values.
 
 use crate::program::{LIMBS, Line, RegisterProgram};
 
+/// The register arrays of a program, by their index in it.
+#[derive(Debug)]
+pub(crate) struct Registers {
+    arrays: Vec<Array>,
+    blocks: Vec<Block>,
+}
+
 /// The cells of one array.
-#[derive(Debug, Clone)]
-pub(crate) enum Registers {
+#[derive(Debug)]
+enum Array {
     /// Cells of up to 64 bits.
     Words(Vec<u64>),
-    /// Cells of so many lines each.
-    Lines(Vec<Line>, usize),
+    /// Cells of so many lines, in each row of a block from this line on.
+    Lines { block: usize, first: usize, count: usize },
+}
+
+/// The wide arrays of one size: a row for each index, with the cells of all of them.
+#[derive(Debug)]
+struct Block {
+    rows: usize,
+    /// The lines of a row.
+    width: usize,
+    lines: Vec<Line>,
+}
+
+/// The contents of one array, as they once were.
+#[derive(Debug)]
+pub(crate) enum Contents {
+    Words(Vec<u64>),
+    Lines(Vec<Line>),
 }
 
 impl Registers {
-    /// An array, all zeros.
-    pub(crate) fn new(program: RegisterProgram) -> Self {
-        match program.lines {
-            0 => Self::Words(vec![0; program.size]),
-            lines => Self::Lines(vec![[0; LIMBS]; program.size * lines], lines),
+    /// The arrays, all zeros.
+    pub(crate) fn new(programs: &[RegisterProgram]) -> Self {
+        let mut blocks = Vec::<Block>::new();
+        let arrays = programs.iter().map(|program| match program.lines {
+            0 => Array::Words(vec![0; program.size]),
+            count => {
+                let block = blocks.iter().position(|block| block.rows == program.size).unwrap_or_else(|| {
+                    blocks.push(Block { rows: program.size, width: 0, lines: Vec::new() });
+                    blocks.len() - 1
+                });
+                let first = blocks[block].width;
+                blocks[block].width += count;
+                Array::Lines { block, first, count }
+            }
+        });
+        let arrays = arrays.collect();
+        for block in &mut blocks {
+            block.lines = vec![[0; LIMBS]; block.rows * block.width];
         }
+        Self { arrays, blocks }
     }
 
-    /// How many cells there are.
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Words(words) => words.len(),
-            Self::Lines(lines, n) => lines.len() / n,
+    /// How many cells an array has.
+    pub(crate) fn len(&self, array: usize) -> usize {
+        match &self.arrays[array] {
+            Array::Words(words) => words.len(),
+            Array::Lines { block, .. } => self.blocks[*block].rows,
         }
     }
 
     /// Sets a cell of any array to a number, the lowest limb first.
-    pub(crate) fn set(&mut self, index: u64, limbs: &[u64]) {
-        if let Some(cell) = self.lines_mut(index) {
+    pub(crate) fn set(&mut self, array: usize, index: u64, limbs: &[u64]) {
+        if let Some(cell) = self.lines_mut(array, index) {
             let cell = cell.as_flattened_mut();
             cell.fill(0);
             cell.iter_mut().zip(limbs).for_each(|(to, from)| *to = *from);
         } else {
-            self.set_word(index, limbs.first().copied().unwrap_or(0));
+            self.set_word(array, index, limbs.first().copied().unwrap_or(0));
         }
     }
 
     /// A cell of a narrow array.
     #[inline(always)]
-    pub(crate) fn word(&self, index: u64) -> Option<u64> {
-        match self {
-            Self::Words(words) => words.get(usize::try_from(index).ok()?).copied(),
-            Self::Lines(..) => None,
+    pub(crate) fn word(&self, array: usize, index: u64) -> Option<u64> {
+        match &self.arrays[array] {
+            Array::Words(words) => words.get(usize::try_from(index).ok()?).copied(),
+            Array::Lines { .. } => None,
         }
     }
 
     /// Changes a cell of a narrow array. An index behind the end changes nothing, as on BMv2.
     #[inline(always)]
-    pub(crate) fn set_word(&mut self, index: u64, value: u64) {
-        if let Self::Words(words) = self
+    pub(crate) fn set_word(&mut self, array: usize, index: u64, value: u64) {
+        if let Array::Words(words) = &mut self.arrays[array]
             && let Some(word) = usize::try_from(index).ok().and_then(|index| words.get_mut(index))
         {
             *word = value;
@@ -59,23 +101,102 @@ impl Registers {
     }
 
     /// A cell of a wide array.
-    pub(crate) fn lines(&self, index: u64) -> Option<&[Line]> {
-        match self {
-            Self::Words(_) => None,
-            Self::Lines(lines, n) => {
-                let first = usize::try_from(index).ok()?.checked_mul(*n)?;
-                lines.get(first..first.checked_add(*n)?)
+    pub(crate) fn lines(&self, array: usize, index: u64) -> Option<&[Line]> {
+        let Array::Lines { block, first, count } = self.arrays[array] else { return None };
+        let block = &self.blocks[block];
+        let first = usize::try_from(index).ok()?.checked_mul(block.width)?.checked_add(first)?;
+        block.lines.get(first..first.checked_add(count)?)
+    }
+
+    /// A cell of a wide array, mutable.
+    #[inline(always)]
+    pub(crate) fn lines_mut(&mut self, array: usize, index: u64) -> Option<&mut [Line]> {
+        let Array::Lines { block, first, count } = self.arrays[array] else { return None };
+        let block = &mut self.blocks[block];
+        let first = usize::try_from(index).ok()?.checked_mul(block.width)?.checked_add(first)?;
+        block.lines.get_mut(first..first.checked_add(count)?)
+    }
+
+    /// A copy of an array.
+    pub(crate) fn contents(&self, array: usize) -> Contents {
+        match &self.arrays[array] {
+            Array::Words(words) => Contents::Words(words.clone()),
+            Array::Lines { .. } => {
+                let cells = (0..self.len(array) as u64).filter_map(|index| self.lines(array, index));
+                Contents::Lines(cells.flatten().copied().collect())
             }
         }
     }
 
-    /// A cell of a wide array, mutable.
-    pub(crate) fn lines_mut(&mut self, index: u64) -> Option<&mut [Line]> {
-        match self {
-            Self::Words(_) => None,
-            Self::Lines(lines, n) => {
-                let first = usize::try_from(index).ok()?.checked_mul(*n)?;
-                lines.get_mut(first..first.checked_add(*n)?)
+    /// Makes an array what it was when it was copied.
+    pub(crate) fn put_back(&mut self, array: usize, contents: Contents) {
+        match (&mut self.arrays[array], contents) {
+            (Array::Words(words), Contents::Words(kept)) => *words = kept,
+            (Array::Lines { count, .. }, Contents::Lines(kept)) => {
+                let count = *count;
+                for (index, kept) in (0..).zip(kept.chunks_exact(count)) {
+                    if let Some(cell) = self.lines_mut(array, index) {
+                        cell.copy_from_slice(kept);
+                    }
+                }
+            }
+            // An array stays as wide as it is.
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Sizes and widths of arrays.
+    fn programs() -> impl Strategy<Value = Vec<RegisterProgram>> {
+        prop::collection::vec((0_usize..4, 0_usize..4), 1..8).prop_map(|programs| {
+            programs.into_iter().map(|(size, lines)| RegisterProgram { size, lines }).collect()
+        })
+    }
+
+    /// All limbs of a cell; `None`: there is no such cell.
+    fn cell(registers: &Registers, array: usize, index: u64) -> Option<Vec<u64>> {
+        let word = registers.word(array, index).map(|word| vec![word]);
+        word.or_else(|| Some(registers.lines(array, index)?.as_flattened().to_vec()))
+    }
+
+    proptest! {
+        #[test]
+        fn each_cell_keeps_what_was_written_to_it_last(
+            programs in programs(),
+            writes in prop::collection::vec((any::<prop::sample::Index>(), 0_u64..5, any::<u64>()), 0..40),
+        ) {
+            let mut registers = Registers::new(&programs);
+            let zeros = |program: &RegisterProgram| vec![vec![0; (program.lines * LIMBS).max(1)]; program.size];
+            let mut expected: Vec<Vec<Vec<u64>>> = programs.iter().map(zeros).collect();
+            let mut kept = None;
+            for (number, (array, index, value)) in writes.into_iter().enumerate() {
+                let array = array.index(programs.len());
+                prop_assert_eq!(registers.len(array), programs[array].size);
+                if number == 20 {
+                    kept = Some((array, registers.contents(array), expected[array].clone()));
+                }
+                let limbs: Vec<u64> = (0..40).map(|limb| value.rotate_left(limb)).collect();
+                registers.set(array, index, &limbs);
+                if let Some(cell) = expected[array].get_mut(index as usize) {
+                    let len = cell.len();
+                    cell.copy_from_slice(&limbs[..len]);
+                }
+            }
+            if let Some((array, contents, cells)) = kept {
+                registers.put_back(array, contents);
+                expected[array] = cells;
+            }
+            for (array, cells) in expected.iter().enumerate() {
+                for index in 0..5 {
+                    let found = cell(&registers, array, index);
+                    prop_assert_eq!(found.as_ref(), cells.get(index as usize));
+                }
             }
         }
     }

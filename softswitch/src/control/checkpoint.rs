@@ -7,7 +7,7 @@ use crate::digests::Digests;
 use crate::meters::Meter;
 use crate::pre::Replication;
 use crate::profiles::Profile;
-use crate::registers::Registers;
+use crate::registers::Contents;
 use crate::switch::Switch;
 use crate::table::Table;
 use crate::value_sets::ValueSet;
@@ -40,7 +40,7 @@ pub struct Checkpoint {
     profiles: Vec<(usize, Profile)>,
     counters: Vec<(usize, Vec<CounterValue>)>,
     meters: Vec<(usize, Vec<Meter>)>,
-    registers: Vec<(usize, Registers)>,
+    registers: Vec<(usize, Contents)>,
     value_sets: Vec<(usize, ValueSet)>,
     digests: Option<Digests>,
     replication: Option<Replication>,
@@ -81,7 +81,7 @@ impl Switch {
                 }
                 Part::Register(id) => {
                     let at = directory.registers.get(&id).copied();
-                    checkpoint.registers.extend(at.map(|at| (at, state.registers[at].clone())));
+                    checkpoint.registers.extend(at.map(|at| (at, state.registers.contents(at))));
                 }
                 Part::ValueSet(id) => {
                     let at = directory.value_sets.get(&id).map(|ids| ids.index);
@@ -101,7 +101,9 @@ impl Switch {
         put_back(&mut state.profiles, checkpoint.profiles);
         put_back(&mut state.counters, checkpoint.counters);
         put_back(&mut state.meters, checkpoint.meters);
-        put_back(&mut state.registers, checkpoint.registers);
+        for (array, contents) in checkpoint.registers {
+            state.registers.put_back(array, contents);
+        }
         put_back(&mut state.value_sets, checkpoint.value_sets);
         if let Some(digests) = checkpoint.digests {
             self.digests = digests;

@@ -17,8 +17,8 @@ impl Switch {
         first: u64,
         count: usize,
     ) -> Result<Vec<Vec<u8>>, ControlError> {
-        let cells = &self.state.registers[self.register(register_id)?];
-        Ok((first..).take(count).map_while(|index| value(cells, index)).collect())
+        let (registers, array) = (&self.state.registers, self.register(register_id)?);
+        Ok((first..).take(count).map_while(|index| value(registers, array, index)).collect())
     }
 
     /// Overwrites one cell of a register array, or all cells.
@@ -40,8 +40,8 @@ impl Switch {
             problem: format!("a bad value: {error}"),
         })?;
         let limbs = crate::program::limbs(value);
-        let cells = &mut self.state.registers[array];
-        let size = cells.len();
+        let registers = &mut self.state.registers;
+        let size = registers.len(array);
         let range = match index {
             None => 0..size as u64,
             Some(index) => match u64::try_from(index).ok().filter(|at| *at < size as u64) {
@@ -49,7 +49,7 @@ impl Switch {
                 None => return Err(ControlError::OutOfRange { what, index, size }),
             },
         };
-        range.for_each(|at| cells.set(at, &limbs));
+        range.for_each(|at| registers.set(array, at, &limbs));
         Ok(())
     }
 
@@ -60,10 +60,13 @@ impl Switch {
 }
 
 /// A cell's value; `None`: there is no such cell.
-fn value(cells: &Registers, index: u64) -> Option<Vec<u8>> {
-    let bytes: Vec<u8> = match cells.word(index) {
+fn value(registers: &Registers, array: usize, index: u64) -> Option<Vec<u8>> {
+    let bytes: Vec<u8> = match registers.word(array, index) {
         Some(word) => word.to_be_bytes().to_vec(),
-        None => cells.lines(index)?.as_flattened().iter().rev().flat_map(|limb| limb.to_be_bytes()).collect(),
+        None => {
+            let cell = registers.lines(array, index)?.as_flattened();
+            cell.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect()
+        }
     };
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     Some(bytes[zeros.min(bytes.len() - 1)..].to_vec())

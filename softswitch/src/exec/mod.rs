@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub(crate) value_sets: Vec<ValueSet>,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) meters: Vec<Vec<Meter>>,
-    pub(crate) registers: Vec<Registers>,
+    pub(crate) registers: Registers,
     /// What the packet asked for that happens at the end of ingress or egress.
     pub(crate) requests: Requests,
     /// When it was made; programs count their time from then.
@@ -121,7 +121,7 @@ impl State {
             value_sets: program.value_sets.iter().map(ValueSet::new).collect(),
             profiles: program.profiles.iter().map(|_| Profile::default()).collect(),
             meters: program.meters.iter().map(meters).collect(),
-            registers: program.registers.iter().map(|register| Registers::new(*register)).collect(),
+            registers: Registers::new(&program.registers),
             requests: Requests::default(),
             start: Instant::now(),
             bytes: Vec::new(),
@@ -228,13 +228,13 @@ impl State {
                 Op::Shr { d, a, b, cut } => self.put(d, shift(self.get(b), |by| self.get(a) >> by), cut),
                 Op::Count { counter, index } => self.count(counter, index, packet.frame.len()),
                 Op::RegisterRead { d, register, index } => {
-                    if let Some(value) = self.registers[usize::from(register)].word(self.get(index)) {
+                    if let Some(value) = self.registers.word(register.into(), self.get(index)) {
                         self.set(d, value);
                     }
                 }
                 Op::RegisterWrite { a, register, index } => {
                     let (value, index) = (self.get(a), self.get(index));
-                    self.registers[usize::from(register)].set_word(index, value);
+                    self.registers.set_word(register.into(), index, value);
                 }
                 Op::WideAdd { d, a, b, n } => wide::add(&mut self.lines, d, a, b, n),
                 Op::WideSub { d, a, b, n } => wide::sub(&mut self.lines, d, a, b, n),
@@ -361,14 +361,14 @@ impl State {
 
     fn read_lines(&mut self, d: u16, register: u16, index: Word) {
         let (d, index) = (usize::from(d), self.get(index));
-        if let Some(cell) = self.registers[usize::from(register)].lines(index) {
+        if let Some(cell) = self.registers.lines(register.into(), index) {
             self.lines[d..d + cell.len()].copy_from_slice(cell);
         }
     }
 
     fn write_lines(&mut self, a: u16, register: u16, index: Word) {
         let (a, index) = (usize::from(a), self.get(index));
-        if let Some(cell) = self.registers[usize::from(register)].lines_mut(index) {
+        if let Some(cell) = self.registers.lines_mut(register.into(), index) {
             let len = cell.len();
             cell.copy_from_slice(&self.lines[a..a + len]);
         }
@@ -379,7 +379,7 @@ impl State {
     #[inline(always)]
     fn add_lanes_to_register(&mut self, held: u16, sum: u16, register: u16, index: Word) -> bool {
         let index = self.get(index);
-        let cell = self.registers[usize::from(register)].lines_mut(index);
+        let cell = self.registers.lines_mut(register.into(), index);
         cell.map(|cell| wide::add_lanes_to(cell, &mut self.lines, held, sum)).is_some()
     }
 

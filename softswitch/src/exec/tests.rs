@@ -53,11 +53,11 @@ proptest! {
             let (d, sum) = (usize::from(d), usize::from(sum));
             state.lines[d..d + 2].copy_from_slice(&own);
             state.lines[sum..sum + 2].copy_from_slice(&own);
-            state.registers[usize::from(register)].set(index, held.as_flattened());
+            state.registers.set(register.into(), index, held.as_flattened());
             for _ in 0..=u8::from(twice) {
                 state.run(&program, &mut Packet::new(&[]), 0);
             }
-            let cell = state.registers[usize::from(register)].lines(index).map(<[Line]>::to_vec);
+            let cell = state.registers.lines(register.into(), index).map(<[Line]>::to_vec);
             (cell, state.lines[d..d + 2].to_vec(), state.lines[sum..sum + 2].to_vec())
         });
         prop_assert_eq!(&joined, &stepwise);

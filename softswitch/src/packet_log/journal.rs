@@ -187,11 +187,11 @@ fn event(note: &Note, program: &Program, state: &mut State, packet: &Packet<'_>)
             Event::Statements { statements: statements.clone(), source: At { source: source.clone() } }
         }
         Note::Count { counter, index } => Event::Count { counter: counter.clone(), index: state.get(*index) },
-        Note::Read { name, register, index, bits } => {
-            let index = state.get(*index);
-            let cells = state.registers.get(usize::from(*register))?;
-            let word = cells.word(index).map(|word| Value::word(word, *bits));
-            let lines = || cells.lines(index).map(|lines| value(Place::Lines(0), *bits, &[], lines));
+        Note::Read { name, register: array, index, bits } => {
+            let (array, index) = (usize::from(*array), state.get(*index));
+            let word = state.registers.word(array, index).map(|word| Value::word(word, *bits));
+            let lines =
+                || state.registers.lines(array, index).map(|lines| value(Place::Lines(0), *bits, &[], lines));
             Event::Read { register: name.clone(), index, value: word.or_else(lines) }
         }
         Note::Write { name, index, value: place, bits } => Event::Write {
