@@ -9,6 +9,7 @@ use std::ops::Range;
 use tributary_wire::{Rank, SliceWidth, ValuesView};
 
 use super::data::{ElementType, GradientData, Scaling, Sums, filled};
+use super::prefetch::prefetch;
 use super::{bound, vectors};
 
 /// All elements of an operation at one participant: the sums of the slices that are done, and its contribution to the
@@ -60,18 +61,27 @@ impl Elements {
         }
     }
 
-    /// Writes the elements in `range`, whose slice is not done, to the start of `out`, in the form in which they travel. The
-    /// rest of `out` stays.
+    /// Writes the elements in `range`, whose slice is not done, to `out`, in the form in which they travel, and zeros behind
+    /// them.
     pub(crate) fn write(&self, range: Range<usize>, weight: u32, scaling: Scaling, out: &mut [i32]) {
         let multiplier = match scaling {
-            Scaling::Zeros => return,
+            Scaling::Zeros => return out.fill(0),
             Scaling::Whole => 1.0,
             Scaling::Fixed(scale) => scale.multiplier(weight),
         };
+        // Slices are sent in their order.
+        let (len, next) = (range.len(), range.end..range.end + range.len());
         match &self.0 {
-            Sums::F32(values) => vectors::quantise_all(part(values, range), multiplier, out),
-            Sums::I32(values) => vectors::weigh_all(part(values, range), weight.cast_signed(), out),
+            Sums::F32(values) => {
+                vectors::quantise_all(part(values, range), multiplier, out);
+                prefetch(part(values, next));
+            }
+            Sums::I32(values) => {
+                vectors::weigh_all(part(values, range), weight.cast_signed(), out);
+                prefetch(part(values, next));
+            }
         }
+        out.get_mut(len..).unwrap_or_default().fill(0);
     }
 
     /// Puts the sums of the slice with the elements in `range`, which is done, into their place.

@@ -6,11 +6,14 @@
 //! gets the same bits, whatever the tree, the order or the losses.
 
 pub(crate) mod bound;
+mod bounds;
 mod data;
 mod elements;
 pub(crate) mod fixed_point;
+mod prefetch;
 mod vectors;
 
+pub use bounds::Bounds;
 pub use data::{AllReduce, ElementType, GradientData, Reduced, Run, Sums, Tensor};
 pub(crate) use data::{Scaling, SumError, filled};
 pub(crate) use elements::Elements;

@@ -1,5 +1,5 @@
-//! The loops over all values of a slice, compiled once for every processor and once more for those with wide
-//! vectors: which one runs is decided when the program does. Both give the same bits.
+//! The loops over all values of a slice, compiled once for every processor and twice more for those with wide vectors
+//! (AVX-512 where it is fast, AVX2): which one runs is decided when the program does. All give the same bits.
 //!
 //! Each loop is plain: the compiler vectorises it. Without AVX2 (and NEON, which every 64-bit ARM has) it
 //! has to do without instructions for the larger of two unsigned numbers, for the other byte order and
@@ -15,19 +15,19 @@ const F32_MAGNITUDE: u32 = 0x7fff_ffff;
 
 /// The largest magnitude, as the bits of a float. Without their sign, floats are ordered like the integers
 /// that their bits spell; infinities come after all numbers, and NaNs after them.
-#[multiversion(targets("x86_64+avx2"))]
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn largest_magnitude(values: &[f32]) -> u32 {
     values.iter().fold(0, |largest, value| largest.max(value.to_bits() & F32_MAGNITUDE))
 }
 
 /// The largest magnitude of integers.
-#[multiversion(targets("x86_64+avx2"))]
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn largest_integer(values: &[i32]) -> u32 {
     values.iter().fold(0, |largest, value| largest.max(value.unsigned_abs()))
 }
 
 /// Each value as [`quantise`] makes it an integer, as far as both slices go.
-#[multiversion(targets("x86_64+avx2"))]
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn quantise_all(values: &[f32], multiplier: f64, out: &mut [i32]) {
     for (to, value) in out.iter_mut().zip(values) {
         *to = quantise(*value, multiplier);
@@ -35,7 +35,7 @@ pub(crate) fn quantise_all(values: &[f32], multiplier: f64, out: &mut [i32]) {
 }
 
 /// Each integer times a weight, mod 2^32, as far as both slices go.
-#[multiversion(targets("x86_64+avx2"))]
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn weigh_all(values: &[i32], weight: i32, out: &mut [i32]) {
     for (to, value) in out.iter_mut().zip(values) {
         *to = value.wrapping_mul(weight);
@@ -43,7 +43,7 @@ pub(crate) fn weigh_all(values: &[i32], weight: i32, out: &mut [i32]) {
 }
 
 /// Each integer times `unit`, as floats: that product is exact in f64, and rounded once.
-#[multiversion(targets("x86_64+avx2"))]
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn restore_all(integers: ValuesView<'_>, unit: f64, out: &mut [f32]) {
     for (to, integer) in out.iter_mut().zip(integers.iter()) {
         *to = (f64::from(integer) * unit) as f32;

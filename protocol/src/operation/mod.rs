@@ -58,6 +58,8 @@ impl Tensor {
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     bounds: Vec<u32>,
+    /// Whether the bounds are known.
+    is_measured: bool,
     owned: Vec<bool>,
     agreements: Vec<Agreement>,
     elements: Elements,
@@ -65,19 +67,22 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Takes the memory for an operation on this tensor; `elements` makes that of its elements.
+    /// Takes the memory for an operation on this tensor, beside that of the bounds that are known; `elements` makes that of
+    /// its elements.
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
     fn take(
         tensor: &Tensor,
         width: SliceWidth,
+        bounds: Option<Vec<u32>>,
         elements: impl FnOnce() -> Result<Elements, TryReserveError>,
     ) -> Result<Self, StartError> {
         let layout = Layout { first: 0, len: tensor.len, width };
         let room = || {
             Ok::<_, TryReserveError>(Self {
-                bounds: filled(0, layout.sum_slices())?,
+                is_measured: bounds.is_some(),
+                bounds: bounds.map_or_else(|| filled(0, layout.sum_slices()), Ok)?,
                 owned: filled(false, layout.sum_slices())?,
                 agreements: filled(Agreement::Awaited, layout.max_slices())?,
                 elements: elements()?,
@@ -102,9 +107,11 @@ pub(crate) struct Operation<C> {
     pub(crate) own: C,
     /// What the members' weights add up to at least: the weight of what is contributed here.
     least_weight: u32,
-    /// Per SUM slice: the bound of what is contributed here, from when its MAX slice is sent until that one's result replaces
-    /// it by the largest.
+    /// Per SUM slice: the bound of what is contributed here, from when its MAX slice is sent at the latest until that one's
+    /// result replaces it by the largest.
     bounds: Vec<u32>,
+    /// Whether the bounds of what is contributed here were known at the start.
+    is_measured: bool,
     /// Per SUM slice: whether the largest bound is that of what is contributed here.
     owned: Vec<bool>,
     /// Per MAX slice.
@@ -129,7 +136,7 @@ impl<C> Operation<C> {
         own: C,
         room: Room,
     ) -> Self {
-        let Room { bounds, owned, agreements, elements, tallies } = room;
+        let Room { bounds, is_measured, owned, agreements, elements, tallies } = room;
         let subject = members.digests(Subject {
             operation: first_seq,
             name: name_hash(&tensor.name),
@@ -145,6 +152,7 @@ impl<C> Operation<C> {
             own,
             least_weight: 0,
             bounds,
+            is_measured,
             owned,
             agreements,
             elements,
@@ -160,13 +168,22 @@ impl<C> Operation<C> {
         self.least_weight = weight;
     }
 
-    /// Works out the bounds that MAX slice `index` carries of what this rank contributes here. None of the SUM slices that
-    /// they are of is done, nor is anything known of them.
+    /// Works out the bounds that MAX slice `index` carries of what this rank contributes here, unless they are known. None
+    /// of the SUM slices that they are of is done, nor is anything agreed about them.
     pub(crate) fn measure(&mut self, index: usize, rank: Rank) {
+        if self.is_measured {
+            return;
+        }
         let (slices, width) = (self.layout.bounds_in(index), self.layout.width);
         let elements = self.layout.elements_of(slices.clone());
         let bounds = self.bounds.get_mut(slices).unwrap_or_default();
         self.elements.write_bounds(elements, rank, width, bounds);
+    }
+
+    /// Leaves out what is contributed here to the SUM slices whose bounds MAX slice `index` carries, which has no result.
+    pub(crate) fn leave_out(&mut self, index: usize) {
+        let slices = self.layout.bounds_in(index);
+        self.bounds.get_mut(slices).unwrap_or_default().fill(0);
     }
 
     /// Whether no slice is left to wait for.

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-use tributary_wire::{Seq, SliceWidth};
+use tributary_wire::{Rank, Seq, SliceWidth};
 
 use super::layout::Layout;
 use super::{Operation, OperationEvent, OperationId, Room, Tensor};
 use crate::error::StartError;
-use crate::numbers::{Elements, GradientData};
+use crate::numbers::{Bounds, Elements, GradientData};
 use crate::tags::Membership;
 
 /// Operations under way, oldest first: they follow one another without gaps from the job's first slice on.
@@ -29,12 +29,20 @@ impl<C> Operations<C> {
         Self { start, width, under_way: VecDeque::new(), begun, next: 0 }
     }
 
-    /// As much room as an operation takes that contributes `data`, which is this tensor's, beside it.
+    /// As much room as an operation takes to which `rank` contributes `data`, which is this tensor's, beside it. `bounds`:
+    /// those of the data, if they are known.
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
-    pub(crate) fn room_for(&self, tensor: &Tensor, data: GradientData) -> Result<Room, StartError> {
-        Room::take(tensor, self.width, || Ok(Elements::contributed(data)))
+    pub(crate) fn room_for(
+        &self,
+        rank: Rank,
+        tensor: &Tensor,
+        data: GradientData,
+        bounds: Option<Bounds>,
+    ) -> Result<Room, StartError> {
+        let bounds = bounds.and_then(|bounds| bounds.of(rank, self.width, tensor));
+        Room::take(tensor, self.width, bounds, || Ok(Elements::contributed(data)))
     }
 
     /// As much room as an operation on this tensor takes whose sums are only read.
@@ -42,7 +50,7 @@ impl<C> Operations<C> {
     /// # Errors
     /// As [`room_for`](Self::room_for).
     pub(crate) fn room_to_read(&self, tensor: &Tensor) -> Result<Room, StartError> {
-        Room::take(tensor, self.width, || Elements::awaited(tensor.element_type, tensor.len))
+        Room::take(tensor, self.width, None, || Elements::awaited(tensor.element_type, tensor.len))
     }
 
     /// Puts an operation of these members, which there is room for, behind the others.

@@ -1,5 +1,7 @@
 //! What a member gives to an operation.
 
+use std::iter::repeat;
+
 use tributary_wire::{Operator, Rank, Tally};
 
 use crate::numbers::Scaling;
@@ -34,17 +36,16 @@ impl Operation<Contribution> {
         (members, rank): (&Membership, Rank),
         out: &mut [i32],
     ) -> (Operator, Tally) {
-        out.fill(0);
         let mut astray = false;
         let weight = match self.layout.part(position) {
             SliceRole::Max(index) => {
                 let weight = self.own.weight(index);
-                if weight > 0 {
-                    self.measure(index, rank);
+                match weight {
+                    0 => self.leave_out(index),
+                    _ => self.measure(index, rank),
                 }
-                for (to, bound) in out.iter_mut().zip(self.bounds_in(index)) {
-                    *to = bound.cast_signed();
-                }
+                let bounds = self.bounds_in(index).iter().map(|bound| bound.cast_signed());
+                out.iter_mut().zip(bounds.chain(repeat(0))).for_each(|(to, bound)| *to = bound);
                 weight
             }
             SliceRole::Sum(slice) => {
@@ -52,8 +53,9 @@ impl Operation<Contribution> {
                 astray = self.agreed(slice).is_none();
                 // A slice that all members have refused goes out as zeros, for the window's sake.
                 let scaling = self.scaling(slice).unwrap_or(Scaling::Zeros);
-                if weight > 0 {
-                    self.elements.write(self.layout.elements(slice), weight, scaling, out);
+                match weight {
+                    0 => out.fill(0),
+                    _ => self.elements.write(self.layout.elements(slice), weight, scaling, out),
                 }
                 weight
             }

@@ -21,7 +21,7 @@ use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::masks::Masks;
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::numbers::{AllReduce, Tensor};
+use crate::numbers::{AllReduce, Bounds, Tensor};
 use crate::operation::{OperationEvent, OperationId, Operations, Room};
 use crate::time::Time;
 use crate::vouch::{Vouchers, vouching_key};
@@ -107,6 +107,20 @@ impl Worker {
     /// # Errors
     /// [`StartError`] when the weight leaves no room for the other members', or there is no memory for the sums.
     pub fn start_all_reduce(&mut self, operation: AllReduce) -> Result<OperationId, StartError> {
+        self.start_measured(operation, None)
+    }
+
+    /// Starts an all-reduce as [`start_all_reduce`](Self::start_all_reduce) does; `bounds` are there if its elements were
+    /// measured already. Those of another member, for another width, or of fewer or more elements than there are, are not
+    /// used.
+    ///
+    /// # Errors
+    /// As for [`start_all_reduce`](Self::start_all_reduce).
+    pub fn start_measured(
+        &mut self,
+        operation: AllReduce,
+        bounds: Option<Bounds>,
+    ) -> Result<OperationId, StartError> {
         let members = self.generations.present().count();
         let most = MAX_TOTAL_WEIGHT / members;
         if operation.weight > most {
@@ -114,7 +128,7 @@ impl Worker {
             return Err(StartError::Weight { tensor, weight, members, most });
         }
         let (tensor, weight) = (operation.tensor(), operation.weight);
-        let room = self.operations.room_for(&tensor, operation.data)?;
+        let room = self.operations.room_for(self.rank, &tensor, operation.data, bounds)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
         self.waiting.push_back(Waiting { tensor, weight, room, abandoned: false });
         self.begin_waiting();
