@@ -88,7 +88,7 @@ async fn gone(file: &File) {
 
 #[tokio::test]
 async fn without_a_limit_of_segments_memory_has_one() {
-    let limits = Limits { segment_bytes: u64::MAX, ..usual().with_memory(64 * MIB) };
+    let limits = Limits { segment_bytes: u64::MAX, mapped_bytes: u64::MAX, ..usual().with_memory(64 * MIB) };
     let hosts = Hosts::limited(&limits).await;
     let mut jobs = hosts.join_both().await;
     let mut process = Process::train(&hosts.socket(0)).await.unwrap();
@@ -302,6 +302,27 @@ async fn connections_are_as_many_as_there_may_be() {
     while Process::train(&hosts.socket(0)).await.is_err() {}
     drop(open);
     works(&mut jobs).await;
+}
+
+#[tokio::test]
+async fn segments_are_as_large_together_as_they_may_be_and_count_once() {
+    // A single user's processes may have three quarters.
+    let hosts = Hosts::limited(&Limits { mapped_bytes: 4 * 4096, ..usual() }).await;
+    let socket = hosts.socket(0);
+    let (process, second) = tokio::join!(Process::join(&socket, TOKEN), hosts.join(1, TOKEN));
+    let (mut process, _second) = (process.unwrap(), second.unwrap());
+    let files = [4096, 4096, 4096, 4096].map(File::of);
+    let mut open = Vec::new();
+    for file in &files[..3] {
+        open.push(process.open(file, 4096).await.unwrap());
+    }
+    refused(process.open(&files[3], 4096).await, Code::ResourceExhausted, "close segments");
+    let again = process.open(&files[0], 4096).await.unwrap();
+    // It is released once nobody has it open any more.
+    process.close(open[0]).await.unwrap();
+    refused(process.open(&files[3], 4096).await, Code::ResourceExhausted, "close segments");
+    process.close(again).await.unwrap();
+    while process.open(&files[3], 4096).await.is_err() {}
 }
 
 #[tokio::test]

@@ -129,6 +129,11 @@ impl Account {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes the room for a segment of so many bytes that is about to be mapped.
+    pub(crate) fn mapping(&self, bytes: u64) -> Result<Permit, LimitError> {
+        self.budget.take(self.user, Resource::Mapped, bytes)
+    }
+
     /// Takes the file descriptors for something that is about to be opened.
     pub(crate) fn descriptors(&self, count: u64) -> Result<Permit, LimitError> {
         self.budget.take(self.user, Resource::Descriptors, count)

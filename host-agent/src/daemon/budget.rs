@@ -17,6 +17,8 @@ pub(crate) enum Resource {
     /// Bytes.
     Memory,
     Descriptors,
+    /// Bytes of segments.
+    Mapped,
     Sessions,
     /// Jobs that this host is a member of, with or without a session.
     Jobs,
@@ -80,6 +82,10 @@ fn full(resource: Resource, wanted: u64, taken: u64, limit: u64, whose: &Whose) 
             "the agent has no file descriptors left: {whose} may make it open {limit}, and {taken} are open; close \
              segments, or allow the agent more (ulimit -n, or LimitNOFILE= in its unit)"
         ),
+        Resource::Mapped => format!(
+            "the agent has no room left for a segment of {wanted} bytes: {whose} may open segments of {limit} bytes, and \
+             {taken} are open; close segments, or allow the agent more addresses (ulimit -v) if these are limited"
+        ),
         Resource::Sessions => format!(
             "the agent has no session left: {whose} may have {limit}; end one, or start the agent with a larger \
              --max-sessions"
@@ -138,6 +144,7 @@ impl Budget {
         match resource {
             Resource::Memory => self.limits.memory,
             Resource::Descriptors => self.limits.descriptors,
+            Resource::Mapped => self.limits.mapped_bytes,
             Resource::Sessions | Resource::Jobs => self.limits.sessions.into(),
         }
     }

@@ -70,7 +70,7 @@ impl Contributor for GroupMember {
         // The sum is for the server alone, although it comes back to everyone. The operation goes on when the group is
         // left.
         let part = StepPart::OfStep { samples: operation.weight, goes_on: false };
-        let reduced = running.start_reduce(operation, part, Terms::default(), held);
+        let reduced = running.start_reduce(operation, None, part, Terms::default(), held);
         tokio::spawn(reduced).await??;
         Ok(())
     }

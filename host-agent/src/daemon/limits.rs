@@ -17,6 +17,11 @@ const SESSIONS: u32 = 64;
 const SEGMENTS: u32 = 256;
 /// The default limit of calls under way per session.
 const CALLS: u32 = 256;
+/// So many times the memory that segments can have may be mapped: one user's processes may use all of it, and others have
+/// something left. A file that changes its size is mapped once for each.
+const MAPPED_TIMES: u64 = 2;
+/// If the addresses that this process may use are limited, segments get at most one in so many.
+const MAPPED_SHARE: u64 = 4;
 /// File descriptors that the agent keeps for itself: its log, its socket, its runtime, its metrics' readers.
 const OWN_DESCRIPTORS: u64 = 64;
 
@@ -33,6 +38,8 @@ pub struct Limits {
     pub session_memory: u64,
     /// The size of the largest segment in bytes.
     pub segment_bytes: u64,
+    /// Bytes of all processes' segments that are open at a time: each is mapped as a whole.
+    pub mapped_bytes: u64,
     /// The most segments of one session.
     pub segments: u32,
     /// The most sessions, and the most jobs of which this host is a member, of all processes: up to [`MAX_SESSIONS`].
@@ -50,10 +57,12 @@ impl Limits {
     /// Limits that suit this machine: a quarter of its memory, or of the memory limit of this process's control group;
     /// segments as large as /dev/shm; as many file descriptors as this process may have.
     pub fn of_this_machine() -> Self {
+        let shared_memory = shared_memory().unwrap_or_else(usable_memory);
         let limits = Self {
             memory: 0,
             session_memory: 0,
-            segment_bytes: shared_memory().unwrap_or_else(usable_memory),
+            segment_bytes: shared_memory,
+            mapped_bytes: shared_memory.saturating_mul(MAPPED_TIMES).min(addresses() / MAPPED_SHARE),
             segments: SEGMENTS,
             sessions: SESSIONS,
             calls: CALLS,
@@ -101,6 +110,11 @@ fn group_memory(membership: &Path, root: &Path) -> Option<u64> {
 fn shared_memory() -> Option<u64> {
     let space = statvfs(SegmentName::FOLDER).ok()?;
     Some(space.f_blocks.saturating_mul(space.f_frsize)).filter(|bytes| *bytes > 0)
+}
+
+/// The number of bytes that this process may map in all.
+fn addresses() -> u64 {
+    getrlimit(Resource::As).current.unwrap_or(u64::MAX)
 }
 
 fn descriptors() -> u64 {

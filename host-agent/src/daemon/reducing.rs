@@ -25,7 +25,7 @@ use crate::worker::{Completion, KeptAlive, Outcome, StreamPosition, Terms};
 /// The longest name of a tensor, in bytes.
 const MAX_TENSOR_NAME: usize = 1024;
 /// Tensors of up to so many bytes are copied at once: waking another thread would take longer.
-const COPIED_AT_ONCE: u64 = 64 << 10;
+const COPIED_AT_ONCE: usize = 64 << 10;
 
 /// One process's use of one job.
 #[derive(Debug)]
@@ -79,13 +79,14 @@ impl Reducing {
         let account = &session.account;
         let memory = place.memory_to_reduce(running.width);
         let (held, vector) = self.under_way.room(|| account.take_with_vector(memory, place.count())).await?;
-        let from = Arc::clone(&segment);
-        let data = copy(place, move || from.read(place, vector)).await.map_err(segments::unusable)?;
+        let (from, rank, width) = (Arc::clone(&segment), running.rank, running.width);
+        let read = move || from.read_measured(place, vector, (rank, width));
+        let (data, bounds) = copy(place, read).await.map_err(segments::unusable)?;
         let (part, terms) = (part(&request), terms(&request, position));
         let tensor = request.name.clone();
         let operation = AllReduce { name: request.name, data, weight: request.weight };
         let (member, account) = (Arc::clone(&self.member), Arc::clone(account));
-        let reduction = running.start_reduce(operation, part, terms, KeptAlive::new(held));
+        let reduction = running.start_reduce(operation, Some(bounds), part, terms, KeptAlive::new(held));
         Ok(async move {
             let answer = match reduction.await {
                 Ok(reduction) => put_back(reduction, segment, place, &account).await,

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tributary_api::{JobConfig, Role, v1};
 use tributary_link::FramePort;
-use tributary_protocol::{AllReduce, CollectiveError, Timers};
+use tributary_protocol::{AllReduce, Bounds, CollectiveError, Timers};
 use tributary_wire::{Rank, SliceWidth};
 
 use super::collectives::Collectives;
@@ -59,18 +59,20 @@ impl Running {
         })
     }
 
-    /// Starts an all-reduce behind all that were started before, and returns a future of its outcome. `part` is its
-    /// part in the training; `held` is dropped with the operation's data. The future must be driven to its end even if
-    /// nobody waits for it any more: it reports a wrong sum to the controller, which then fails the job.
+    /// Starts an all-reduce behind all that were started before, and returns a future of its outcome. `bounds`: those of
+    /// its elements, if they are known. `part` is its part in the training; `held` is dropped with the operation's data.
+    /// The future must be driven to its end even if nobody waits for it any more: it reports a wrong sum to the controller,
+    /// which then fails the job.
     pub(super) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,
+        bounds: Option<Bounds>,
         part: StepPart,
         terms: Terms,
         held: KeptAlive,
     ) -> impl Future<Output = Result<Completion, AgentError>> + Send + 'static + use<> {
         self.course().begin(Instant::now());
-        let started = self.agent.start_reduce(operation, terms, held);
+        let started = self.agent.start_reduce(operation, bounds, terms, held);
         let running = Arc::clone(self);
         async move {
             let reduction = match started {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::runtime::Handle;
 use tonic::Status;
 use tributary_api::agent::SegmentName;
 use tributary_protocol::ElementType;
 
 use super::account::Account;
-use super::budget::{LimitError, Permit};
+use super::budget::LimitError;
 use super::segment::{ElementRange, Segment};
 
 /// The segments of one session.
@@ -20,8 +21,7 @@ pub(crate) struct Segments {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Open segments, each with the permit for its file descriptor.
-    open: BTreeMap<u32, (Arc<Segment>, Permit)>,
+    open: BTreeMap<u32, Arc<Segment>>,
     opened: u32,
 }
 
@@ -41,17 +41,16 @@ impl Segments {
         if state.open.len() >= limits.segments as usize {
             return Err(LimitError::Segments { limit: limits.segments }.into());
         }
-        let descriptor = self.account.descriptors(1)?;
-        let segment = Arc::new(Segment::open(&name, self.account.user(), bytes)?);
+        let segment = Segment::open(&name, &self.account, bytes)?;
         let id = state.opened;
         state.opened = id.checked_add(1).ok_or_else(|| Status::resource_exhausted("no numbers are left"))?;
-        state.open.insert(id, (segment, descriptor));
+        state.open.insert(id, Arc::new(segment));
         Ok(id)
     }
 
     pub(crate) fn close(&self, id: u32) -> Result<(), Status> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.open.remove(&id).map(drop).ok_or_else(|| no_segment(id))
+        state.open.remove(&id).map(release).ok_or_else(|| no_segment(id))
     }
 
     /// Elements inside an open segment.
@@ -63,9 +62,26 @@ impl Segments {
         count: u64,
     ) -> Result<(Arc<Segment>, ElementRange), Status> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (segment, _) = state.open.get(&id).ok_or_else(|| no_segment(id))?;
+        let segment = state.open.get(&id).ok_or_else(|| no_segment(id))?;
         let place = segment.place(offset, element_type, count)?;
         Ok((Arc::clone(segment), place))
+    }
+}
+
+impl Drop for Segments {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !state.open.is_empty() {
+            release(std::mem::take(&mut state.open));
+        }
+    }
+}
+
+/// Drops segments, which takes the longer, the more memory goes with them: not on the threads that all sessions share.
+fn release<T: Send + 'static>(segments: T) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(|| drop(segments))),
+        Err(_) => drop(segments),
     }
 }
 

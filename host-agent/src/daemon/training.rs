@@ -275,7 +275,7 @@ fn find(segments: &Segments, values: Option<v1::Values>) -> Result<Values, Statu
 impl Values {
     async fn read(&self) -> Result<Vec<f32>, Status> {
         let (segment, place) = (Arc::clone(&self.segment), self.place);
-        blocking(move || segment.read_elements(place, Vec::new())).await
+        blocking(move || segment.read_elements(place)).await
     }
 
     async fn write(&self, values: Vec<f32>) -> Result<(), Status> {

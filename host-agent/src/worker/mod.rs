@@ -185,7 +185,7 @@ impl WorkerAgent {
         // If nobody waits for the answer any more, it is dropped.
         let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));
         let (terms, held) = (Terms::default(), KeptAlive::new(()));
-        self.0.submit(Command::Reduce(Asked { operation, terms, held, reply }))?;
+        self.0.submit(Command::Reduce(Asked { operation, bounds: None, terms, held, reply }))?;
         match self.0.wait_for(&result)??.outcome {
             Outcome::Reduced(reduced) => Ok(reduced),
             Outcome::Regroup(Regroup { joined, .. }) => Err(AgentError::Regroup { joined }),

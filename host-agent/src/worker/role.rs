@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tributary_api::{JobConfig, Role as JobRole};
 use tributary_protocol::{
-    AllReduce, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time, Timers,
-    Worker, WorkerConfig, WorkerStats,
+    AllReduce, Bounds, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time,
+    Timers, Worker, WorkerConfig, WorkerStats,
 };
 use tributary_wire::{FrameView, Hop, JobId, Kind, MacAddr, Rank, Seq, SliceWidth};
 
@@ -24,6 +24,8 @@ pub(super) type Reply = Box<dyn FnOnce(Result<Completion, AgentError>) + Send>;
 /// An operation to start, and the reply for its end.
 pub(crate) struct Asked {
     pub(super) operation: AllReduce,
+    /// Those of its elements, if they are known.
+    pub(super) bounds: Option<Bounds>,
     pub(super) terms: Terms,
     pub(super) held: KeptAlive,
     pub(super) reply: Reply,
@@ -160,8 +162,8 @@ impl WorkerRole {
         self.start(now, asked);
     }
 
-    fn start(&mut self, now: Time, Asked { operation, terms, held, reply }: Asked) {
-        match self.worker.start_all_reduce(operation) {
+    fn start(&mut self, now: Time, Asked { operation, bounds, terms, held, reply }: Asked) {
+        match self.worker.start_measured(operation, bounds) {
             Ok(id) => {
                 let synchronises = self.joined.take();
                 self.held.insert(id, held);

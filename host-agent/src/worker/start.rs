@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tributary_protocol::AllReduce;
+use tributary_protocol::{AllReduce, Bounds};
 
 use super::role::{Asked, Command, Reply};
 use super::{Completion, KeptAlive, Terms, WorkerAgent};
@@ -11,7 +11,8 @@ use crate::error::AgentError;
 
 impl WorkerAgent {
     /// Starts an all-reduce on these terms, behind all that were started before, and returns a future of its outcome.
-    /// When this returns, its place in the order is fixed. `held` is dropped with the operation's data.
+    /// When this returns, its place in the order is fixed. `bounds`: those of its elements, if they are known. `held` is
+    /// dropped with the operation's data.
     ///
     /// # Errors
     /// [`AgentError::Ended`]. The future's errors are those of [`all_reduce`](Self::all_reduce),
@@ -19,6 +20,7 @@ impl WorkerAgent {
     pub(crate) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,
+        bounds: Option<Bounds>,
         terms: Terms,
         held: KeptAlive,
     ) -> Result<impl Future<Output = Result<Completion, AgentError>> + Send + 'static + use<>, AgentError>
@@ -26,7 +28,7 @@ impl WorkerAgent {
         let (sender, result) = oneshot::channel();
         // If nobody waits for the answer any more, it is dropped.
         let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));
-        self.0.submit(Command::Reduce(Asked { operation, terms, held, reply }))?;
+        self.0.submit(Command::Reduce(Asked { operation, bounds, terms, held, reply }))?;
         let agent = Arc::clone(self);
         Ok(async move { result.await.map_err(|_| agent.0.ended())? })
     }

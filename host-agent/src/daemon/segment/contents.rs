@@ -1,0 +1,250 @@
+//! Elements on their way out of a segment, and sums on their way in.
+
+use std::io;
+
+use bytemuck::{Pod, cast_slice, cast_slice_mut, cast_vec};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use tributary_protocol::{Bounds, ElementType, GradientData, Sums};
+use tributary_wire::{Rank, SliceWidth};
+
+use super::{ElementRange, Segment, vector};
+
+/// The number of elements that are copied at once: what is done with them next finds them in the processor's cache. Whole
+/// slices of every width.
+const AT_ONCE: usize = 16 << 10;
+
+const _: () = assert!(AT_ONCE.is_multiple_of(SliceWidth::WIDEST.values()));
+
+/// What copies take beside the elements, in bytes, for elements of this type.
+pub(super) fn memory(element_type: ElementType) -> usize {
+    AT_ONCE * element_type.bytes()
+}
+
+impl Segment {
+    /// A copy of the elements, in `vector` if it has the right length, and the bounds of the slices of this width that this
+    /// rank contributes with it. 16-bit floats are widened.
+    ///
+    /// # Errors
+    /// The segment has become shorter, or there is no memory for the copy.
+    pub(crate) fn read_measured(
+        &self,
+        place: ElementRange,
+        vector: Vec<u32>,
+        (rank, width): (Rank, SliceWidth),
+    ) -> io::Result<(GradientData, Bounds)> {
+        let mut bounds = Bounds::new(rank, width, place.element_type, place.count)?;
+        let floats = |floats: &[f32]| bounds.add_floats(floats);
+        let data = match place.element_type {
+            ElementType::F32 => GradientData::F32(self.read(place, cast_vec(vector), floats)?),
+            ElementType::F16 => {
+                GradientData::F16(self.read_widened::<f16>(place, cast_vec(vector), floats)?)
+            }
+            ElementType::BF16 => {
+                GradientData::BF16(self.read_widened::<bf16>(place, cast_vec(vector), floats)?)
+            }
+            ElementType::I32 => {
+                let integers = |integers: &[i32]| bounds.add_integers(integers);
+                GradientData::I32(self.read(place, cast_vec(vector), integers)?)
+            }
+        };
+        Ok((data, bounds))
+    }
+
+    /// A copy of the elements, which are of this type.
+    ///
+    /// # Errors
+    /// As for [`read_measured`](Self::read_measured).
+    pub(crate) fn read_elements<T: Pod>(&self, place: ElementRange) -> io::Result<Vec<T>> {
+        self.read(place, Vec::new(), |_| ())
+    }
+
+    fn read<T: Pod>(
+        &self,
+        place: ElementRange,
+        vector: Vec<T>,
+        mut measure: impl FnMut(&[T]),
+    ) -> io::Result<Vec<T>> {
+        let mut elements = of_length(vector, place.count)?;
+        let (mut offset, is_there) = (place.offset, self.is_there(place));
+        for elements in elements.chunks_mut(AT_ONCE) {
+            self.copy(is_there, offset, elements)?;
+            measure(elements);
+            offset += size_of_val(elements);
+        }
+        self.check(place)?;
+        Ok(elements)
+    }
+
+    fn read_widened<T: Pod>(
+        &self,
+        place: ElementRange,
+        vector: Vec<f32>,
+        mut measure: impl FnMut(&[f32]),
+    ) -> io::Result<Vec<f32>>
+    where
+        [T]: HalfFloatSliceExt,
+    {
+        let mut narrow = [T::zeroed(); AT_ONCE];
+        let mut wide = of_length(vector, place.count)?;
+        let (mut offset, is_there) = (place.offset, self.is_there(place));
+        for wide in wide.chunks_mut(AT_ONCE) {
+            let narrow = &mut narrow[..wide.len()];
+            self.copy(is_there, offset, narrow)?;
+            narrow.convert_to_f32_slice(wide);
+            measure(wide);
+            offset += size_of_val(narrow);
+        }
+        self.check(place)?;
+        Ok(wide)
+    }
+
+    fn is_there(&self, place: ElementRange) -> bool {
+        self.mapping.is_there(place.offset..place.offset + place.bytes())
+    }
+
+    /// Copies elements to `to`; `is_there` says whether all of them are in memory.
+    fn copy<T: Pod>(&self, is_there: bool, offset: usize, to: &mut [T]) -> io::Result<()> {
+        match is_there {
+            true => self.mapping.read(offset, cast_slice_mut(to)),
+            false => self.mapping.read_by_calls(offset, cast_slice_mut(to)),
+        }
+    }
+
+    /// Writes as many sums as the place has elements, rounded to the elements' type.
+    ///
+    /// # Errors
+    /// As [`write_elements`](Self::write_elements).
+    pub(crate) fn write(&self, place: ElementRange, sums: &Sums) -> io::Result<()> {
+        match (sums, place.element_type) {
+            (Sums::F32(sums), ElementType::F16) => self.write_rounded(place, sums, f16::from_f32),
+            (Sums::F32(sums), ElementType::BF16) => self.write_rounded(place, sums, bf16::from_f32),
+            (Sums::F32(sums), ElementType::F32 | ElementType::I32) => self.write_elements(place, sums),
+            (Sums::I32(sums), _) => self.write_elements(place, sums),
+        }
+    }
+
+    fn write_rounded<T: Pod>(
+        &self,
+        place: ElementRange,
+        sums: &[f32],
+        round: impl Fn(f32) -> T,
+    ) -> io::Result<()> {
+        self.check(place)?;
+        let mut rounded = Vec::with_capacity(AT_ONCE);
+        let mut offset = place.offset;
+        for sums in sums.chunks(AT_ONCE) {
+            rounded.clear();
+            rounded.extend(sums.iter().map(|sum| round(*sum)));
+            self.mapping.write(offset, cast_slice(&rounded))?;
+            offset += size_of_val(rounded.as_slice());
+        }
+        Ok(())
+    }
+
+    /// Writes as many elements of the place's type as it has.
+    ///
+    /// # Errors
+    /// The segment has become shorter, or there is no memory for it.
+    pub(crate) fn write_elements<T: Pod>(&self, place: ElementRange, elements: &[T]) -> io::Result<()> {
+        self.check(place)?;
+        self.mapping.write(place.offset, cast_slice(elements))
+    }
+}
+
+/// The vector, if it has this length, or else a new one.
+fn of_length<T: Pod>(vector: Vec<T>, len: usize) -> io::Result<Vec<T>> {
+    if vector.len() == len { Ok(vector) } else { vector::zeros(len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::tests::{Made, open};
+    use super::*;
+
+    const MEMBER: (Rank, SliceWidth) = (Rank::new(3), SliceWidth::ETHERNET);
+
+    fn read(segment: &Segment, place: ElementRange, vector: Vec<u32>) -> io::Result<GradientData> {
+        Ok(segment.read_measured(place, vector, MEMBER)?.0)
+    }
+
+    #[test]
+    fn elements_are_read_and_sums_written_in_their_place() {
+        let content = [1.0_f32, 2.0, 3.0, 4.0];
+        let made = Made::new(cast_slice(&content));
+        let segment = open(&made, 16).unwrap();
+        let place = segment.place(4, ElementType::F32, 2).unwrap();
+        assert_eq!(read(&segment, place, Vec::new()).unwrap(), GradientData::F32(vec![2.0, 3.0]));
+        assert_eq!(read(&segment, place, vec![7; 2]).unwrap(), GradientData::F32(vec![2.0, 3.0]));
+        segment.write(place, &Sums::F32(vec![20.0, 30.0])).unwrap();
+        let expected = [1.0_f32, 20.0, 30.0, 4.0];
+        assert_eq!(fs::read(made.0.path()).unwrap(), cast_slice::<f32, u8>(&expected));
+    }
+
+    #[test]
+    fn sums_of_narrow_floats_are_rounded_to_them() {
+        let made = Made::new(&[0; 4]);
+        let segment = open(&made, 4).unwrap();
+        for (element_type, expected) in [
+            (ElementType::F16, GradientData::F16(vec![f16::from_f32(0.1).to_f32(), 3.0])),
+            (ElementType::BF16, GradientData::BF16(vec![bf16::from_f32(0.1).to_f32(), 3.0])),
+        ] {
+            let place = segment.place(0, element_type, 2).unwrap();
+            segment.write(place, &Sums::F32(vec![0.1, 3.0])).unwrap();
+            assert_eq!(read(&segment, place, Vec::new()).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_segment_that_became_shorter_is_an_error_and_nothing_worse() {
+        let made = Made::new(&[0; 16]);
+        let segment = open(&made, 16).unwrap();
+        let place = segment.place(0, ElementType::I32, 4).unwrap();
+        fs::write(made.0.path(), [0; 8]).unwrap();
+        assert_eq!(read(&segment, place, Vec::new()).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let sums = Sums::I32(vec![1; 4]);
+        assert_eq!(segment.write(place, &sums).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(fs::read(made.0.path()).unwrap(), [0; 8]);
+    }
+
+    #[test]
+    fn any_number_of_sums_is_rounded_and_widened_again() {
+        let count = 2 * AT_ONCE + 3;
+        let made = Made::new(&vec![0; 2 + 2 * count]);
+        let segment = open(&made, 2 + 2 * count as u64).unwrap();
+        let place = segment.place(2, ElementType::BF16, count as u64).unwrap();
+        let sums: Vec<f32> = (0..count).map(|at| at as f32).collect();
+        segment.write(place, &Sums::F32(sums.clone())).unwrap();
+        let rounded = sums.into_iter().map(|sum| bf16::from_f32(sum).to_f32()).collect();
+        assert_eq!(read(&segment, place, Vec::new()).unwrap(), GradientData::BF16(rounded));
+    }
+
+    #[test]
+    fn what_is_read_is_measured_piece_by_piece() {
+        let count = 2 * AT_ONCE + 300;
+        let made = Made::new(&vec![0; 4 * count]);
+        let segment = open(&made, 4 * count as u64).unwrap();
+        let numbers: Vec<i32> = (0..count as i32).map(|at| at - 20_000).collect();
+        for element_type in [ElementType::I32, ElementType::F32, ElementType::F16, ElementType::BF16] {
+            let place = segment.place(0, element_type, count as u64).unwrap();
+            let mut expected = Bounds::new(MEMBER.0, MEMBER.1, element_type, count).unwrap();
+            match element_type {
+                ElementType::I32 => segment.write(place, &Sums::I32(numbers.clone())).unwrap(),
+                _ => {
+                    let floats = numbers.iter().map(|number| *number as f32).collect();
+                    segment.write(place, &Sums::F32(floats)).unwrap();
+                }
+            }
+            let (data, bounds) = segment.read_measured(place, Vec::new(), MEMBER).unwrap();
+            match &data {
+                GradientData::I32(integers) => expected.add_integers(integers),
+                GradientData::F32(floats) | GradientData::F16(floats) | GradientData::BF16(floats) => {
+                    expected.add_floats(floats);
+                }
+            }
+            assert_eq!(bounds, expected, "{element_type}");
+        }
+    }
+}
