@@ -19,7 +19,7 @@ use crate::record::{self, Record, Records};
 use crate::setup;
 use crate::slow::{self, Slowdown};
 use crate::station::{self, Interface, Station};
-use crate::tools::LAB_VARIABLE;
+use crate::tools::{self, LAB_VARIABLE};
 
 /// An emulated network on this machine.
 ///
@@ -41,7 +41,7 @@ impl Lab {
     pub fn up(topology: &Topology, options: &LabOptions) -> Result<Self, LabError> {
         options.check()?;
         check_rights()?;
-        let stations = station::stations(&options.name, topology)?;
+        let stations = station::stations(options, topology)?;
         let records = Records::lock()?;
         if records.contains(&options.name) || !namespace::of_lab(&options.name)?.is_empty() {
             return Err(LabError::Exists(options.name.clone()));
@@ -167,14 +167,17 @@ impl Lab {
     /// handle waits for it and kills it. Its `/sys` shows the station's interfaces, and `TRIBUTARY_LAB` has the lab's
     /// name. Processes that it leaves running end with the lab.
     ///
-    /// It is started by `ip`: if the program does not exist, the child fails with a message on standard error, but
-    /// `spawn` succeeds.
+    /// It is started by `ip` (and `taskset`, where programs are [pinned](LabOptions::pinned)): if the program does not exist,
+    /// the child fails with a message on standard error, but `spawn` succeeds.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
     pub fn command(&self, station: &str, program: impl AsRef<OsStr>) -> Result<Command, LabError> {
-        let namespace = self.namespace(station)?;
-        let mut command = Command::new("ip");
+        let Station { namespace, processor, .. } = self.station(station)?;
+        let mut command = match processor {
+            Some(processor) => tools::on_processor(*processor, "ip"),
+            None => Command::new("ip"),
+        };
         command.args(["netns", "exec", namespace]).arg(program).env(LAB_VARIABLE, self.name());
         Ok(command)
     }

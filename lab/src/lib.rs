@@ -40,6 +40,7 @@ mod names;
 mod namespace;
 mod options;
 mod processes;
+mod processors;
 mod record;
 pub mod rootless;
 mod script;

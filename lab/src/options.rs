@@ -47,6 +47,9 @@ pub struct LabOptions {
     /// Whether hosts know each other's MAC addresses from the start, so that a lost ARP request cannot
     /// hold up a measurement for a second; not by default.
     pub static_arp: bool,
+    /// Whether programs at a node run on one processor only, and those at its neighbours on the same as far as possible; not
+    /// by default. It is faster where all nodes have about as much to do, and there are more of them than processors.
+    pub pinned: bool,
 }
 
 impl LabOptions {
@@ -60,6 +63,7 @@ impl LabOptions {
             offloads: false,
             queue_frames: 512,
             static_arp: false,
+            pinned: false,
         }
     }
 

@@ -264,7 +264,7 @@ mod tests {
     fn with_options(topology: &str, options: &LabOptions, check: impl Fn(&Scripts<'_>, &Topology)) {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies");
         let topology = Topology::load(folder.join(topology)).unwrap();
-        let stations = stations("lab", &topology).unwrap();
+        let stations = stations(options, &topology).unwrap();
         check(&Scripts::new(&topology, options, &stations).unwrap(), &topology);
     }
 

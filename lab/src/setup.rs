@@ -13,7 +13,7 @@ use crate::processes;
 use crate::record::Record;
 use crate::script::{Scripts, Setup};
 use crate::station::Station;
-use crate::tools::{ETHTOOL, IP, NFT, TC, Toolbox};
+use crate::tools::{ETHTOOL, IP, NFT, TASKSET, TC, Toolbox};
 
 /// The place in errors of tools that run outside of the lab's namespaces.
 const THIS_MACHINE: &str = "the machine's own namespace";
@@ -29,6 +29,10 @@ const SYSCTLS: [(&str, &str); 3] = [
 pub(crate) fn make(topology: &Topology, options: &LabOptions, stations: &[Station]) -> Result<(), LabError> {
     let Some(scripts) = Scripts::new(topology, options, stations) else { return Ok(()) };
     let outside = Toolbox { lab: &options.name, place: THIS_MACHINE };
+    if stations.iter().any(|station| station.processor.is_some()) {
+        // The first program that is started would be late to find that it is missing.
+        outside.run(TASKSET, &["--version"], "")?;
+    }
     outside.script(IP, &["-batch", "-"], &scripts.namespaces())?;
     for station in stations {
         namespace::inside(&station.namespace, || set_sysctls(station))??;

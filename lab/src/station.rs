@@ -7,6 +7,8 @@ use tributary_topology::Topology;
 
 use crate::error::LabError;
 use crate::names;
+use crate::options::LabOptions;
+use crate::processors;
 
 /// The controller's station. It is on the management network only; no node can have this name, since topologies do not
 /// allow the '@'.
@@ -38,10 +40,14 @@ pub(crate) struct Station {
     pub(crate) management: Ipv4Addr,
     /// Its interfaces on the data network, by port.
     pub(crate) interfaces: Vec<Interface>,
+    /// The number of the processor on which its programs run; `None`: all of them.
+    #[serde(default)]
+    pub(crate) processor: Option<usize>,
 }
 
 /// The controller's station, then one for each node in the topology's order.
-pub(crate) fn stations(lab: &str, topology: &Topology) -> Result<Vec<Station>, LabError> {
+pub(crate) fn stations(options: &LabOptions, topology: &Topology) -> Result<Vec<Station>, LabError> {
+    let lab = &options.name;
     let nodes = topology.nodes().count();
     if nodes > MAX_NODES {
         return Err(LabError::TooManyNodes { nodes, limit: MAX_NODES });
@@ -51,7 +57,10 @@ pub(crate) fn stations(lab: &str, topology: &Topology) -> Result<Vec<Station>, L
         namespace: names::namespace(lab, CONTROLLER),
         management: CONTROLLER_ADDRESS,
         interfaces: Vec::new(),
+        processor: None,
     };
+    let processors = if options.pinned { processors::available() } else { Vec::new() };
+    let processors = processors::assign(topology, &processors);
     let addresses = (CONTROLLER_ADDRESS.to_bits() + 1..).map(Ipv4Addr::from_bits);
     let nodes = topology.nodes().zip(addresses).map(|((key, node), management)| Station {
         name: node.name.clone(),
@@ -62,6 +71,7 @@ pub(crate) fn stations(lab: &str, topology: &Topology) -> Result<Vec<Station>, L
             .iter()
             .map(|to| Interface { port: to.port, name: names::interface(&node.name, to.port) })
             .collect(),
+        processor: processors.get(&key).copied(),
     });
     Ok(std::iter::once(controller).chain(nodes).collect())
 }

@@ -27,6 +27,15 @@ pub(crate) const TC: Tool = Tool { name: "tc", package: "iproute2" };
 pub(crate) const NFT: Tool = Tool { name: "nft", package: "nftables" };
 /// Offloads.
 pub(crate) const ETHTOOL: Tool = Tool { name: "ethtool", package: "ethtool" };
+/// Processors.
+pub(crate) const TASKSET: Tool = Tool { name: "taskset", package: "util-linux" };
+
+/// A command that runs `program` on this processor only.
+pub(crate) fn on_processor(processor: usize, program: &str) -> Command {
+    let mut command = Command::new(TASKSET.name);
+    command.args(["--cpu-list", &processor.to_string(), program]);
+    command
+}
 
 /// Runs tools for one lab.
 #[derive(Debug, Clone, Copy)]

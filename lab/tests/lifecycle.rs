@@ -56,6 +56,29 @@ fn join(mut daemon: Child) {
 }
 
 #[test]
+fn pinned_programs_stay_on_one_processor() {
+    let topology = support::shipped("three-tier-8");
+    let processors = thread::available_parallelism().unwrap().get();
+    if !(2..topology.nodes().count()).contains(&processors) {
+        eprintln!("skipped: with {processors} processors there is nothing to choose");
+        return;
+    }
+    let options = LabOptions { pinned: true, ..LabOptions::new(support::name("pinned")) };
+    let Some(lab) = support::up(&topology, &options) else { return };
+    let allowed = |station: &str| {
+        let mut command = lab.command(station, "grep").unwrap();
+        let output = command.args(["Cpus_allowed_list", "/proc/self/status"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let of = |stations: [&str; 3]| stations.map(allowed);
+    let [one, other] = [of(["leaf0", "w0", "w3"]), of(["leaf3", "w4", "w7"])];
+    assert!(one.iter().all(|list| *list == one[0]) && other.iter().all(|list| *list == other[0]));
+    assert_ne!(one[0], other[0]);
+    assert!(allowed(CONTROLLER).contains(['-', ',']));
+    lab.down().unwrap();
+}
+
+#[test]
 fn the_kernel_puts_frames_together_only_where_that_is_wanted() {
     let topology = support::shipped("two-workers");
     for (offloads, switches, expected) in [

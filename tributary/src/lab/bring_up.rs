@@ -55,6 +55,11 @@ pub(crate) struct FabricArgs {
     #[arg(long, value_name = "SLOTS", value_parser = window, requires = "topology")]
     window: Option<u32>,
 
+    /// Run the programs of each node on one processor only, and those of its neighbours on the same: faster where all nodes
+    /// have about as much to do, and there are more of them than processors
+    #[arg(long, requires = "topology")]
+    pin: bool,
+
     /// Hide the workers' values from switches and the server
     #[arg(long, requires = "topology")]
     confidential: bool,
@@ -94,8 +99,8 @@ impl FabricArgs {
     pub(crate) fn with_loss(loss: f64) -> Self {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
         let (switch, confidential) = (Switches::Softswitch, false);
-        let (no_rates, mtu, window, page) = (false, None, None, None);
-        Self { loss, no_rates, mtu, switch, aggregation, downlink, window, confidential, page }
+        let (no_rates, mtu, window, pin, page) = (false, None, None, false, None);
+        Self { loss, no_rates, mtu, switch, aggregation, downlink, window, pin, confidential, page }
     }
 
     /// The same, aggregating there.
@@ -151,6 +156,7 @@ pub(crate) async fn up_with_page(
     let lab = Lab::up(&topology, &options)?;
     let job = JobOptions {
         aggregation: args.aggregation,
+        pinned: args.pin,
         downlink: args.downlink,
         window: args.window,
         theta: None,
