@@ -113,6 +113,11 @@ impl FabricArgs {
         Self { mtu, ..self }
     }
 
+    /// The same, with each node's programs on one processor.
+    pub(crate) fn pinned(self) -> Self {
+        Self { pin: true, ..self }
+    }
+
     /// Without losses, and with links as fast as this machine can make them.
     pub(crate) fn without_rates() -> Self {
         Self { no_rates: true, ..Self::with_loss(0.0) }
@@ -151,12 +156,12 @@ pub(crate) async fn up_with_page(
         rates: !args.no_rates,
         // A loss must drop a single frame, and BMv2 has to receive frames one by one.
         offloads: args.loss == 0.0 && switches == SwitchProgram::Embedded,
+        pinned: args.pin,
         ..LabOptions::new(name)
     };
     let lab = Lab::up(&topology, &options)?;
     let job = JobOptions {
         aggregation: args.aggregation,
-        pinned: args.pin,
         downlink: args.downlink,
         window: args.window,
         theta: None,

@@ -20,7 +20,7 @@ pub(crate) use job::{explain, restart as restart_job, schedule as job_schedule, 
 pub(crate) use operations::slow as slow_station;
 pub(crate) use page::PagePlace;
 pub(crate) use program::NoProgram;
-pub(crate) use record::{DaemonState, Record, Worker};
+pub(crate) use record::{DaemonState, Record};
 pub(crate) use rights::{hold_namespaces, rights};
 pub(crate) use workers::{threads_of_a_rank, worker_command};
 

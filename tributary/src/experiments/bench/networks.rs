@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 use toml::{Table, Value};
-use tributary_lab::Lab;
+use tributary_lab::{Lab, LabOptions, SwitchKind};
 use tributary_topology::{Topology, format_rate};
 
 use crate::daemons::service::Stop;
@@ -41,7 +41,8 @@ impl Shape {
         &self.topology
     }
 
-    /// Brings up the network of one variant, with all its daemons.
+    /// Brings up the network of one variant, with all its daemons. Whatever runs at a node stays on one processor, alike for
+    /// all contenders: on a network of machines it has its own.
     pub(super) async fn up(
         &self,
         name: &str,
@@ -55,9 +56,26 @@ impl Shape {
             Switches::Ours { aggregation, loss } => (aggregation, loss),
             Switches::Bridges => (Aggregation::Tree, 0.0),
         };
-        let args = FabricArgs::with_loss(loss).aggregating(aggregation).with_mtu(self.mtu);
+        let args = FabricArgs::with_loss(loss).aggregating(aggregation).with_mtu(self.mtu).pinned();
         let (lab, record) = up_fabric(name, &file, &args, stop).await?;
         Ok(Network { lab, record })
+    }
+
+    /// Makes the network of the variant with bridges, without any daemon.
+    pub(super) fn up_bare(&self, name: &str, rate: u64) -> Result<Lab> {
+        let text = toml::to_string(&self.variant(rate, Switches::Bridges))?;
+        let topology = topology::with_mtu(Topology::parse(&text, self.topology.name())?, self.mtu)?;
+        let switches = SwitchKind::Bridge;
+        Ok(Lab::up(
+            &topology,
+            &LabOptions { switches, offloads: true, pinned: true, ..LabOptions::new(name) },
+        )?)
+    }
+
+    /// The hosts of the workers, by rank.
+    pub(super) fn workers(&self) -> Vec<String> {
+        let workers = self.topology.workers().into_iter();
+        workers.filter_map(|worker| Some(self.topology.get(worker)?.name.clone())).collect()
     }
 
     /// The topology with all links at one rate; for bridges all switches are plain, so that the lab makes kernel

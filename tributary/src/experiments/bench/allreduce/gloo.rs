@@ -8,7 +8,7 @@ use tributary_lab::Lab;
 use super::args::AllReduceArgs;
 use super::timing::{self, Timing};
 use crate::experiments::bench::ranks::Rank;
-use crate::lab::{Record, threads_of_a_rank};
+use crate::lab::threads_of_a_rank;
 
 const SCRIPT: &str = include_str!("../../../../../bench/baselines/gloo.py");
 /// What a process prints once all ranks have met.
@@ -23,19 +23,19 @@ pub(super) struct Gloo {
 
 impl Gloo {
     /// Starts the processes and waits until all have met.
-    pub(super) async fn start(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Result<Self> {
+    pub(super) async fn start(lab: &Lab, hosts: &[String], args: &AllReduceArgs) -> Result<Self> {
         let script = lab.folder().join("gloo.py");
         fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
         let mut ranks = Vec::new();
-        for (rank, worker) in record.workers.iter().enumerate() {
-            let mut command = lab.command(&worker.host, &args.python)?;
-            command.arg(&script).args([rank.to_string(), record.workers.len().to_string()]);
+        for (rank, host) in hosts.iter().enumerate() {
+            let mut command = lab.command(host, &args.python)?;
+            command.arg(&script).args([rank.to_string(), hosts.len().to_string()]);
             command.arg(lab.folder().join("gloo.store")).arg(args.elements().to_string());
-            for interface in lab.interfaces(&worker.host)? {
+            for interface in lab.interfaces(host)? {
                 command.env("GLOO_SOCKET_IFNAME", &interface.name);
             }
             command.envs(threads_of_a_rank());
-            ranks.push(Rank::start(&format!("gloo on {}", worker.host), command)?);
+            ranks.push(Rank::start(&format!("gloo on {host}"), command)?);
         }
         let mut gloo = Self { ranks, iterations: args.iterations };
         for said in gloo.lines().await? {

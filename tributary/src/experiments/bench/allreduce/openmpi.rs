@@ -1,5 +1,6 @@
 //! Open MPI: `mpirun` on the first worker, which starts a rank on each worker.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,6 @@ use tributary_lab::Lab;
 use super::args::AllReduceArgs;
 use super::timing::{self, Timing};
 use crate::experiments::bench::ranks::Rank;
-use crate::lab::{Record, Worker};
 
 const SOURCE: &str = include_str!("../../../../../bench/baselines/openmpi.c");
 
@@ -32,42 +32,41 @@ pub(super) struct OpenMpi {
     program: PathBuf,
     /// Stands in for ssh: enters a namespace.
     shell: PathBuf,
+    /// The host of the first worker.
+    first: String,
+    /// The number of workers.
+    ranks: usize,
     /// The workers' addresses on the management network, for `mpirun --host`.
-    hosts: String,
+    addresses: String,
     /// The number of turns so far.
     turns: u32,
 }
 
 impl OpenMpi {
     /// Compiles the program.
-    pub(super) fn prepare(lab: &Lab, record: &Record) -> Result<Self> {
+    pub(super) fn prepare(lab: &Lab, hosts: &[String]) -> Result<Self> {
         let folder = lab.folder();
         let program = compile("mpicc", &["-O2"], ("openmpi", SOURCE), &folder)?;
-        let addresses = record.workers.iter().map(|worker| lab.management_address(&worker.host));
-        let hosts = addresses.map(|address| address.map(|address| format!("{address}:1")));
-        let hosts = hosts.collect::<Result<Vec<_>, _>>()?.join(",");
-        Ok(Self { program, shell: write_shell(lab, &folder, &record.workers)?, hosts, turns: 0 })
+        let first = hosts.first().context("the topology has no workers")?.clone();
+        let addresses = hosts.iter().map(|host| lab.management_address(host));
+        let addresses = addresses.map(|address| address.map(|address| format!("{address}:1")));
+        let addresses = addresses.collect::<Result<Vec<_>, _>>()?.join(",");
+        let shell = write_shell(lab, &folder, hosts)?;
+        Ok(Self { program, shell, first, ranks: hosts.len(), addresses, turns: 0 })
     }
 
     /// One turn, by the algorithm that Open MPI chooses, or by a ring.
-    pub(super) async fn turn(
-        &mut self,
-        lab: &Lab,
-        record: &Record,
-        args: &AllReduceArgs,
-        ring: bool,
-    ) -> Result<Vec<Timing>> {
-        let first = record.workers.first().context("the topology has no workers")?;
+    pub(super) async fn turn(&mut self, lab: &Lab, args: &AllReduceArgs, ring: bool) -> Result<Vec<Timing>> {
         // By default the daemons share a folder in /tmp, because all stations have this machine's name. A daemon that
         // ends would remove the folder while another starts, and mpirun would then wait for ever.
         self.turns += 1;
         let sessions = lab.folder().join(format!("mpi{}", self.turns));
         fs::create_dir(&sessions)
             .with_context(|| format!("cannot make the folder {}", sessions.display()))?;
-        let mut command = lab.command(&first.host, "mpirun")?;
+        let mut command = lab.command(&self.first, "mpirun")?;
         command
             .env("TMPDIR", &sessions)
-            .args(["--allow-run-as-root", "-n", &record.workers.len().to_string(), "--host", &self.hosts])
+            .args(["--allow-run-as-root", "-n", &self.ranks.to_string(), "--host", &self.addresses])
             .args(["--mca", "plm_rsh_agent"])
             .arg(&self.shell);
         let algorithm = RING.iter().filter(|_| ring);
@@ -81,15 +80,17 @@ impl OpenMpi {
 }
 
 /// Writes a script that runs a command in the namespace of an address, as `ssh ADDRESS COMMAND` would.
-fn write_shell(lab: &Lab, folder: &Path, workers: &[Worker]) -> Result<PathBuf> {
+fn write_shell(lab: &Lab, folder: &Path, hosts: &[String]) -> Result<PathBuf> {
     let mut script = "#!/bin/sh\naddress=$1\nshift\ncase $address in\n".to_owned();
-    for worker in workers {
-        let (address, namespace) = (lab.management_address(&worker.host)?, lab.namespace(&worker.host)?);
-        let _ = writeln!(script, "{address}) namespace={namespace} ;;");
+    for host in hosts {
+        let (address, shell) = (lab.management_address(host)?, lab.command(host, "sh")?);
+        let words: Vec<_> = [shell.get_program()].into_iter().chain(shell.get_args()).collect();
+        // Numbers and names of a lab's, none of which needs quotes.
+        let _ = writeln!(script, "{address}) enter='{}' ;;", words.join(OsStr::new(" ")).display());
     }
     script.push_str("*) echo \"no worker is at $address\" >&2; exit 1 ;;\nesac\n");
     script.push_str("export TMPDIR=\"$TMPDIR/$address\"\nmkdir -p \"$TMPDIR\" || exit 1\n");
-    script.push_str("exec ip netns exec \"$namespace\" sh -c \"$*\"\n");
+    script.push_str("exec $enter -c \"$*\"\n");
     let path = folder.join("openmpi-shell");
     fs::write(&path, script)
         .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o700)))

@@ -1,4 +1,5 @@
-//! All contenders in turn, round by round, so that disturbances on the machine affect all alike; then those with losses.
+//! All contenders in turn, round by round, so that disturbances on the machine affect all alike: first ours and what others
+//! have made, then what aggregates less, then ours with losses.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::timeout;
 use tributary_bench::comparison::{Case, Contender, Machine, Report, Setting, Turn};
 use tributary_cli::output;
+use tributary_lab::Lab;
 use tributary_topology::format_rate;
 
 use super::args::AllReduceArgs;
@@ -73,11 +75,14 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
     Ok(Report::of(setting, &turns)?)
 }
 
-/// The cases whose networks are up at the same time: each of our fabrics that waits takes time from those that work, so that
-/// those with losses are not there while ours is compared with others.
+/// The cases whose networks are up at the same time: each of our fabrics that waits takes time from those that work. So there
+/// is none but ours while it is compared with what others have made; then come those that aggregate less, then those with
+/// losses.
 fn parts(cases: &[Case]) -> impl Iterator<Item = Vec<Case>> {
     let (lossless, lossy): (Vec<Case>, Vec<Case>) = cases.iter().partition(|case| case.loss == 0.0);
-    [lossless, lossy].into_iter().filter(|part| !part.is_empty())
+    let aggregates_less = |case: &Case| matches!(case.contender, Contender::Leaf | Contender::Server);
+    let (less, main) = lossless.into_iter().partition(aggregates_less);
+    [main, less, lossy].into_iter().filter(|part: &Vec<Case>| !part.is_empty())
 }
 
 fn progress_bar(turns: u64) -> ProgressBar {
@@ -90,7 +95,7 @@ fn progress_bar(turns: u64) -> ProgressBar {
 
 /// The networks of one part and the contenders that are ready in them. All are up, and one is at work at a time.
 ///
-/// The others wait for frames, and take little time: an idle fabric's probes 3 % of two cores.
+/// The others wait for frames, and take little time: an idle fabric's probes 5 % of two cores.
 struct Site<'a> {
     args: &'a AllReduceArgs,
     patience: Duration,
@@ -100,12 +105,19 @@ struct Site<'a> {
     bridges: Option<Bridges>,
 }
 
-/// The network of kernel bridges, and the contenders that are ready there.
-struct Bridges {
-    // Declared before the network, so that its processes end first.
-    gloo: Option<Gloo>,
-    openmpi: Option<OpenMpi>,
-    network: Network,
+/// A network of kernel bridges, and the contenders that are ready there. Only for the server alone it has our daemons.
+enum Bridges {
+    // Processes are declared before their network, so that they end first.
+    Bare { gloo: Option<Gloo>, openmpi: Option<OpenMpi>, lab: Lab },
+    Server(Network),
+}
+
+impl Bridges {
+    fn lab(&self) -> &Lab {
+        match self {
+            Self::Bare { lab, .. } | Self::Server(Network { lab, .. }) => lab,
+        }
+    }
 }
 
 impl<'a> Site<'a> {
@@ -119,19 +131,18 @@ impl<'a> Site<'a> {
             fabrics.push((switches, shape.up(&name, rate, switches, &mut stop).await?));
         }
         let has = |wanted: &[Contender]| cases.iter().any(|case| wanted.contains(&case.contender));
-        let bridges =
-            if has(&[Contender::Gloo, Contender::OpenMpi, Contender::OpenMpiRing, Contender::Server]) {
-                let network =
-                    shape.up(&format!("{name}-bridges"), rate, Switches::Bridges, &mut stop).await?;
-                let Network { lab, record } = &network;
-                let gloo =
-                    if has(&[Contender::Gloo]) { Some(start_gloo(args, &network).await?) } else { None };
-                let openmpi = has(&[Contender::OpenMpi, Contender::OpenMpiRing]);
-                let openmpi = openmpi.then(|| OpenMpi::prepare(lab, record)).transpose()?;
-                Some(Bridges { gloo, openmpi, network })
-            } else {
-                None
-            };
+        let (gloo, openmpi) = (has(&[Contender::Gloo]), has(&[Contender::OpenMpi, Contender::OpenMpiRing]));
+        let name = format!("{name}-bridges");
+        let bridges = if has(&[Contender::Server]) {
+            Some(Bridges::Server(shape.up(&name, rate, Switches::Bridges, &mut stop).await?))
+        } else if gloo || openmpi {
+            let (lab, hosts) = (shape.up_bare(&name, rate)?, shape.workers());
+            let gloo = if gloo { Some(start_gloo(args, &lab, &hosts).await?) } else { None };
+            let openmpi = openmpi.then(|| OpenMpi::prepare(&lab, &hosts)).transpose()?;
+            Some(Bridges::Bare { gloo, openmpi, lab })
+        } else {
+            None
+        };
         let bits = args.size.as_u64() as f64 * 8.0 * shape.topology().workers().len() as f64;
         let bound = Duration::from_secs_f64(bits / rate as f64 * tensors_of_a_turn(args.iterations));
         let patience = PATIENCE_TO_START + bound.mul_f64(PATIENCE_FACTOR);
@@ -161,18 +172,15 @@ impl<'a> Site<'a> {
         if let Some(Network { lab, record }) = self.fabric(case) {
             return own_contenders::turn(lab, record, args).await;
         }
-        let Bridges { gloo, openmpi, network } = self.bridges.as_mut().context("there are no bridges")?;
-        let Network { lab, record } = network;
-        match case.contender {
-            Contender::Gloo => gloo.as_mut().context("gloo was not started")?.turn().await,
-            Contender::OpenMpi | Contender::OpenMpiRing => {
-                let ring = case.contender == Contender::OpenMpiRing;
-                openmpi.as_mut().context("Open MPI was not prepared")?.turn(lab, record, args, ring).await
-            }
-            Contender::Ours | Contender::Leaf | Contender::Server => {
-                own_contenders::turn(lab, record, args).await
-            }
+        let (gloo, openmpi, lab) = match self.bridges.as_mut().context("there are no bridges")? {
+            Bridges::Server(Network { lab, record }) => return own_contenders::turn(lab, record, args).await,
+            Bridges::Bare { gloo, openmpi, lab } => (gloo, openmpi, lab),
+        };
+        if case.contender == Contender::Gloo {
+            return gloo.as_mut().context("gloo was not started")?.turn().await;
         }
+        let ring = case.contender == Contender::OpenMpiRing;
+        openmpi.as_mut().context("Open MPI was not prepared")?.turn(lab, args, ring).await
     }
 
     fn fabric(&self, case: &Case) -> Option<&Network> {
@@ -180,11 +188,11 @@ impl<'a> Site<'a> {
         self.fabrics.iter().find(|(switches, _)| *switches == wanted).map(|(_, network)| network)
     }
 
-    fn lab(&self, case: &Case) -> Result<&tributary_lab::Lab> {
+    fn lab(&self, case: &Case) -> Result<&Lab> {
         if let Some(fabric) = self.fabric(case) {
             return Ok(&fabric.lab);
         }
-        Ok(&self.bridges.as_ref().context("there are no bridges")?.network.lab)
+        Ok(self.bridges.as_ref().context("there are no bridges")?.lab())
     }
 }
 
@@ -198,8 +206,7 @@ fn fabric_for(case: &Case) -> Option<Switches> {
     Some(Switches::Ours { aggregation, loss: case.loss })
 }
 
-async fn start_gloo(args: &AllReduceArgs, network: &Network) -> Result<Gloo> {
-    let Network { lab, record } = network;
-    let started = timeout(PATIENCE_TO_START, Gloo::start(lab, record, args)).await;
+async fn start_gloo(args: &AllReduceArgs, lab: &Lab, hosts: &[String]) -> Result<Gloo> {
+    let started = timeout(PATIENCE_TO_START, Gloo::start(lab, hosts, args)).await;
     started.with_context(|| format!("gloo's ranks have not met after {PATIENCE_TO_START:?}"))?
 }
