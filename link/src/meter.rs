@@ -78,6 +78,6 @@ pub struct LinkMeter {
 pub struct InterfaceMeter {
     /// Frames that the port has put on the interface.
     pub sent: DirectionMeter,
-    /// Frames that the port has handed out.
+    /// Frames that the port has handed out; those that came in as one count when the first one is.
     pub received: DirectionMeter,
 }

@@ -1,4 +1,5 @@
-//! Datagrams of one stream cross a virtual cable as one frame, without their senders and receivers noticing.
+//! Datagrams of one stream cross a virtual cable as one frame, without their senders and receivers noticing; and what hosts
+//! join is split.
 //!
 //! Needs root and `ip` (iproute2); without them it says so and passes.
 
@@ -9,16 +10,19 @@ mod cable;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::process::Command;
 
 use cable::{ADDRESSES, Cable};
 use pnet_packet::Packet;
 use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
+use pnet_packet::ipv6::Ipv6Packet;
 use pnet_packet::tcp::{self, TcpPacket};
-use pnet_packet::udp::UdpPacket;
+use pnet_packet::udp::{self, UdpPacket};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rustix::net::netdevice::name_to_index;
 use socket2::{Domain, Socket, Type};
 use tributary_link::{FramePort, InterfacePort, Mark};
 use tributary_testkit::netns;
@@ -26,13 +30,19 @@ use tributary_testkit::netns;
 /// The number of bytes in front of the datagram's payload.
 const HEADERS: usize = 42;
 
-/// A frame with a datagram of this payload, without a UDP checksum.
+/// A frame with a datagram of this payload, without a UDP checksum, that may not be fragmented.
 fn datagram(payload: &[u8]) -> Vec<u8> {
+    datagram_with(&[], (0x4000, 0), payload)
+}
+
+/// The same with these options, flags of fragments and identification in its IP header.
+fn datagram_with(options: &[u8], (flags, id): (u16, u16), payload: &[u8]) -> Vec<u8> {
     let length = |headers: usize| ((headers + payload.len()) as u16).to_be_bytes();
-    let mut frame =
-        [&ADDRESSES[..], &[0x08, 0x00, 0x45, 0], &length(28), &[0, 0, 0x40, 0, 64, 17, 0, 0]].concat();
-    frame.extend([192, 0, 2, 1, 192, 0, 2, 2, 0x74, 0x72, 0x74, 0x72]);
-    frame.extend([&length(8)[..], &[0, 0], payload].concat());
+    let begin = 0x45 + (options.len() / 4) as u8;
+    let mut frame = [&ADDRESSES[..], &[0x08, 0x00, begin, 0], &length(28 + options.len())].concat();
+    frame.extend([id.to_be_bytes(), flags.to_be_bytes(), [64, 17], [0, 0]].concat());
+    frame.extend([192, 0, 2, 1, 192, 0, 2, 2]);
+    frame.extend([options, &[0x74, 0x72, 0x74, 0x72], &length(8), &[0, 0], payload].concat());
     set_ip_checksum(&mut frame);
     frame
 }
@@ -282,4 +292,119 @@ fn a_hosts_own_packets_come_with_a_checksum_or_without_one() {
     let ip = Ipv4Packet::new(&frame[14..]).unwrap();
     let packet = TcpPacket::new(ip.payload()).unwrap();
     assert_eq!(packet.get_checksum(), tcp::ipv4_checksum(&packet, &ip.get_source(), &ip.get_destination()));
+}
+
+/// Sets an option of a socket to a plain C value.
+#[allow(unsafe_code)]
+fn set_option(socket: &impl AsRawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) {
+    let len = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the pointer is to `len` readable bytes, which the call only reads.
+    let answer =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len) };
+    assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// The UDP datagram in a frame without a tag, with its checksum and the one that it has to have.
+fn datagram_in(frame: &[u8]) -> Option<(Vec<u8>, u16, u16)> {
+    match frame.get(12..14)? {
+        [0x08, 0x00] => {
+            let ip = Ipv4Packet::new(&frame[14..])?;
+            assert_eq!(ipv4::checksum(&ip), ip.get_checksum());
+            assert_eq!(usize::from(ip.get_total_length()), frame.len() - 14);
+            let datagram = UdpPacket::new(&frame[34..])?;
+            (frame[23] == 17).then(|| (datagram.payload().to_vec(), datagram.get_checksum(), 0))
+        }
+        [0x86, 0xdd] => {
+            let ip = Ipv6Packet::new(&frame[14..])?;
+            assert_eq!(usize::from(ip.get_payload_length()), frame.len() - 54);
+            let datagram = UdpPacket::new(&frame[54..])?;
+            let checksum = udp::ipv6_checksum(&datagram, &ip.get_source(), &ip.get_destination());
+            (frame[20] == 17).then(|| (datagram.payload().to_vec(), datagram.get_checksum(), checksum))
+        }
+        _ => None,
+    }
+}
+
+/// Many datagrams, as hosts send them at once: so many of `bytes` bytes, and a shorter one.
+fn many(count: u8, bytes: usize, rest: usize) -> Vec<Vec<u8>> {
+    let mut many: Vec<_> = (0..count).map(|number| vec![number; bytes]).collect();
+    many.extend((rest > 0).then(|| vec![0xee; rest]));
+    many
+}
+
+#[test]
+fn what_a_host_has_joined_comes_out_as_if_it_had_not() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    for (host, neighbour, how) in
+        [("192.0.2.1", "192.0.2.2", "/24 dev left"), ("2001:db8::1", "2001:db8::2", "/64 dev left nodad")]
+    {
+        netns::ip(&format!("addr add {host}{how}"));
+        netns::ip(&format!("neigh add {neighbour} lladdr 02:00:00:00:00:02 dev left nud permanent"));
+        let mut cable = Cable::open();
+        let socket = UdpSocket::bind((host, 0)).unwrap();
+        socket.connect((neighbour, 9)).unwrap();
+        // What fits into a slot of the ring, and what does not.
+        for (count, bytes, rest) in [(9, 100, 33), (50, 1_000, 1), (40, 1_400, 0)] {
+            // As QUIC's libraries do.
+            set_option(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes as libc::c_int);
+            let (sent, before) = (many(count, bytes, rest), taken_in());
+            socket.send(&sent.concat()).unwrap();
+            for payload in sent {
+                let frame = cable.receive_one(|frame| frame[..6] == ADDRESSES[..6]);
+                let (arrived, checksum, expected) = datagram_in(&frame).unwrap();
+                assert!(arrived == payload, "{host}, {bytes}: {arrived:?}");
+                assert_eq!(checksum, expected, "{host}, {bytes}");
+            }
+            assert!(taken_in() - before < 9, "the system has joined nothing");
+        }
+        assert_eq!(cable.right.meter().received.read().dropped, 0);
+    }
+}
+
+/// Sends a frame of datagrams of `segment` bytes of payload each from the first interface, as the system's own hosts do.
+#[allow(unsafe_code)]
+fn send_joined(frame: &[u8], headers: usize, segment: usize) {
+    let socket = Socket::new(Domain::PACKET, Type::RAW, None).unwrap();
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1);
+    let index = name_to_index(&socket, "left").unwrap();
+    // SAFETY: an address is plain numbers, for all of which zero is a valid value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    (address.sll_family, address.sll_ifindex) = (libc::AF_PACKET as libc::c_ushort, index as libc::c_int);
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the pointer is to a whole address, of `len` bytes, which the call only reads.
+    let answer = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
+    assert_eq!(answer, 0);
+    // `struct virtio_net_hdr`: a checksum is left to do; UDP datagrams; how long the headers and payloads are; where the
+    // checksum's range begins, and where in it the checksum is.
+    let number = |number: usize| (number as u16).to_ne_bytes();
+    let offload =
+        [&[1, 5], &number(headers)[..], &number(segment), &number(headers - 8), &number(6)].concat();
+    assert_eq!(socket.send(&[&offload, frame].concat()).unwrap(), offload.len() + frame.len());
+}
+
+#[test]
+fn each_of_those_that_a_host_has_joined_has_its_tags_options_and_identification() {
+    const TAGS: [u8; 8] = [0x88, 0xa8, 0, 7, 0x81, 0, 0, 9];
+    let Some(mut cable) = Cable::new() else { return };
+    let headers = [0, 4, 8].into_iter().flat_map(|tags| [0, 8, 40].map(|options| (tags, options)));
+    for ((tags, options), flags) in headers.flat_map(|headers| [(headers, 0x4000), (headers, 0)]) {
+        let (tags, options) = (&TAGS[TAGS.len() - tags..], vec![1; options]);
+        let tagged = |frame: Vec<u8>| [&frame[..12], tags, &frame[12..]].concat();
+        // What fits into a slot of the ring, and what does not.
+        for (count, bytes, rest) in [(9, 100, 33), (40, 1_400, 0)] {
+            let (sent, before) = (many(count, bytes, rest), taken_in());
+            let joined = tagged(datagram_with(&options, (flags, u16::MAX), &sent.concat()));
+            send_joined(&joined, HEADERS + tags.len() + options.len(), bytes);
+            for (payload, number) in sent.iter().zip(0..) {
+                // The number counts where it says something: where the datagram may be fragmented.
+                let id = if flags == 0 { u16::MAX.wrapping_add(number) } else { u16::MAX };
+                let expected = tagged(datagram_with(&options, (flags, id), payload));
+                assert!(cable.receive() == expected, "{tags:?}, {options:?}, {flags}, {bytes}: {number}");
+            }
+            assert!(taken_in() - before < 9, "the system has split it");
+        }
+    }
+    assert_eq!(cable.right.meter().received.read().dropped, 0);
 }

@@ -3,59 +3,103 @@
 use std::ops::Range;
 
 use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
+use pnet_packet::ipv6::Ipv6Packet;
+use pnet_packet::udp::{self, UdpPacket};
 use pnet_packet::util;
 
+use super::vlan::{ADDRESS_BYTES, TAG_BYTES, Tag};
 use crate::MIN_FRAME_BYTES;
 
-/// The headers in front of the payload: Ethernet, IPv4 without options, UDP.
+/// The headers in front of the payload of a datagram that ports join: Ethernet, IPv4 without options, UDP.
 pub(super) const HEADER_BYTES: usize = UDP_AT + UDP_BYTES;
+/// The longest headers of a datagram that ports split: Ethernet with two tags, IPv4 with options, UDP.
+const MOST_HEADER_BYTES: usize = MIN_FRAME_BYTES + 2 * TAG_BYTES + MOST_IPV4_BYTES + UDP_BYTES;
 
 /// Datagrams are joined only if they have these bytes of payload in common: receivers choose frames by bytes near the
 /// beginning ([`pass_only`](crate::FramePort::pass_only)), and would see only those of the first.
 const COMMON_PAYLOAD_BYTES: usize = 4;
 
-/// The IPv4 header, behind the Ethernet header.
+/// The IP header, behind the Ethernet header.
 const IP_AT: usize = MIN_FRAME_BYTES;
-pub(super) const UDP_AT: usize = IP_AT + IP_BYTES;
-const IP_BYTES: usize = Ipv4Packet::minimum_packet_size();
-const UDP_BYTES: usize = 8;
+pub(super) const UDP_AT: usize = IP_AT + IPV4_BYTES;
+const IPV4_BYTES: usize = Ipv4Packet::minimum_packet_size();
+const MOST_IPV4_BYTES: usize = 60;
+const IPV6_BYTES: usize = Ipv6Packet::minimum_packet_size();
+pub(super) const UDP_BYTES: usize = UdpPacket::minimum_packet_size();
 const TYPE_OF_IPV4: [u8; 2] = [0x08, 0x00];
-/// Version 4, and a header of five words.
-const IP_BEGIN: u8 = 0x45;
+const TYPE_OF_IPV6: [u8; 2] = [0x86, 0xdd];
+const TYPES_OF_TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 const PROTOCOL_UDP: u8 = 17;
 /// "Don't fragment", and no fragment.
 const WHOLE: [u8; 2] = [0x40, 0x00];
 
 // The places of fields in a frame.
 const TYPE: Range<usize> = 12..14;
-const IP_LENGTH: Range<usize> = 16..18;
-const IP_FRAGMENT: Range<usize> = 20..22;
-const IP_PROTOCOL: usize = 23;
-const ADDRESSES: Range<usize> = 26..34;
-const UDP_LENGTH: Range<usize> = 38..40;
-const UDP_CHECKSUM: Range<usize> = 40..42;
+const IPV4_LENGTH: Range<usize> = IP_AT + IPV4_LENGTH_AT..IP_AT + IPV4_ID_AT;
+const IPV4_FRAGMENT: Range<usize> = IP_AT + IPV4_FRAGMENT_AT..IP_AT + IPV4_FRAGMENT_AT + 2;
+const IPV4_ADDRESSES: Range<usize> = 26..34;
+// And in an IP or UDP header.
+const IPV4_LENGTH_AT: usize = 2;
+const IPV4_ID_AT: usize = 4;
+const IPV4_FRAGMENT_AT: usize = 6;
+const IPV4_PROTOCOL_AT: usize = 9;
+const IPV6_LENGTH_AT: usize = 4;
+const IPV6_PROTOCOL_AT: usize = 6;
+const UDP_LENGTH_AT: usize = 4;
+pub(super) const UDP_CHECKSUM_AT: usize = 6;
 /// What datagrams of one stream have in common: everything but lengths and checksums.
 const COMMON: [Range<usize>; 4] = [0..16, 18..24, 26..38, HEADER_BYTES..HEADER_BYTES + COMMON_PAYLOAD_BYTES];
 
-/// Whether a frame carries UDP over IPv4, so that a checksum of zero means that there is none.
-pub(super) fn is_udp(frame: &[u8]) -> bool {
-    frame.get(TYPE) == Some(&TYPE_OF_IPV4)
-        && frame.get(IP_AT) == Some(&IP_BEGIN)
-        && frame.get(IP_PROTOCOL) == Some(&PROTOCOL_UDP)
-        && frame.len() > HEADER_BYTES
+/// The header of the Internet Protocol in front of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ip {
+    /// Of so many bytes. A UDP checksum of zero means that there is none.
+    V4(usize),
+    /// Without extensions. Every datagram has a checksum.
+    V6,
+}
+
+impl Ip {
+    /// Of a packet, by its EtherType, that carries a UDP datagram with a payload right behind its IP header.
+    fn under_udp(kind: [u8; 2], packet: &[u8]) -> Option<Self> {
+        let begin = *packet.first()?;
+        let (ip, protocol_at) = match (kind, begin >> 4) {
+            (TYPE_OF_IPV4, 4) => (Self::V4(4 * usize::from(begin & 0xf)), IPV4_PROTOCOL_AT),
+            (TYPE_OF_IPV6, 6) => (Self::V6, IPV6_PROTOCOL_AT),
+            _ => return None,
+        };
+        let carries = packet.get(protocol_at) == Some(&PROTOCOL_UDP)
+            && ip.header_bytes() >= IPV4_BYTES
+            && packet.len() > ip.header_bytes() + UDP_BYTES;
+        carries.then_some(ip)
+    }
+
+    fn header_bytes(self) -> usize {
+        match self {
+            Self::V4(bytes) => bytes,
+            Self::V6 => IPV6_BYTES,
+        }
+    }
+}
+
+/// Whether a frame carries UDP over IPv4 without options, so that a checksum of zero means that there is none.
+pub(super) fn may_lack_checksum(frame: &[u8]) -> bool {
+    let packet = frame.get(IP_AT..).filter(|_| frame.get(TYPE) == Some(&TYPE_OF_IPV4));
+    packet.and_then(|packet| Ip::under_udp(TYPE_OF_IPV4, packet)) == Some(Ip::V4(IPV4_BYTES))
 }
 
 /// Whether this frame would come out the same if the system joined it with others and split it off again: a whole
-/// datagram without a UDP checksum, and nothing behind it. The system makes new lengths and checksums, which must not
-/// repair wrong ones.
+/// datagram over IPv4 without a UDP checksum, and nothing behind it. The system makes new lengths and checksums, which
+/// must not repair wrong ones.
 pub(super) fn is_plain(frame: &[u8]) -> bool {
     let Some((header, _)) = frame.split_first_chunk::<HEADER_BYTES>() else { return false };
-    is_udp(frame)
+    let udp = &header[UDP_AT..];
+    may_lack_checksum(frame)
         && frame.len() >= HEADER_BYTES + COMMON_PAYLOAD_BYTES
-        && header[IP_FRAGMENT] == WHOLE
-        && big_endian(&header[IP_LENGTH]) == frame.len() - IP_AT
-        && big_endian(&header[UDP_LENGTH]) == frame.len() - UDP_AT
-        && header[UDP_CHECKSUM] == [0, 0]
+        && header[IPV4_FRAGMENT] == WHOLE
+        && big_endian(&header[IPV4_LENGTH]) == frame.len() - IP_AT
+        && big_endian(&udp[UDP_LENGTH_AT..UDP_CHECKSUM_AT]) == frame.len() - UDP_AT
+        && udp[UDP_CHECKSUM_AT..] == [0, 0]
         && Ipv4Packet::new(&header[IP_AT..]).is_some_and(|ip| ipv4::checksum(&ip) == ip.get_checksum())
 }
 
@@ -64,37 +108,138 @@ pub(super) fn is_one_stream(one: &[u8], other: &[u8]) -> bool {
     COMMON.into_iter().all(|range| one.get(range.clone()) == other.get(range))
 }
 
-/// The number of bytes of payload, according to the header.
-pub(super) fn payload(header: &[u8; HEADER_BYTES]) -> usize {
-    big_endian(&header[UDP_LENGTH]).saturating_sub(UDP_BYTES)
+/// The headers of a datagram: Ethernet, up to two VLAN tags, IPv4 or IPv6, UDP.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Headers {
+    bytes: [u8; MOST_HEADER_BYTES],
+    ip: Ip,
+    ip_at: usize,
 }
 
-/// Turns a header into that of a datagram with so many bytes of payload, without a UDP checksum.
-pub(super) fn set_payload(header: &mut [u8; HEADER_BYTES], bytes: usize) {
-    let length = |bytes: usize| (bytes as u16).to_be_bytes();
-    header[UDP_LENGTH].copy_from_slice(&length(UDP_BYTES + bytes));
-    header[UDP_CHECKSUM].fill(0);
-    header[IP_LENGTH].copy_from_slice(&length(IP_BYTES + UDP_BYTES + bytes));
-    if let Some(mut ip) = MutableIpv4Packet::new(&mut header[IP_AT..]) {
-        let checksum = ipv4::checksum(&ip.to_immutable());
-        ip.set_checksum(checksum);
+impl Headers {
+    /// Of a frame with one tag at most; `None` if it does not carry a UDP datagram right behind its IP header.
+    pub(super) fn of(frame: &[u8]) -> Option<Self> {
+        let kind_at = |at: usize| frame.get(at..at + 2)?.first_chunk::<2>().copied();
+        let outer = kind_at(TYPE.start)?;
+        let tag_bytes = if TYPES_OF_TAGS.contains(&outer) { TAG_BYTES } else { 0 };
+        let ip_at = IP_AT + tag_bytes;
+        let ip = Ip::under_udp(kind_at(TYPE.start + tag_bytes)?, frame.get(ip_at..)?)?;
+        let mut headers = Self { bytes: [0; MOST_HEADER_BYTES], ip, ip_at };
+        let len = headers.len();
+        headers.bytes.get_mut(..len)?.copy_from_slice(frame.get(..len)?);
+        Some(headers)
     }
-}
 
-/// Leaves the UDP checksum to the system or the interface. They expect in its place the sum of the parts outside the
-/// datagram: addresses, protocol and length.
-pub(super) fn leave_checksum(header: &mut [u8; HEADER_BYTES]) {
-    let mut pseudo = [0; 12];
-    let (addresses, rest) = pseudo.split_at_mut(8);
-    addresses.copy_from_slice(&header[ADDRESSES]);
-    rest.copy_from_slice(&[0, PROTOCOL_UDP, header[UDP_LENGTH.start], header[UDP_LENGTH.start + 1]]);
-    header[UDP_CHECKSUM].copy_from_slice(&(!internet_checksum(&pseudo)).to_be_bytes());
+    /// The same with this tag, if there is one.
+    pub(super) fn with_tag(mut self, tag: Option<Tag>) -> Self {
+        if let Some(tag) = tag {
+            let len = self.len();
+            self.bytes.copy_within(ADDRESS_BYTES..len, ADDRESS_BYTES + TAG_BYTES);
+            self.bytes[ADDRESS_BYTES..ADDRESS_BYTES + TAG_BYTES].copy_from_slice(&tag);
+            self.ip_at += TAG_BYTES;
+        }
+        self
+    }
+
+    /// How many bytes they are.
+    pub(super) fn len(&self) -> usize {
+        self.udp_at() + UDP_BYTES
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len()]
+    }
+
+    /// The number of bytes of payload, according to them.
+    pub(super) fn payload(&self) -> usize {
+        let length = self.udp_at() + UDP_LENGTH_AT;
+        big_endian(&self.bytes[length..length + 2]).saturating_sub(UDP_BYTES)
+    }
+
+    /// Makes them those of a datagram with so many bytes of payload, without a UDP checksum.
+    pub(super) fn set_payload(&mut self, bytes: usize) {
+        let udp_at = self.udp_at();
+        self.set(udp_at + UDP_LENGTH_AT, UDP_BYTES + bytes);
+        self.set(udp_at + UDP_CHECKSUM_AT, 0);
+        match self.ip {
+            Ip::V4(header_bytes) => {
+                self.set(self.ip_at + IPV4_LENGTH_AT, header_bytes + UDP_BYTES + bytes);
+                self.finish_ipv4();
+            }
+            Ip::V6 => self.set(self.ip_at + IPV6_LENGTH_AT, UDP_BYTES + bytes),
+        }
+    }
+
+    /// Makes them those of the next datagram. Over IPv4 it has the next number, by which fragments are put together, unless
+    /// it may not be fragmented, so that the number says nothing (RFC 6864).
+    pub(super) fn go_on(&mut self) {
+        let (fragment_at, id_at) = (self.ip_at + IPV4_FRAGMENT_AT, self.ip_at + IPV4_ID_AT);
+        if self.ip != Ip::V6 && self.bytes[fragment_at..fragment_at + 2] != WHOLE {
+            let id = big_endian(&self.bytes[id_at..id_at + 2]);
+            self.set(id_at, id + 1);
+            self.finish_ipv4();
+        }
+    }
+
+    /// Makes the checksum of the IPv4 header anew.
+    fn finish_ipv4(&mut self) {
+        if let Some(mut ip) = MutableIpv4Packet::new(&mut self.bytes[self.ip_at..]) {
+            let checksum = ipv4::checksum(&ip.to_immutable());
+            ip.set_checksum(checksum);
+        }
+    }
+
+    /// Leaves the UDP checksum of a [plain](is_plain) datagram to the system or the interface. They expect in its place the
+    /// sum of the parts outside the datagram: addresses, protocol and length.
+    pub(super) fn leave_checksum(&mut self) {
+        let mut pseudo = [0; 12];
+        let (addresses, rest) = pseudo.split_at_mut(8);
+        addresses.copy_from_slice(&self.bytes[IPV4_ADDRESSES]);
+        let [high, low] = ((UDP_BYTES + self.payload()) as u16).to_be_bytes();
+        rest.copy_from_slice(&[0, PROTOCOL_UDP, high, low]);
+        self.set(UDP_AT + UDP_CHECKSUM_AT, (!internet_checksum(&pseudo)).into());
+    }
+
+    /// Writes them into the beginning of a frame behind which the payload lies already, and finishes the checksum where
+    /// there must be one.
+    pub(super) fn write(&self, frame: &mut [u8]) {
+        if let Some(place) = frame.get_mut(..self.len()) {
+            place.copy_from_slice(self.bytes());
+        }
+        if self.ip == Ip::V6
+            && let Some(checksum) = self.checksum_over_ipv6(frame)
+        {
+            let at = self.udp_at() + UDP_CHECKSUM_AT;
+            frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
+
+    /// The UDP checksum of this frame, in which it is zero.
+    fn checksum_over_ipv6(&self, frame: &[u8]) -> Option<u16> {
+        let ip = Ipv6Packet::new(frame.get(self.ip_at..)?)?;
+        let datagram = UdpPacket::new(frame.get(self.udp_at()..)?)?;
+        Some(never_zero(udp::ipv6_checksum(&datagram, &ip.get_source(), &ip.get_destination())))
+    }
+
+    fn udp_at(&self) -> usize {
+        self.ip_at + self.ip.header_bytes()
+    }
+
+    /// Sets the two bytes at `at`.
+    fn set(&mut self, at: usize, value: usize) {
+        self.bytes[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
+    }
 }
 
 /// The Internet checksum (RFC 1071) of these bytes.
 pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
     const SKIP_NONE: usize = usize::MAX;
     util::checksum(bytes, SKIP_NONE)
+}
+
+/// A checksum as it is sent: zero would mean that there is none, and all ones is the same number (RFC 768).
+pub(super) fn never_zero(checksum: u16) -> u16 {
+    if checksum == 0 { u16::MAX } else { checksum }
 }
 
 fn big_endian(bytes: &[u8]) -> usize {

@@ -5,29 +5,26 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{RecvFlags, recv};
 
-use super::datagram::{self, HEADER_BYTES};
-use super::offload::OFFLOAD_BYTES;
+use super::datagram::Headers;
+use super::offload::{OFFLOAD_BYTES, Segments};
+use super::vlan::{TAG_BYTES, Tag};
 use crate::MAX_FRAME_BYTES;
 
 /// The most frames in one: with more, splitting would cost far more than joining. Linux does not accept more from a UDP
 /// socket, either.
 const MOST_FRAMES: usize = 128;
 
-/// The number of frames in one of `len` bytes, if it consists of datagrams of `segment` bytes of payload each.
-pub(super) fn frames_in(len: usize, segment: Option<usize>) -> usize {
-    segment.map_or(1, |segment| len.saturating_sub(HEADER_BYTES).div_ceil(segment))
-}
-
 /// Frames that came in as one, and are handed out one by one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct JoinedFrames {
-    /// The headers and all payloads. Each frame's headers are written in front of its payload, over the end of the
-    /// previous frame, which is not needed any more.
+    /// The offload information, or room for it; the headers and all payloads. Each frame's headers are written in front
+    /// of its payload, over the end of the previous frame, which is not needed any more; a tag of the first one, over
+    /// the offload information.
     bytes: Vec<u8>,
     /// The end of the payloads.
     end: usize,
-    /// The headers of the next frame.
-    headers: [u8; HEADER_BYTES],
+    /// The headers of the next frame; `None` before there were any frames.
+    headers: Option<Headers>,
     /// The bytes of payload of each frame; the last one may have fewer.
     segment: usize,
     /// The place of the frame that is handed out.
@@ -36,60 +33,61 @@ pub(super) struct JoinedFrames {
     next: usize,
 }
 
-impl Default for JoinedFrames {
-    /// No frames.
-    fn default() -> Self {
-        let headers = [0; HEADER_BYTES];
-        Self { bytes: Vec::new(), end: 0, headers, segment: 0, frame: 0..0, next: 0 }
-    }
-}
-
 impl JoinedFrames {
-    /// Receives the next frame from `socket`, whose datagrams have `segment` bytes of payload each. `false`: it cannot
-    /// be split.
-    pub(super) fn receive(&mut self, socket: &OwnedFd, segment: Option<usize>) -> bool {
-        // Allocated only here: most ports never need it.
-        self.bytes.resize(OFFLOAD_BYTES + MAX_FRAME_BYTES, 0);
-        let received = recv(socket, self.bytes.as_mut_slice(), RecvFlags::DONTWAIT | RecvFlags::TRUNC);
+    /// Receives the next frame from `socket`, from which the kernel has taken this tag. `false`: it cannot be split.
+    pub(super) fn receive(&mut self, socket: &OwnedFd, segments: Option<Segments>, tag: Option<Tag>) -> bool {
+        let received = recv(socket, self.room(), RecvFlags::DONTWAIT | RecvFlags::TRUNC);
         let fits = |&(kept, len): &(usize, usize)| kept == len;
         let len = received.ok().filter(fits).and_then(|(_, len)| len.checked_sub(OFFLOAD_BYTES));
-        len.is_some_and(|len| self.begin(OFFLOAD_BYTES, len, segment))
+        len.is_some_and(|len| self.begin(len, segments, tag))
     }
 
     /// Takes a copy of a frame, as [`receive`](Self::receive) does of a received one.
-    pub(super) fn copy(&mut self, frame: &[u8], segment: Option<usize>) -> bool {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(frame);
-        self.begin(0, frame.len(), segment)
-    }
-
-    fn begin(&mut self, at: usize, len: usize, segment: Option<usize>) -> bool {
-        let frame = self.bytes.get(at..at + len).unwrap_or_default();
-        let is_sound = datagram::is_udp(frame) && frames_in(len, segment) <= MOST_FRAMES;
-        let (true, Some(segment), Some(headers)) = (is_sound, segment, frame.first_chunk::<HEADER_BYTES>())
-        else {
+    pub(super) fn copy(&mut self, frame: &[u8], segments: Option<Segments>, tag: Option<Tag>) -> bool {
+        let Some(place) = self.room().get_mut(OFFLOAD_BYTES..OFFLOAD_BYTES + frame.len()) else {
             return false;
         };
-        (self.headers, self.segment) = (*headers, segment);
-        datagram::set_payload(&mut self.headers, segment.min(len - HEADER_BYTES));
-        (self.next, self.end) = (at, at + len);
+        place.copy_from_slice(frame);
+        self.begin(frame.len(), segments, tag)
+    }
+
+    /// Room for any frame behind its offload information; allocated only here, since most ports never need it.
+    fn room(&mut self) -> &mut [u8] {
+        self.bytes.resize(OFFLOAD_BYTES + MAX_FRAME_BYTES, 0);
+        &mut self.bytes
+    }
+
+    /// Begins with the frame of `len` bytes behind the offload information.
+    fn begin(&mut self, len: usize, segments: Option<Segments>, tag: Option<Tag>) -> bool {
+        let frame = self.bytes.get(OFFLOAD_BYTES..OFFLOAD_BYTES + len).unwrap_or_default();
+        let (Some(segments), Some(mut headers)) = (segments, Headers::of(frame)) else { return false };
+        if segments.headers != headers.len() || segments.within(len) > MOST_FRAMES {
+            return false;
+        }
+        headers = headers.with_tag(tag);
+        headers.set_payload(segments.payload.min(len - segments.headers));
+        (self.headers, self.segment) = (Some(headers), segments.payload);
+        self.next = OFFLOAD_BYTES - tag.map_or(0, |_| TAG_BYTES);
+        self.end = OFFLOAD_BYTES + len;
         true
     }
 
     /// Goes on to the next frame. `false`: there is none.
     pub(super) fn advance(&mut self) -> bool {
-        let begin = self.next;
-        let payload = self.end.saturating_sub(begin + HEADER_BYTES).min(self.segment);
+        let Some(headers) = &mut self.headers else { return false };
+        let (begin, header_bytes) = (self.next, headers.len());
+        let payload = self.end.saturating_sub(begin + header_bytes).min(self.segment);
         if payload == 0 {
             return false;
         }
         if payload < self.segment {
-            datagram::set_payload(&mut self.headers, payload);
+            headers.set_payload(payload);
         }
-        self.frame = begin..begin + HEADER_BYTES + payload;
-        if let Some(place) = self.bytes.get_mut(begin..begin + HEADER_BYTES) {
-            place.copy_from_slice(&self.headers);
+        self.frame = begin..begin + header_bytes + payload;
+        if let Some(frame) = self.bytes.get_mut(self.frame.clone()) {
+            headers.write(frame);
         }
+        headers.go_on();
         self.next = begin + payload;
         true
     }
@@ -97,6 +95,14 @@ impl JoinedFrames {
     /// The frame to which it has [gone on](Self::advance).
     pub(super) fn frame(&self) -> &[u8] {
         self.bytes.get(self.frame.clone()).unwrap_or_default()
+    }
+
+    /// How many frames were not handed out yet, and their bytes.
+    pub(super) fn left(&self) -> (usize, usize) {
+        let header_bytes = self.headers.map_or(0, |headers| headers.len());
+        let payload = self.end.saturating_sub(self.next + header_bytes);
+        let frames = payload.div_ceil(self.segment.max(1));
+        (frames, payload + frames * header_bytes)
     }
 
     /// Forgets the frames that were not handed out.

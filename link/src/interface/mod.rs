@@ -13,7 +13,7 @@
 //! Three habits of the kernel matter here. It takes the first VLAN tag off a frame before a socket sees it; the port
 //! puts it back, so that frames come out as they were on the wire, with all of their tags. Frames of a host on the same
 //! machine have [unfinished](offload) checksums; the port finishes them. And where a host has joined many datagrams
-//! into one frame, the port [splits](many) it; ports also [join](send) datagrams themselves if they are told to. TCP
+//! into one frame, the port [splits](joined) it; ports also [join](send) datagrams themselves if they are told to. TCP
 //! segments are not split: such a frame is dropped if it is longer than the MTU, unless segmentation offload of the
 //! host's interface is off (`ethtool -K`).
 //!
@@ -32,6 +32,7 @@ mod ring;
 mod segmentation;
 mod send;
 mod socket;
+mod vlan;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! What the kernel and a packet socket tell each other about a frame besides its bytes (`PACKET_VNET_HDR`): the work
 //! that is left on its checksum, and whether it is many datagrams in one.
 
-use super::datagram::{self, HEADER_BYTES};
+use super::datagram::{self, HEADER_BYTES, UDP_AT, UDP_BYTES, UDP_CHECKSUM_AT};
 
 /// The size of `struct virtio_net_hdr`, which precedes each frame: flags and kind, one byte each, and four numbers in
 /// the host's byte order.
@@ -11,10 +11,24 @@ pub(super) const OFFLOAD_BYTES: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 /// The kind of frame that consists of UDP datagrams of one length; the last one may be shorter.
 const DATAGRAMS: u8 = 5;
-/// The offset of the checksum in the UDP header.
-const UDP_CHECKSUM_AT: u16 = 6;
 /// The longest frame, in bytes, for which a single piece of the kernel's memory is worthwhile.
 const LONGEST_IN_ONE_PIECE: usize = 16 << 10;
+
+/// Datagrams of one stream in one frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segments {
+    /// Bytes of headers in front of each of them.
+    pub(super) headers: usize,
+    /// Bytes of payload of each; the last one may have fewer. At least 1.
+    pub(super) payload: usize,
+}
+
+impl Segments {
+    /// How many of them there are in a frame of so many bytes.
+    pub(super) fn within(self, len: usize) -> usize {
+        len.saturating_sub(self.headers).div_ceil(self.payload)
+    }
+}
 
 /// The information about a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,7 +53,7 @@ impl Offload {
 
     /// The information about a frame that carries datagrams of so many bytes of payload each.
     pub(super) fn datagrams(segment: u16) -> Self {
-        let checksum = (datagram::UDP_AT as u16, UDP_CHECKSUM_AT);
+        let checksum = (UDP_AT as u16, UDP_CHECKSUM_AT as u16);
         Self { flags: NEEDS_CHECKSUM, kind: DATAGRAMS, headers: HEADER_BYTES as u16, segment, checksum }
     }
 
@@ -57,21 +71,23 @@ impl Offload {
         [self.flags, self.kind, l0, l1, s0, s1, c0, c1, o0, o1]
     }
 
-    /// Bytes of payload of each datagram, if the frame consists of many.
-    pub(super) fn segment(self) -> Option<usize> {
-        (self.kind == DATAGRAMS && self.segment > 0).then_some(self.segment.into())
+    /// The datagrams of which the frame consists, if they are many; their checksums are always left to do.
+    pub(super) fn segments(self) -> Option<Segments> {
+        let headers = usize::from(self.checksum.0) + UDP_BYTES;
+        let is_many = self.kind == DATAGRAMS && self.segment > 0 && self.flags & NEEDS_CHECKSUM != 0;
+        is_many.then_some(Segments { headers, payload: self.segment.into() })
     }
 
-    /// Finishes the frame's checksum if that is left to do. A UDP datagram gets none: it would protect nothing, since
-    /// none was calculated where the datagram was made.
+    /// Finishes the frame's checksum if that is left to do. A UDP datagram over IPv4 gets none: it would protect nothing,
+    /// since none was calculated where the datagram was made.
     pub(super) fn finish(self, frame: &mut [u8]) {
         if self.flags & NEEDS_CHECKSUM == 0 {
             return;
         }
         let (start, at) = (usize::from(self.checksum.0), usize::from(self.checksum.1));
-        let is_udp = datagram::is_udp(frame);
+        let may_lack = datagram::may_lack_checksum(frame);
         let Some(covered) = frame.get_mut(start..) else { return };
-        let checksum = if is_udp { 0 } else { datagram::internet_checksum(covered) };
+        let checksum = if may_lack { 0 } else { datagram::never_zero(datagram::internet_checksum(covered)) };
         if let Some(place) = covered.get_mut(at..at + size_of_val(&checksum)) {
             place.copy_from_slice(&checksum.to_be_bytes());
         }

@@ -15,10 +15,10 @@ use std::{ptr, slice};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::io::Errno;
 
-use super::datagram::HEADER_BYTES;
-use super::joined::{self, JoinedFrames};
+use super::joined::JoinedFrames;
 use super::offload::{OFFLOAD_BYTES, Offload};
 use super::socket;
+use super::vlan::{self, ADDRESS_BYTES, TAG_BYTES, Tag};
 use crate::MAX_FRAME_BYTES;
 use crate::meter::DirectionMeter;
 
@@ -27,10 +27,6 @@ const RING_BYTES: usize = 4 << 20;
 /// The kernel allocates memory in blocks of this size, or of a slot's size if that is larger.
 const BLOCK_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
-/// The length of the addresses at a frame's beginning; a VLAN tag follows them.
-const ADDRESS_BYTES: usize = 12;
-/// The length of a VLAN tag: its type and its content.
-const TAG_BYTES: usize = 4;
 /// How much longer than its interface's MTU a frame in a slot may be: by the Ethernet header, and by one more VLAN tag
 /// than the one that the kernel takes off.
 const FRAMING_BYTES: usize = 14 + TAG_BYTES;
@@ -105,7 +101,7 @@ struct Head {
     /// The offset of these bytes in the slot.
     offset: usize,
     /// The VLAN tag that the kernel has taken off.
-    tag: Option<[u8; TAG_BYTES]>,
+    tag: Option<Tag>,
     offload: Offload,
 }
 
@@ -131,7 +127,6 @@ impl Ring {
         }
         loop {
             if self.many.advance() {
-                self.meter.count_carried(self.many.frame().len());
                 return Some(self.many.frame());
             }
             let status = self.status().load(Ordering::Acquire);
@@ -144,7 +139,7 @@ impl Ring {
             }
             let head = self.head(status);
             let is_apart = status & libc::TP_STATUS_COPY != 0;
-            if is_apart || head.offload.segment().is_some() {
+            if is_apart || head.offload.segments().is_some() {
                 self.take_many(&head, is_apart, socket);
                 self.give_back();
                 continue;
@@ -175,9 +170,7 @@ impl Ring {
         if len < ADDRESS_BYTES || tagged_len > MAX_FRAME_BYTES {
             return None;
         }
-        let frame = self.bytes_mut(begin, tagged_len);
-        frame.copy_within(TAG_BYTES..TAG_BYTES + ADDRESS_BYTES, 0);
-        frame[ADDRESS_BYTES..ADDRESS_BYTES + TAG_BYTES].copy_from_slice(&tag);
+        vlan::put_back(tag, self.bytes_mut(begin, tagged_len));
         Some((begin, tagged_len))
     }
 
@@ -191,16 +184,20 @@ impl Ring {
     fn take_many(&mut self, head: &Head, is_apart: bool, socket: &OwnedFd) {
         let Head { len, offset, tag, offload, .. } = *head;
         let mut many = std::mem::take(&mut self.many);
-        let segment = offload.segment();
+        let segments = offload.segments();
         let taken = match is_apart {
-            true => many.receive(socket, segment),
-            false => self.has_all(head) && many.copy(self.bytes(offset, len), segment),
+            true => many.receive(socket, segments, tag),
+            false => self.has_all(head) && many.copy(self.bytes(offset, len), segments, tag),
         };
-        let is_too_long = segment.is_some_and(|bytes| offset + HEADER_BYTES + bytes > self.layout.slot_bytes);
-        // No port joins frames with a tag.
-        if !taken || is_too_long || tag.is_some() {
+        let is_too_long =
+            segments.is_some_and(|each| offset + each.headers + each.payload > self.layout.slot_bytes);
+        if !taken || is_too_long {
             many.clear();
-            self.meter.count_all_dropped(joined::frames_in(len, segment) as u64);
+            self.meter.count_all_dropped(segments.map_or(1, |segments| segments.within(len)) as u64);
+        } else {
+            // All at once: a counter that others may read waits for all that was written before, such as the last packet.
+            let (frames, bytes) = many.left();
+            self.meter.count_all_carried(frames, bytes);
         }
         self.many = many;
     }

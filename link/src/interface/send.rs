@@ -1,7 +1,7 @@
 //! Frames on their way out: gathered, and sent from where they are by one system call.
 //!
 //! A port may join neighbouring datagrams of one stream, as the kernel joins TCP segments: they go through queues, and
-//! over a virtual cable, as one frame, which is [split](super::many) where single frames are needed.
+//! over a virtual cable, as one frame, which is [split](super::joined) where single frames are needed.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
-use super::datagram::{self, HEADER_BYTES};
+use super::datagram::{self, HEADER_BYTES, Headers};
 use super::offload::{OFFLOAD_BYTES, Offload};
 use super::segmentation::Segmentation;
 use crate::meter::DirectionMeter;
@@ -102,19 +102,19 @@ impl Head {
     }
 
     /// The head of joined frames that begin with `first` and become one of `len` bytes; it includes their headers.
-    fn of_many(first: &[u8; HEADER_BYTES], len: usize) -> Self {
-        let mut header = *first;
-        let offload = Offload::datagrams(datagram::payload(first) as u16);
-        datagram::set_payload(&mut header, len - HEADER_BYTES);
-        datagram::leave_checksum(&mut header);
-        Self::new(offload, &header)
+    fn of_many(first: Headers, len: usize) -> Self {
+        let mut headers = first;
+        let offload = Offload::datagrams(first.payload() as u16);
+        headers.set_payload(len - HEADER_BYTES);
+        headers.leave_checksum();
+        Self::new(offload, headers.bytes())
     }
 
-    fn new(offload: Offload, header: &[u8]) -> Self {
+    fn new(offload: Offload, headers: &[u8]) -> Self {
         let mut bytes = [0; OFFLOAD_BYTES + HEADER_BYTES];
-        let head = offload.to_bytes().into_iter().chain(header.iter().copied());
+        let head = offload.to_bytes().into_iter().chain(headers.iter().copied());
         bytes.iter_mut().zip(head).for_each(|(to, from)| *to = from);
-        Self { bytes, headers: header.len() }
+        Self { bytes, headers: headers.len() }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -134,8 +134,7 @@ impl<'a> Batch<'a> {
             }
         }
         for message in batch.messages.iter_mut().filter(|message| message.frames.len() > 1) {
-            let first = frames.get(message.frames.start).and_then(|first| first.first_chunk());
-            if let Some(first) = first {
+            if let Some(first) = frames.get(message.frames.start).and_then(|first| Headers::of(first)) {
                 message.head = Head::of_many(first, message.len);
             }
         }
