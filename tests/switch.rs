@@ -236,6 +236,8 @@ fn what_a_switch_needs_is_named() {
     wrong(&["--program", &program], &["--program needs --p4info", "--p4runtime-files"]);
     wrong(&["--p4info", &p4info], &["--p4info needs --program"]);
     wrong(&["--program", &program, "--p4info", &p4info, "--json"], &["--json", "captures"]);
+    let both = ["--program", &program, "--p4info", &p4info, "--bypass-queues", "--segmentation-offload"];
+    wrong(&both, &["--bypass-queues", "--segmentation-offload", "one of them"]);
     let folder = Folder::new();
     let entries = folder.with("entries.json", "{}");
     wrong(&["--entries", &entries], &["--entries needs a program"]);

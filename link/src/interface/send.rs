@@ -1,4 +1,5 @@
-//! Frames on their way out: gathered, and sent from where they are by one system call.
+//! Frames on their way out: gathered, and sent from where they are by one system call, through the interface's queueing
+//! discipline or [past](super::xdp) it.
 //!
 //! A port may join neighbouring datagrams of one stream, as the kernel joins TCP segments: they go through queues, and
 //! over a virtual cable, as one frame, which is [split](super::joined) where single frames are needed.
@@ -13,6 +14,7 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 use super::datagram::{self, HEADER_BYTES, Headers};
 use super::offload::{OFFLOAD_BYTES, Offload};
 use super::segmentation::Segmentation;
+use super::xdp::XdpSender;
 use crate::meter::DirectionMeter;
 
 /// Which frames may be joined.
@@ -26,26 +28,54 @@ struct Joins {
 /// The sending half of a port.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    socket: OwnedFd,
-    /// `None`: frames are not joined.
-    joins: Option<Joins>,
+    through_queue: PacketSender,
+    /// `None`: all frames go through the interface's queueing discipline.
+    bypass: Option<XdpSender>,
     meter: DirectionMeter,
 }
 
 impl Outgoing {
     /// Sends by `socket`, which takes offload information.
     pub(super) fn new(socket: OwnedFd, meter: DirectionMeter) -> Self {
-        Self { socket, joins: None, meter }
+        Self { through_queue: PacketSender { socket, joins: None }, bypass: None, meter }
     }
 
     /// Allows frames of at most `longest` bytes to be joined from now on, up to these limits.
     pub(super) fn put_together(&mut self, longest: usize, limits: Segmentation) {
-        self.joins = Some(Joins { longest, limits });
+        self.through_queue.joins = Some(Joins { longest, limits });
+    }
+
+    /// Sends by this socket from now on, except what is too long for it.
+    pub(super) fn bypass_queue(&mut self, sender: XdpSender) {
+        self.bypass = Some(sender);
     }
 
     /// Hands frames to the kernel, by one system call if it takes all of them; frames for which it has no room are
     /// dropped and counted.
-    pub(super) fn send(&self, frames: &[&[u8]]) -> Result<(), Errno> {
+    pub(super) fn send(&mut self, frames: &[&[u8]]) -> Result<(), Errno> {
+        let Some(bypass) = &mut self.bypass else { return self.through_queue.send(frames, &self.meter) };
+        let longest = bypass.longest();
+        let fits = |frame: &[u8]| frame.len() <= longest;
+        for run in frames.chunk_by(|one, next| fits(one) == fits(next)) {
+            match run.first() {
+                Some(first) if fits(first) => bypass.send(run, &self.meter)?,
+                _ => self.through_queue.send(run, &self.meter)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sends through the interface's queueing discipline.
+#[derive(Debug)]
+struct PacketSender {
+    socket: OwnedFd,
+    /// `None`: frames are not joined.
+    joins: Option<Joins>,
+}
+
+impl PacketSender {
+    fn send(&self, frames: &[&[u8]], meter: &DirectionMeter) -> Result<(), Errno> {
         let batch = Batch::new(frames, self.joins);
         let mut messages = batch.messages.as_slice();
         while let Some(message) = messages.first() {
@@ -55,13 +85,13 @@ impl Outgoing {
                     messages = rest;
                     let frames = sent.iter().map(|message| message.frames.len()).sum();
                     let bytes = sent.iter().map(|message| batch.bytes_of(message)).sum();
-                    self.meter.count_all_carried(frames, bytes);
+                    meter.count_all_carried(frames, bytes);
                 }
                 Err(Errno::INTR) => {}
                 // A full queue, an interface that is down, a frame longer than its MTU, or one in which the kernel
                 // finds an error: senders of frames must not be able to put the port out of use.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE | Errno::INVAL) => {
-                    self.meter.count_all_dropped(message.frames.len() as u64);
+                    meter.count_all_dropped(message.frames.len() as u64);
                     messages = messages.get(1..).unwrap_or_default();
                 }
                 Err(errno) => return Err(errno),

@@ -99,6 +99,12 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     segmentation_offload: bool,
 
+    /// Send past the queues of ports that are a veth, by AF_XDP sockets, which takes a quarter less time: rates (tc),
+    /// nftables' rules for what leaves and captures of it have no effect there
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    bypass_queues: bool,
+
     /// Address that Prometheus finds metrics at, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
@@ -188,6 +194,7 @@ impl Settings {
         Interfaces {
             mtu: self.mtu,
             segmentation_offload: self.segmentation_offload,
+            bypass_queues: self.bypass_queues,
             recordings: self.pcap.as_deref(),
         }
     }
@@ -219,6 +226,11 @@ impl Settings {
         }
         if self.json && !self.has_only_captures() {
             return Err(WrongUse("--json is for switches whose ports are all captures".into()).into());
+        }
+        if self.bypass_queues && self.segmentation_offload {
+            let problem = "--bypass-queues sends one packet at a time, and --segmentation-offload many as one: give one \
+                           of them (as options, or in the --config file)";
+            return Err(WrongUse(problem.into()).into());
         }
         if self.pcap.is_some() && self.has_only_captures() {
             let problem = "--pcap records interfaces, and there is none: --port NUMBER=pcap:IN.pcap,OUT.pcap writes \

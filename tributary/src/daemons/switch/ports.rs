@@ -34,6 +34,7 @@ pub(super) struct Interfaces<'a> {
     /// What the topology says that links carry.
     pub(super) mtu: Option<u16>,
     pub(super) segmentation_offload: bool,
+    pub(super) bypass_queues: bool,
     /// The folder to record them in.
     pub(super) recordings: Option<&'a Path>,
 }
@@ -97,9 +98,11 @@ pub(super) fn open(ports: &[PortAt], interfaces: Interfaces<'_>, read: &[PathBuf
 
 fn open_interface(
     name: &str,
-    Interfaces { segmentation_offload, recordings, .. }: Interfaces<'_>,
+    Interfaces { segmentation_offload, bypass_queues, recordings, .. }: Interfaces<'_>,
 ) -> Result<(Box<dyn FramePort>, InterfaceMeter)> {
-    let port = InterfacePort::open(name)?.with_segmentation_offload(segmentation_offload);
+    let port = InterfacePort::open(name)?
+        .with_segmentation_offload(segmentation_offload)
+        .with_queue_bypass(bypass_queues)?;
     let meter = port.meter().clone();
     Ok(match recordings {
         Some(folder) => (Box::new(Recorded::new(port, folder, name)?), meter),
