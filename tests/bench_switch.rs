@@ -101,9 +101,11 @@ fn every_packet_is_forwarded_right_by_each_program() {
     if !labs::can_be_made() {
         return;
     }
-    let cases = everything_is_right("forwarding", "softswitch");
-    let programs: Vec<_> = cases.iter().map(|case| case["program"].as_str().unwrap()).collect();
-    assert_eq!(programs, ["l2", "router", "acl"]);
+    for switch in ["softswitch", "bypassing"] {
+        let cases = everything_is_right("forwarding", switch);
+        let programs: Vec<_> = cases.iter().map(|case| case["program"].as_str().unwrap()).collect();
+        assert_eq!(programs, ["l2", "router", "acl"]);
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! load of each is measured. Whatever comes out is compared with what has to.
 //!
 //! Its own packet sockets carry one frame at a time, as most switches need them. Those of `link`, which agents use, join
-//! neighbouring frames for a switch that takes them apart.
+//! neighbouring frames for a switch that takes them apart; or they send past an interface's queue, where the generator would
+//! be the limit otherwise.
 
 mod error;
 mod load;
@@ -28,7 +29,7 @@ pub use error::GeneratorError;
 pub use load::{Arrived, Load, SENDERS};
 pub use packets::{PacketFlow, Packets};
 pub use receiver::Receiver;
-pub use sender::Sender;
+pub use sender::{Sender, Sending};
 pub(crate) use slices::VALUES_AT;
 pub use slices::{CHILDREN, Contributions, Flow};
 use socket::BATCH;

@@ -20,12 +20,12 @@ enum Way {
 
 impl Receiver {
     /// A receiver on this interface of the calling thread's network namespace, for frames of about that length, each of
-    /// which comes by itself.
+    /// which comes by itself, and so many of which are in flight.
     ///
     /// # Errors
     /// [`GeneratorError::Socket`] with the step that failed.
-    pub fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
-        Ok(Self(Way::Single(Ring::open(interface, frame_bytes)?)))
+    pub fn open(interface: &str, sizes: (usize, u32)) -> Result<Self, GeneratorError> {
+        Ok(Self(Way::Single(Ring::open(interface, sizes)?)))
     }
 
     /// A receiver of frames that may cross the link as one, by a port of an agent.

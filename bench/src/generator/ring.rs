@@ -15,9 +15,11 @@ use rustix::io::Errno;
 use super::GeneratorError;
 use super::socket::{self, failed};
 
-/// The size of a ring, if its slots are not larger: windows of long frames fit, since a loss here would not be the
-/// switch's fault.
-const RING_BYTES: usize = 64 << 20;
+/// The slots of a ring for each item in flight: an item that is sent again may come twice, and a loss here would not be the
+/// switch's fault. With many more, each frame would come to memory that no processor has in its cache.
+const SLOTS_AN_ITEM: usize = 4;
+/// The most that a ring takes, however many items are in flight.
+const MOST_BYTES: usize = 64 << 20;
 /// The least that the kernel gets at once; a slot is a power of two, so that blocks have no gaps.
 const BLOCK_BYTES: usize = 64 << 10;
 /// Room in a slot besides the frame: the kernel's header, and so that a frame that became longer is noticed.
@@ -39,25 +41,27 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Opens a socket on this interface of the calling thread's network namespace, for IPv4 frames of about that
-    /// length.
-    pub(super) fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
+    /// length, so many of which are in flight.
+    pub(super) fn open(interface: &str, (frame_bytes, window): (usize, u32)) -> Result<Self, GeneratorError> {
         let failed = |step| failed(interface, step);
         let socket = socket::open(interface, libc::ETH_P_IP as u16)?;
         let slot_bytes = (frame_bytes + ROOM).next_power_of_two();
         let block_bytes = BLOCK_BYTES.max(slot_bytes);
         let number =
             |number| libc::c_uint::try_from(number).map_err(|_| failed("lay out a ring")(Errno::INVAL));
-        let slots = RING_BYTES / slot_bytes;
+        let wanted = (window as usize).saturating_mul(SLOTS_AN_ITEM * slot_bytes).min(MOST_BYTES);
+        let bytes = wanted.next_multiple_of(block_bytes);
+        let slots = bytes / slot_bytes;
         let request = libc::tpacket_req {
             tp_block_size: number(block_bytes)?,
-            tp_block_nr: number(RING_BYTES / block_bytes)?,
+            tp_block_nr: number(bytes / block_bytes)?,
             tp_frame_size: number(slot_bytes)?,
             tp_frame_nr: number(slots)?,
         };
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         set_option(&socket, libc::PACKET_VERSION, &version).map_err(failed("choose a kind of ring"))?;
         set_option(&socket, libc::PACKET_RX_RING, &request).map_err(failed("make a ring"))?;
-        let memory = MmapOptions::new().len(RING_BYTES).populate().map_raw(&socket);
+        let memory = MmapOptions::new().len(bytes).populate().map_raw(&socket);
         let memory = memory.map_err(|error| failed("map a ring")(errno(&error)))?;
         Ok(Self { interface: interface.to_owned(), socket, memory, slot_bytes, slots, at: 0, holds: false })
     }

@@ -9,6 +9,17 @@ use super::socket::{BATCH, Frames, SendingSocket};
 /// or taken in.
 const BATCHES: u32 = 4;
 
+/// How frames leave a host that sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// Each by itself, by a packet socket of the generator's own.
+    Single,
+    /// Neighbours cross the link as one, by a port of an agent: at most a quarter of the window.
+    Joined,
+    /// Each by itself, past the interface's queue: it takes the generator less time.
+    PastQueue,
+}
+
 /// Collects frames to a batch, and sends them.
 #[derive(Debug)]
 pub struct Sender {
@@ -22,32 +33,32 @@ pub struct Sender {
 
 #[derive(Debug)]
 enum Way {
-    Single(SendingSocket),
-    Joined(Box<InterfacePort>),
+    Socket(SendingSocket),
+    Port(Box<InterfacePort>),
 }
 
 impl Sender {
-    /// A sender on this interface of the calling thread's network namespace, for frames of that length, each of which
-    /// goes by itself.
+    /// A sender on this interface of the calling thread's network namespace, for frames of that length, so many of which
+    /// are in flight.
     ///
     /// # Errors
-    /// [`GeneratorError::Socket`] with the step that failed.
-    pub fn open(interface: &str, frame_bytes: usize) -> Result<Self, GeneratorError> {
-        Ok(Self::new(frame_bytes, BATCH, Way::Single(SendingSocket::open(interface)?)))
-    }
-
-    /// A sender whose neighbouring frames cross the link as one, by a port of an agent: at most a quarter of the `window`.
-    ///
-    /// # Errors
-    /// [`GeneratorError::Port`].
-    pub fn open_joining(interface: &str, frame_bytes: usize, window: u32) -> Result<Self, GeneratorError> {
-        let port = InterfacePort::open(interface)?.with_segmentation_offload(true);
-        let batch = ((window / BATCHES) as usize).clamp(1, BATCH);
-        Ok(Self::new(frame_bytes, batch, Way::Joined(Box::new(port))))
-    }
-
-    fn new(frame_bytes: usize, batch: usize, way: Way) -> Self {
-        Self { frames: Frames::new(frame_bytes), queued: 0, batch, way }
+    /// [`GeneratorError::Socket`] with the step that failed, or [`GeneratorError::Port`].
+    pub fn open(
+        interface: &str,
+        sending: Sending,
+        (frame_bytes, window): (usize, u32),
+    ) -> Result<Self, GeneratorError> {
+        let (way, batch) = match sending {
+            Sending::Single => (Way::Socket(SendingSocket::open(interface)?), BATCH),
+            Sending::Joined => {
+                let port = InterfacePort::open(interface)?.with_segmentation_offload(true);
+                (Way::Port(Box::new(port)), ((window / BATCHES) as usize).clamp(1, BATCH))
+            }
+            Sending::PastQueue => {
+                (Way::Port(Box::new(InterfacePort::open(interface)?.with_queue_bypass(true)?)), BATCH)
+            }
+        };
+        Ok(Self { frames: Frames::new(frame_bytes), queued: 0, batch, way })
     }
 
     /// Queues the frame that `write` makes; sends the queue when it is full.
@@ -67,8 +78,8 @@ impl Sender {
     pub(super) fn flush(&mut self) -> Result<(), GeneratorError> {
         let queued = std::mem::take(&mut self.queued);
         match &mut self.way {
-            Way::Single(socket) => socket.send(&mut self.frames, queued),
-            Way::Joined(port) => {
+            Way::Socket(socket) => socket.send(&mut self.frames, queued),
+            Way::Port(port) => {
                 let frames: Vec<_> = self.frames.iter().take(queued).collect();
                 port.send_all(&frames).map_err(GeneratorError::Send)
             }

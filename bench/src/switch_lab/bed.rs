@@ -9,7 +9,7 @@ use tributary_topology::{Node, Topology};
 use super::switch::Process;
 use super::tables::{self, Programming};
 use super::{Run, SwitchLabError, SwitchLabOptions, SwitchUnderTest};
-use crate::generator::{Generator, GeneratorError, Load, Receiver, SENDERS, Sender};
+use crate::generator::{Generator, GeneratorError, Load, Receiver, SENDERS, Sender, Sending};
 
 const TOPOLOGY: &str = include_str!("../../../topologies/two-workers.toml");
 const TOPOLOGY_NAME: &str = "topologies/two-workers.toml (built in)";
@@ -26,6 +26,9 @@ pub(super) trait Workload {
 
     /// The length of its frames.
     fn frame_bytes(&self) -> usize;
+
+    /// How the hosts send to this switch.
+    fn sending(&self, switch: SwitchUnderTest) -> Sending;
 
     /// The program and the entries of a switch that runs programs.
     fn programming(&self) -> Result<Programming, SwitchLabError>;
@@ -131,7 +134,7 @@ impl<'a> TestBed<'a> {
         Ok(Run::new(switch, number, &counted, times))
     }
 
-    /// The hosts, which join frames if the switch does.
+    /// The hosts.
     fn generator<W: Workload>(
         &self,
         workload: &W,
@@ -140,19 +143,12 @@ impl<'a> TestBed<'a> {
         let [first, second] = self.senders;
         let bytes = workload.frame_bytes();
         let load = workload.load()?;
-        let (joins, window) = (switch.joins(), load.window());
-        let sender = |host| {
-            self.at(host, |interface| {
-                if joins {
-                    Sender::open_joining(interface, bytes, window)
-                } else {
-                    Sender::open(interface, bytes)
-                }
-            })
-        };
+        let (sending, sizes) = (workload.sending(switch), (bytes, load.window()));
+        let sender = |host| self.at(host, |interface| Sender::open(interface, sending, sizes));
         let senders = [sender(first)?, sender(second)?];
-        let receiver = self.at(self.receiver, |interface| {
-            if joins { Receiver::open_joined(interface) } else { Receiver::open(interface, bytes) }
+        let receiver = self.at(self.receiver, |interface| match sending {
+            Sending::Joined => Receiver::open_joined(interface),
+            Sending::Single | Sending::PastQueue => Receiver::open(interface, sizes),
         })?;
         Ok(Generator::new(load, senders, receiver))
     }

@@ -25,6 +25,8 @@ pub enum SwitchUnderTest {
     Softswitch,
     /// `tributary switch` as labs run it: neighbouring frames cross a link as one, on their way in and out.
     Joined,
+    /// `tributary switch --bypass-queues`: one frame at a time, past its interfaces' queues.
+    Bypassing,
     /// BMv2's `simple_switch_grpc`, from the PATH.
     Bmv2,
     /// `bench/baselines/loop.c`, which only receives, adds and sends. It runs no programs.
@@ -37,13 +39,11 @@ impl SwitchUnderTest {
         match self {
             Self::Softswitch => "the embedded switch",
             Self::Joined => "the embedded switch with joined frames",
+            Self::Bypassing => "the embedded switch past its queues",
             Self::Bmv2 => "simple_switch_grpc",
             Self::Loop => "the bare loop",
         }
     }
-
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Joined, Self::Softswitch, Self::Loop, Self::Bmv2];
 
     /// What this machine lacks to run it, and what to do; `None` if it lacks nothing.
     pub fn missing(self) -> Option<&'static str> {
@@ -65,7 +65,7 @@ impl SwitchUnderTest {
     /// The program, if it is one that is programmed over P4Runtime.
     fn program(self) -> Option<SwitchProgram> {
         match self {
-            Self::Softswitch | Self::Joined => Some(SwitchProgram::Embedded),
+            Self::Softswitch | Self::Joined | Self::Bypassing => Some(SwitchProgram::Embedded),
             Self::Bmv2 => Some(SwitchProgram::Bmv2),
             Self::Loop => None,
         }
@@ -119,6 +119,9 @@ impl Process {
             daemons = daemons.without_offloads();
         }
         let (mut command, address) = (daemons.switch(&name, device_id)?, daemons.p4runtime_address(&name)?);
+        if switch == SwitchUnderTest::Bypassing {
+            command.arg("--bypass-queues");
+        }
         let mut process = Self::with_log(lab, switch, |log| {
             let failed = |step| failed(switch, step);
             let errors = log.try_clone().map_err(failed("write the log of"))?;

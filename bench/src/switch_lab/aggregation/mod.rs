@@ -16,7 +16,7 @@ use super::report::Versus;
 use super::switch::Process;
 use super::tables::Programming;
 use super::{Case, Report, Run, SwitchLabError, SwitchLabOptions, SwitchUnderTest};
-use crate::generator::{CHILDREN, Contributions, Flow};
+use crate::generator::{CHILDREN, Contributions, Flow, Sending};
 
 pub(super) use bare_loop::can_be_compiled;
 
@@ -89,6 +89,11 @@ impl Workload for Aggregation {
 
     fn frame_bytes(&self) -> usize {
         self.flow.frame_bytes()
+    }
+
+    /// The hosts join frames if the switch does.
+    fn sending(&self, switch: SwitchUnderTest) -> Sending {
+        if switch.joins() { Sending::Joined } else { Sending::Single }
     }
 
     fn programming(&self) -> Result<Programming, SwitchLabError> {

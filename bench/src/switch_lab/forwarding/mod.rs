@@ -22,10 +22,12 @@ use super::report::Versus;
 use super::switch::Process;
 use super::tables::Programming;
 use super::{Case, Report, Run, SwitchLabError, SwitchLabOptions, SwitchUnderTest};
-use crate::generator::{PacketFlow, Packets};
+use crate::generator::{PacketFlow, Packets, Sending};
 
-const WANTED: [Versus; 1] =
-    [Versus { ours: SwitchUnderTest::Softswitch, other: SwitchUnderTest::Bmv2, limit: Some(5.0) }];
+const WANTED: [Versus; 2] = [
+    Versus { ours: SwitchUnderTest::Bypassing, other: SwitchUnderTest::Bmv2, limit: Some(5.0) },
+    Versus { ours: SwitchUnderTest::Softswitch, other: SwitchUnderTest::Bmv2, limit: None },
+];
 /// The length of an Ethernet frame with the usual MTU.
 const MAX_FRAME_BYTES: usize = 1514;
 /// The usual MTU.
@@ -164,6 +166,11 @@ impl Workload for Forwarding {
 
     fn frame_bytes(&self) -> usize {
         self.setting.bytes
+    }
+
+    /// The same to all switches: so that the switch is the limit.
+    fn sending(&self, _switch: SwitchUnderTest) -> Sending {
+        Sending::PastQueue
     }
 
     fn programming(&self) -> Result<Programming, SwitchLabError> {

@@ -189,6 +189,7 @@ fn candidate(name: &str) -> String {
     let title = match name {
         "softswitch" => "embedded switch",
         "joined" => "embedded switch, joined frames",
+        "bypassing" => "embedded switch, past its queues",
         "loop" => "bare loop",
         "bmv2" => "BMv2",
         other => other,

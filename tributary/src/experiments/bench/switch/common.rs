@@ -50,6 +50,8 @@ enum Which {
     Joined,
     /// The embedded switch, with one frame at a time
     Softswitch,
+    /// The embedded switch, with one frame at a time, past its interfaces' queues
+    Bypassing,
     /// The bare loop, which is compiled with `cc`
     Loop,
     /// simple_switch_grpc, from the PATH
@@ -61,6 +63,7 @@ impl From<Which> for SwitchUnderTest {
         match which {
             Which::Joined => Self::Joined,
             Which::Softswitch => Self::Softswitch,
+            Which::Bypassing => Self::Bypassing,
             Which::Loop => Self::Loop,
             Which::Bmv2 => Self::Bmv2,
         }
@@ -232,6 +235,7 @@ fn label(switch: SwitchUnderTest) -> &'static str {
     match switch {
         SwitchUnderTest::Softswitch => "embedded",
         SwitchUnderTest::Joined => "embedded, joined",
+        SwitchUnderTest::Bypassing => "embedded, past queues",
         SwitchUnderTest::Bmv2 => "BMv2",
         SwitchUnderTest::Loop => "bare loop",
     }

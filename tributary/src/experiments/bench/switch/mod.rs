@@ -12,6 +12,10 @@ use tributary_controller::built_in_slots;
 use crate::daemons::service::WrongUse;
 use common::{RunArgs, Words};
 
+/// What takes part unless it is said.
+const SWITCHES: [SwitchUnderTest; 4] =
+    [SwitchUnderTest::Joined, SwitchUnderTest::Softswitch, SwitchUnderTest::Loop, SwitchUnderTest::Bmv2];
+
 /// Measures how many slices a second a switch aggregates: two children and a parent on three veth interfaces, each
 /// slice two packets in and one out. The embedded switch and BMv2's simple_switch_grpc take turns, with the same
 /// compiled program, tables and load; every sum is checked. A bare loop of recvmmsg, add and sendmmsg, with no
@@ -40,7 +44,7 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     if let Some(window) = args.run.window.iter().find(|window| **window > slots) {
         return Err(WrongUse(format!("--window {window}: a switch has {slots} slots")).into());
     }
-    let options = args.run.options("switch", &SwitchUnderTest::ALL)?;
+    let options = args.run.options("switch", &SWITCHES)?;
     let words = Words { items: "slices", describe };
     words.show(&args.run, (args.mtu.len() * options.windows.len(), &options), |stop, done| {
         measure(&options, &args.mtu, stop, done)
