@@ -12,6 +12,7 @@ mod runtime;
 mod schedule;
 mod segment;
 mod training;
+mod within;
 
 use pyo3::prelude::*;
 
@@ -30,6 +31,8 @@ mod _native {
     use crate::segment::Segment;
     #[pymodule_export]
     use crate::training::Training;
+    #[pymodule_export]
+    use crate::within::call_within;
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "the name that Python expects")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

@@ -74,3 +74,12 @@ def test_a_callback_that_waits_for_another_collective_is_told_so_and_nobody_hang
         (told,) = said(lines, host, "told")
         assert "chain callbacks" in told, lines
         assert (said(lines, host, "called"), said(lines, host, "summed")) == (["True"], ["2.0"]), lines
+
+
+def test_no_thread_of_gloo_outlives_its_group_or_meets_the_end_of_the_interpreter(run: Run) -> None:
+    lines = run("groups.py", "ends")
+    for host in ("w0", "w1"):
+        beside = [int(count) for count in said(lines, host, "beside")]
+        assert len(beside) == 2, lines
+        assert min(beside) > 0, lines
+        assert (said(lines, host, "after"), said(lines, host, "at the end")) == (["0"], ["0"]), lines

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import os
 import pickle
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -182,5 +185,27 @@ def in_callback() -> None:
     dist.destroy_process_group()
 
 
-CASES = (again, refused, missing, fork, copies, twice, given_up, aborted, in_callback)
+def ends() -> None:
+    """How many threads gloo has beside a group, after its end, and at the end of one that is not destroyed."""
+
+    def tell(when: str) -> None:
+        names = []
+        for thread in Path("/proc/self/task").iterdir():
+            with suppress(OSError):
+                names.append((thread / "comm").read_text())
+        print(f"{when}:", sum("gloo_run" in name for name in names), flush=True)
+
+    # It is called after what is registered later.
+    atexit.register(tell, "at the end")
+    for destroys in (True, False):
+        dist.init_process_group("tributary", timeout=TIMEOUT)
+        for _ in range(8):
+            dist.broadcast(torch.ones(4), 0)
+        tell("beside")
+        if destroys:
+            dist.destroy_process_group()
+            tell("after")
+
+
+CASES = (again, refused, missing, fork, copies, twice, given_up, aborted, in_callback, ends)
 {case.__name__: case for case in CASES}[sys.argv[1]]()

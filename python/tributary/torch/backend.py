@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from torch._C._distributed_c10d import (
 
 from tributary.errors import DeadlineError, SumError, TributaryError
 from tributary.job import Job, Reduced, Reduction
+from tributary.torch.gloo import Gloo
 from tributary.torch.joining import join_together, own_part
 from tributary.torch.places import Place, bytes_of, places_of
 from tributary.torch.scatter import Scatter
@@ -91,9 +93,16 @@ def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
     """Makes a group's backend; `torch.distributed` calls this."""
     if not _backends:
         _hide_from_compiler()
+        atexit.register(_end_gloo)
     backend = FabricBackend(store, rank, size, timeout)
     _backends.append(backend)
     return backend
+
+
+def _end_gloo() -> None:
+    """Ends gloo's threads of groups that were not destroyed."""
+    for backend in _backends:
+        backend._end_gloo()
 
 
 def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
@@ -127,14 +136,15 @@ class FabricBackend(Backend):
         self._under_way: dict[Reduction, tuple[FabricWork, list[Place]]] = {}
         """The all-reduces in flight, with the memory that each of them uses."""
         self._process = os.getpid()
-        store = own_part(store, rank)
+        # Kept for ever: where another group follows, ranks that are quicker than rank 0 still find this one's store.
+        self._store = own_part(store, rank)
         first = next((backend for backend in _backends if backend._job), None)
         if not _alone and first is None:
-            self._job = join_together(PrefixStore("job/", store), rank, size, timeout)
+            self._job = join_together(PrefixStore("job/", self._store), rank, size, timeout)
         # All groups of the process are reported by the job's.
         self.tally: Tally = Tally(self._job) if first is None else first.tally
-        # Last, since it waits longest for a missing rank. Typed as Any: the collectives are not in its stub.
-        self._gloo: Any = dist.ProcessGroupGloo(PrefixStore("gloo/", store), rank, size, timeout)
+        # Last, since it waits longest for a missing rank.
+        self._gloo = Gloo(PrefixStore("gloo/", self._store), rank, size, timeout)
 
     @property
     def job(self) -> Job:
@@ -163,7 +173,7 @@ class FabricBackend(Backend):
         if reason is not None or self._job is None:
             self._let_end(tensors)
             self.tally.over_gloo("allreduce", bytes_of(tensors), reason or "")
-            by_gloo: Work = self._gloo.allreduce(tensors, opts)
+            by_gloo: Work = self._gloo.group.allreduce(tensors, opts)
             return by_gloo
         tensor, size = tensors[0], self.size()
         then = partial(tensor.div_, size) if _operator(opts) == ReduceOp.AVG else None
@@ -225,7 +235,7 @@ class FabricBackend(Backend):
         if reason is not None or self._job is None:
             self._let_end([*tensors, *outputs])
             self.tally.over_gloo("reduce_scatter", bytes_of(tensors), reason or "")
-            by_gloo: Work = getattr(self._gloo, collective)(*arguments, opts)
+            by_gloo: Work = getattr(self._gloo.group, collective)(*arguments, opts)
             return by_gloo
         job, works = self._job, []
         self._let_end([*tensors, *outputs])
@@ -243,7 +253,7 @@ class FabricBackend(Backend):
         self._check_process()
         if self._job is None:
             self.tally.over_gloo("barrier", 0, NOT_FIRST)
-            by_gloo: Work = self._gloo.barrier(opts or BarrierOptions())
+            by_gloo: Work = self._gloo.group.barrier(opts or BarrierOptions())
             return by_gloo
         nothing = torch.zeros(1, dtype=torch.int32)
         return self._over_fabric(self._job, "barrier", "barrier {}", nothing, [nothing])
@@ -346,7 +356,7 @@ class FabricBackend(Backend):
         return None
 
     def _set_sequence_number_for_group(self) -> None:
-        self._gloo._set_sequence_number_for_group()
+        self._gloo.group._set_sequence_number_for_group()
 
     def _get_sequence_number_for_group(self) -> int:
         return self._sequence
@@ -354,7 +364,7 @@ class FabricBackend(Backend):
     def set_timeout(self, timeout: timedelta) -> None:
         """Sets how long each collective that is started from now on may take."""
         self._timeout = timeout
-        self._gloo.set_timeout(timeout)
+        self._gloo.group.set_timeout(timeout)
 
     def shutdown(self) -> None:
         """Ends the group, and reports how much went over the fabric and how much by gloo.
@@ -378,11 +388,20 @@ class FabricBackend(Backend):
             except TributaryError as error:
                 logger.warning("rank %s: %s", self.rank(), error)
             self._job = None
-        self._gloo.shutdown()
+        self._end_gloo()
         if problem is not None and sys.exc_info()[0] is None:
             raise problem
         if problem is not None:
             logger.warning("rank %s: %s", self.rank(), problem)
+
+    def _end_gloo(self) -> None:
+        """Ends gloo's threads, before the interpreter can end under them. A forked process has none."""
+        if os.getpid() == self._process and not self._gloo.end():
+            logger.warning(
+                "rank %s: the process group ends before some of its collectives by gloo have: wait for each collective "
+                "before you destroy its group",
+                self.rank(),
+            )
 
     def _end_all(self) -> TributaryError | None:
         """Waits until nothing is in flight, for as long as a collective may take; returns an error about the rest."""
@@ -429,7 +448,7 @@ def _forward(collective: str) -> Callable[..., Work]:
         self._check_process()
         self._let_end(_tensors(args))
         self.tally.over_gloo(collective, bytes_of(_tensors(args[:1])), "the fabric does not do that")
-        work: Work = getattr(self._gloo, collective)(*args)
+        work: Work = getattr(self._gloo.group, collective)(*args)
         return work
 
     call.__name__ = collective
