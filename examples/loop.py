@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +97,11 @@ def train(
         curve |= {"losses": losses, "accuracies": accuracies, "steps": steps[WARM_UP:]}
         chosen.json.write_text(json.dumps(curve), encoding="utf-8")
     dist.destroy_process_group()
+    if chosen.backend == "gloo" and chosen.how == "sharded":
+        # PyTorch's caches keep the group and its threads beyond its end, and a thread that frees a tensor while the
+        # interpreter ends aborts the process (pytorch/pytorch#190489), often on a busy machine: it is left no chance.
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def parallel(model: nn.Module, chosen: argparse.Namespace, rate: float) -> tuple[nn.Module, torch.optim.Optimizer]:
