@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 /// Python itself starts no threads any more once the interpreter is about to end.
 #[pyfunction]
 pub(crate) fn call_within(py: Python<'_>, call: Py<PyAny>, seconds: f64) -> PyResult<bool> {
-    let patience =
-        Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(format!("{seconds} s: {error}")))?;
+    let patience = Duration::try_from_secs_f64(seconds)
+        .map_err(|error| PyValueError::new_err(format!("{seconds} s: {error}")))?;
     let (returned, has_returned) = channel::<()>();
     let run = move || {
         Python::try_attach(|py| {
