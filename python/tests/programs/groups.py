@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import copy
 import os
 import pickle
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -185,26 +182,42 @@ def in_callback() -> None:
     dist.destroy_process_group()
 
 
+class Threads:
+    """Tells how many threads gloo has, and once more while the interpreter ends: then it has what it was made with."""
+
+    def __init__(self) -> None:
+        self.list, self.open, self.write = os.listdir, open, os.write
+
+    def tell(self, when: str) -> None:
+        running = 0
+        for thread in self.list("/proc/self/task"):
+            try:
+                with self.open(f"/proc/self/task/{thread}/comm") as name:
+                    running += "gloo_run" in name.read()
+            except OSError:
+                pass
+        self.write(1, f"{when}: {running}\n".encode())
+
+    def __del__(self) -> None:
+        self.tell("at the end")
+
+
 def ends() -> None:
     """How many threads gloo has beside a group, after its end, and at the end of one that is not destroyed."""
-
-    def tell(when: str) -> None:
-        names = []
-        for thread in Path("/proc/self/task").iterdir():
-            with suppress(OSError):
-                names.append((thread / "comm").read_text())
-        print(f"{when}:", sum("gloo_run" in name for name in names), flush=True)
-
-    # It is called after what is registered later.
-    atexit.register(tell, "at the end")
+    # Modules go last.
+    sys.modules["tributary"].threads = threads = Threads()
     for destroys in (True, False):
         dist.init_process_group("tributary", timeout=TIMEOUT)
         for _ in range(8):
             dist.broadcast(torch.ones(4), 0)
-        tell("beside")
+        threads.tell("beside")
+        # It ends the later, the group is longer there.
+        callback = dist.broadcast(torch.ones(4), 0, async_op=True).get_future().then(lambda _: time.sleep(1))
+        del callback
         if destroys:
+            dist.monitored_barrier()
             dist.destroy_process_group()
-            tell("after")
+            threads.tell("after")
 
 
 CASES = (again, refused, missing, fork, copies, twice, given_up, aborted, in_callback, ends)

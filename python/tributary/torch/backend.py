@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import wait
 from datetime import timedelta
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,6 @@ BY_GLOO = (
     "broadcast",
     "gather",
     "gather_single",
-    "monitored_barrier",
     "recv",
     "recv_anysource",
     "reduce",
@@ -70,14 +70,23 @@ OVER_FABRIC = (
 )
 """Collectives that it supports, for some tensors and operators."""
 
+SILENT = 5.0
+"""Seconds for which a group's end waits without a word."""
+LAST_PATIENCE = 5.0
+"""Seconds for which the end of the interpreter waits for groups that were not destroyed."""
+
 _backends: list[FabricBackend] = []
 """Keeps the backends alive: PyTorch itself keeps only the C++ side of a backend."""
+_is_over = False
+"""Whether the interpreter is ending."""
 
 
 def register() -> None:
     """Registers the backend with `torch.distributed`; its entry points call this, perhaps both."""
     if NAME.upper() not in dist.Backend._plugins:
         dist.Backend.register_backend(NAME, create, devices=["cpu"])
+        # Early, and so called late: what scripts register may use groups.
+        atexit.register(_end_all_gloo)
 
 
 _alone = False
@@ -90,19 +99,27 @@ def stand_alone() -> None:
 
 
 def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
-    """Makes a group's backend; `torch.distributed` calls this."""
+    """Makes a group's backend; `torch.distributed` calls this.
+
+    Raises:
+        TributaryError: the interpreter is ending.
+    """
+    if _is_over:
+        raise TributaryError("the interpreter is ending: no process group can be made any more")
     if not _backends:
         _hide_from_compiler()
-        atexit.register(_end_gloo)
     backend = FabricBackend(store, rank, size, timeout)
     _backends.append(backend)
     return backend
 
 
-def _end_gloo() -> None:
+def _end_all_gloo() -> None:
     """Ends gloo's threads of groups that were not destroyed."""
+    global _is_over
+    _is_over = True
+    until = monotonic() + LAST_PATIENCE
     for backend in _backends:
-        backend._end_gloo()
+        backend._end_with_process(max(until - monotonic(), 0))
 
 
 def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
@@ -258,6 +275,12 @@ class FabricBackend(Backend):
         nothing = torch.zeros(1, dtype=torch.int32)
         return self._over_fabric(self._job, "barrier", "barrier {}", nothing, [nothing])
 
+    def monitored_barrier(self, opts: BarrierOptions, wait_all_ranks: bool = False) -> None:
+        """Waits for all ranks, by gloo, and says which of them are missing."""
+        self._check_process()
+        self.tally.over_gloo("monitored_barrier", 0, NOT_BY_FABRIC)
+        self._gloo.group.monitored_barrier(opts.timeout, wait_all_ranks)
+
     def _over_fabric(
         self,
         job: Job,
@@ -395,13 +418,21 @@ class FabricBackend(Backend):
             logger.warning("rank %s: %s", self.rank(), problem)
 
     def _end_gloo(self) -> None:
-        """Ends gloo's threads, before the interpreter can end under them. A forked process has none."""
-        if os.getpid() == self._process and not self._gloo.end():
+        """Ends gloo's part, and waits for its threads for as long as a collective may take."""
+        if self._gloo.end(SILENT):
+            return
+        logger.warning("rank %s: the process group waits for the end of its collectives by gloo", self.rank())
+        if not self._gloo.end(self._timeout.total_seconds()):
             logger.warning(
                 "rank %s: the process group ends before some of its collectives by gloo have: wait for each collective "
                 "before you destroy its group",
                 self.rank(),
             )
+
+    def _end_with_process(self, patience: float) -> None:
+        """Ends gloo's threads, before the interpreter can end under them. A forked process has none."""
+        if os.getpid() == self._process:
+            self._gloo.end(patience)
 
     def _end_all(self) -> TributaryError | None:
         """Waits until nothing is in flight, for as long as a collective may take; returns an error about the rest."""
@@ -434,6 +465,7 @@ class FabricBackend(Backend):
 
 
 NOT_FIRST = "not the first group of this process"
+NOT_BY_FABRIC = "the fabric does not do that"
 
 
 def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpType:
@@ -447,7 +479,7 @@ def _forward(collective: str) -> Callable[..., Work]:
     def call(self: FabricBackend, *args: Any) -> Work:
         self._check_process()
         self._let_end(_tensors(args))
-        self.tally.over_gloo(collective, bytes_of(_tensors(args[:1])), "the fabric does not do that")
+        self.tally.over_gloo(collective, bytes_of(_tensors(args[:1])), NOT_BY_FABRIC)
         work: Work = getattr(self._gloo.group, collective)(*args)
         return work
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import torch.distributed as dist
@@ -10,9 +11,6 @@ from torch._C._distributed_c10d import Store
 
 from tributary._native import call_within
 from tributary.errors import TributaryError
-
-PATIENCE = 5.0
-"""Seconds for which an end waits for collectives in flight, whose other ranks may never take part."""
 
 
 class Gloo:
@@ -22,6 +20,7 @@ class Gloo:
         # Typed as Any: the collectives are not in its stub.
         self._group: Any = dist.ProcessGroupGloo(store, rank, size, timeout)
         self._given_up: Any = None
+        self._ended = Event()
 
     @property
     def group(self) -> Any:
@@ -39,16 +38,25 @@ class Gloo:
         if self._group is not None:
             self._group.abort()
             self._given_up, self._group = self._group, None
+            self._ended.set()
 
-    def end(self) -> bool:
-        """Ends the group and its threads; returns whether they have ended.
+    def end(self, patience: float) -> bool:
+        """Ends the group with its threads, and waits for that for so many seconds; returns whether they have ended.
+
+        Called once more, it goes on waiting: threads end with their collectives in flight, for which other ranks may be
+        needed, and with the callbacks of these.
 
         A thread lets go of a collective's tensors after those who wait for it have gone on. If the interpreter is about
         to end just then, the thread aborts the process (pytorch/pytorch#190489).
         """
         if self._group is None:
-            return True
+            return self._ended.wait(patience)
         self._group.shutdown()
         last, self._group = [self._group], None
-        # Where the group goes, its threads are waited for, without a limit of time.
-        return call_within(last.clear, PATIENCE)
+
+        def let_go() -> None:
+            # Where the group goes, its threads are waited for, without a limit of time.
+            last.clear()
+            self._ended.set()
+
+        return call_within(let_go, patience)
