@@ -73,25 +73,35 @@ pub(super) fn run(args: &ListArgs, rights: &Rights) -> Result<()> {
     Ok(())
 }
 
+/// A lab that is removed while it is being looked at is like one that was never finished.
 fn look(name: String) -> Result<Listed> {
     let lab = match Lab::open(&name) {
         Ok(lab) => lab,
-        // The lab was removed while it was being looked at.
         Err(LabError::Incomplete(_) | LabError::NoLab(_) | LabError::BadRecord { .. }) => {
             return Ok(Listed { name, up: None });
         }
         Err(error) => return Err(error.into()),
     };
     let Ok(record) = Record::load(&lab) else { return Ok(Listed { name, up: None }) };
+    match look_inside(&lab, record) {
+        Ok(up) => Ok(Listed { name, up: Some(up) }),
+        Err(error) if matches!(error.downcast_ref(), Some(LabError::NoLab(_))) => {
+            Ok(Listed { name, up: None })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn look_inside(lab: &Lab, record: Record) -> Result<Up> {
     let stations = record.stations();
-    let daemons = stations.iter().map(|station| station.state(&lab)).collect::<Result<_, _>>()?;
+    let daemons = stations.iter().map(|station| station.state(lab)).collect::<Result<_, _>>()?;
     let slow = stations.iter().filter_map(|station| {
         let slow = station.slow?;
         Some((station.name.clone(), slow.factor, lab.runs_beside(slow.process)))
     });
     let slow = slow.collect();
     let cut = lab.links()?.into_iter().filter(|link| link.cut.is_some()).collect();
-    Ok(Listed { name, up: Some(Up { record, daemons, cut, slow }) })
+    Ok(Up { record, daemons, cut, slow })
 }
 
 impl Listed {
