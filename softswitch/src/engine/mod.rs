@@ -156,7 +156,7 @@ fn work(mut core: EngineState, mut poll: Poll, requests: &Receiver<Request>) {
             tracing::error!(%error, "the switch cannot wait for its ports any more");
             break;
         } else {
-            busy_poll.woke(Instant::now());
+            busy_poll.slept(now.elapsed());
         }
         while let Ok(request) = requests.try_recv() {
             request(&mut core);
