@@ -211,9 +211,8 @@ def ends() -> None:
         for _ in range(8):
             dist.broadcast(torch.ones(4), 0)
         threads.tell("beside")
-        # It ends the later, the group is longer there.
-        callback = dist.broadcast(torch.ones(4), 0, async_op=True).get_future().then(lambda _: time.sleep(1))
-        del callback
+        # The end has to wait for this one.
+        dist.broadcast(torch.ones(4), 0, async_op=True).get_future().then(lambda _: time.sleep(1))
         if destroys:
             dist.monitored_barrier()
             dist.destroy_process_group()

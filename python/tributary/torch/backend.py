@@ -52,6 +52,7 @@ BY_GLOO = (
     "broadcast",
     "gather",
     "gather_single",
+    "monitored_barrier",
     "recv",
     "recv_anysource",
     "reduce",
@@ -114,12 +115,14 @@ def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
 
 
 def _end_all_gloo() -> None:
-    """Ends gloo's threads of groups that were not destroyed."""
+    """Ends gloo's threads of groups that were not destroyed, before the interpreter can end under them."""
     global _is_over
     _is_over = True
     until = monotonic() + LAST_PATIENCE
     for backend in _backends:
-        backend._end_with_process(max(until - monotonic(), 0))
+        # A forked process has none of them.
+        if os.getpid() == backend._process:
+            backend._gloo.end(max(until - monotonic(), 0))
 
 
 def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
@@ -429,11 +432,6 @@ class FabricBackend(Backend):
                 self.rank(),
             )
 
-    def _end_with_process(self, patience: float) -> None:
-        """Ends gloo's threads, before the interpreter can end under them. A forked process has none."""
-        if os.getpid() == self._process:
-            self._gloo.end(patience)
-
     def _end_all(self) -> TributaryError | None:
         """Waits until nothing is in flight, for as long as a collective may take; returns an error about the rest."""
         under_way = [(answer, work) for answer, (work, _) in list(self._under_way.items())]
@@ -507,4 +505,5 @@ def _hide_from_compiler() -> None:
 
 
 for _collective in BY_GLOO:
-    setattr(FabricBackend, _collective, _forward(_collective))
+    if _collective not in vars(FabricBackend):
+        setattr(FabricBackend, _collective, _forward(_collective))
