@@ -11,7 +11,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tributary_client::{ClientError, Reduced, Step};
 
-use crate::error::exception;
+use crate::error::{exception, thread_error};
 use crate::runtime::check_not_forked;
 
 /// The result of one all-reduce, step or part of a gradient, with its callback.
@@ -71,7 +71,7 @@ pub(crate) fn deliveries() -> PyResult<Sender<Delivery>> {
     }
     let (sender, receiver) = channel();
     let started = thread::Builder::new().name("tributary-done".to_owned()).spawn(move || run(&receiver));
-    started.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))?;
+    started.map_err(|error| thread_error(&error))?;
     // If another thread was quicker, the thread that was just started ends at once.
     Ok(DELIVERIES.get_or_init(|| sender).clone())
 }

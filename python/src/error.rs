@@ -1,5 +1,7 @@
 //! The client's errors as Python's exceptions, which `tributary.errors` defines.
 
+use std::io;
+
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -27,6 +29,11 @@ pub(crate) fn forked_error(py: Python<'_>) -> PyErr {
     let error = "this process was forked from one that takes part in a job, and has no part in it itself, since threads do \
                  not survive a fork: let the parent reduce, or start processes by \"spawn\"";
     raise(py, "TributaryError", error, &PyDict::new(py))
+}
+
+/// The exception for a thread that the system does not start.
+pub(crate) fn thread_error(error: &io::Error) -> PyErr {
+    PyRuntimeError::new_err(format!("cannot start a thread: {error}"))
 }
 
 /// An exception of a class of `tributary.errors`.

@@ -6,12 +6,11 @@ use std::process;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::error::forked_error;
+use crate::error::{forked_error, thread_error};
 
 /// Time between two looks at whether Ctrl-C was pressed.
 const SIGNALS: Duration = Duration::from_millis(100);
@@ -70,8 +69,7 @@ pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Runtime> {
     }
     // One thread is enough: it only talks to the agent.
     let started = Builder::new_multi_thread().worker_threads(1).thread_name("tributary").enable_all().build();
-    let started =
-        started.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))?;
+    let started = started.map_err(|error| thread_error(&error))?;
     OWNER.get_or_init(process::id);
     Ok(RUNTIME.get_or_init(|| started))
 }

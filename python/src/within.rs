@@ -4,8 +4,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+use crate::error::thread_error;
 
 /// Calls `call` on a thread of its own and waits for its return, for `seconds` at most; returns whether it has returned.
 /// An exception in it is printed.
@@ -25,7 +27,7 @@ pub(crate) fn call_within(py: Python<'_>, call: Py<PyAny>, seconds: f64) -> PyRe
         drop(returned);
     };
     let started = thread::Builder::new().name("tributary-call".to_owned()).spawn(run);
-    started.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))?;
+    started.map_err(|error| thread_error(&error))?;
     let waited = py.detach(move || has_returned.recv_timeout(patience));
     Ok(waited == Err(RecvTimeoutError::Disconnected))
 }
