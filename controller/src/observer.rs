@@ -21,7 +21,7 @@ impl Observer {
     pub fn jobs(&self) -> Vec<v1::Job> {
         let Some(manager) = self.0.upgrade() else { return Vec::new() };
         let state = manager.state();
-        state.jobs.iter().map(|(_, job)| answer::job(&manager.topology(), &state, job)).collect()
+        state.jobs.iter().map(|job| answer::job(&manager.topology(), &state, job)).collect()
     }
 
     /// The controller itself; `None` if it is gone.

@@ -157,8 +157,8 @@ impl Controller for Service {
         _: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let state = self.manager.state();
-        let jobs =
-            state.jobs.iter().map(|(_, job)| answer::job(&self.manager.topology(), &state, job)).collect();
+        let topology = self.manager.topology();
+        let jobs = state.jobs.iter().map(|job| answer::job(&topology, &state, job)).collect();
         Ok(Response::new(v1::ListJobsResponse { jobs }))
     }
 

@@ -715,6 +715,9 @@ pub struct Job {
     /// Who has created it: the name in its certificate; "local" where callers show none.
     #[prost(string, tag = "14")]
     pub creator: ::prost::alloc::string::String,
+    /// Its place in the order of creation. Another job may have its name or its index later, but never this number.
+    #[prost(uint64, tag = "15")]
+    pub number: u64,
 }
 /// Somebody who takes part in a job.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -892,7 +895,7 @@ pub struct SwitchCounters {
     pub age_milliseconds: ::core::option::Option<u64>,
 }
 /// One reason for one job, on a switch of its tree. Counters of a job that is over stay until another job
-/// is given its index.
+/// is given its name or its index.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobCounter {
     #[prost(string, tag = "1")]
@@ -904,6 +907,9 @@ pub struct JobCounter {
     pub packets: u64,
     #[prost(uint64, tag = "4")]
     pub bytes: u64,
+    /// The job's number: others may have had its name before.
+    #[prost(uint64, tag = "5")]
+    pub job_number: u64,
 }
 /// One kind for one port that has a link.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

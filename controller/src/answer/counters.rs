@@ -5,7 +5,7 @@ use tributary_p4runtime::entry::CounterCell;
 use tributary_topology::{NodeKey, Topology};
 
 use crate::clock::milliseconds;
-use crate::jobs::{Job, Registry};
+use crate::jobs::{Job, JobKey, Registry};
 use crate::manager::Manager;
 use crate::pipeline::{JOB_COUNTER_PREFIX, PORT_COUNTER_PREFIX};
 use crate::switch::Counters;
@@ -21,7 +21,8 @@ pub(crate) async fn all_counters(
     read.iter().map(told).collect()
 }
 
-/// The counters of one switch: of every job that still has its index, and of every port that has a link.
+/// The counters of one switch: of every job that still has its index and is the last one of its name, and of every port that
+/// has a link.
 fn counters(
     topology: &Topology,
     jobs: &Registry,
@@ -33,8 +34,14 @@ fn counters(
     let name = |node| topology.get(node).map(|node| node.name.clone()).unwrap_or_default();
     let job_counter = |cell: &CounterCell| {
         let reason = cell.counter.strip_prefix(JOB_COUNTER_PREFIX)?;
-        let job = owner(jobs, switch, cell.index)?.record.name.clone();
-        Some(v1::JobCounter { job, reason: reason.to_owned(), packets: cell.packets, bytes: cell.bytes })
+        let (job_number, job) = owner(jobs, switch, cell.index)?;
+        Some(v1::JobCounter {
+            job: job.record.name.clone(),
+            job_number,
+            reason: reason.to_owned(),
+            packets: cell.packets,
+            bytes: cell.bytes,
+        })
     };
     let port_counter = |cell: &CounterCell| {
         let kind = cell.counter.strip_prefix(PORT_COUNTER_PREFIX)?;
@@ -57,10 +64,10 @@ fn counters(
     }
 }
 
-/// The last job that was given `index`, if it uses the switch.
-fn owner(jobs: &Registry, switch: NodeKey, index: u64) -> Option<&Job> {
-    let (_, job) = jobs.iter().rev().find(|(_, job)| u64::from(job.record.job_index) == index)?;
+/// The last job that was given `index`, if it uses the switch and no later one has its name.
+fn owner(jobs: &Registry, switch: NodeKey, index: u64) -> Option<(JobKey, &Job)> {
+    let (key, job) = jobs.iter().rev().find(|(_, job)| u64::from(job.record.job_index) == index)?;
     let on_tree =
         job.record.generation().plan.switches.iter().any(|role| role.key == switch && role.programmable);
-    on_tree.then_some(job)
+    (on_tree && jobs.latest(&job.record.name) == Ok(key)).then_some((key, job))
 }

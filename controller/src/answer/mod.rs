@@ -15,7 +15,7 @@ use tributary_wire::Rank;
 
 use crate::clock::{self, milliseconds};
 use crate::fallback::{Cause, Fallback};
-use crate::jobs::{Job, ParticipantId, State};
+use crate::jobs::{Job, JobKey, ParticipantId, State};
 use crate::manager::Manager;
 use crate::progress::{ProcessReport, Progress};
 use crate::state::ControllerState;
@@ -59,7 +59,7 @@ pub(crate) fn plan_summary(plan: &Plan) -> v1::PlanSummary {
 }
 
 /// A job and its state.
-pub(crate) fn job(topology: &Topology, state: &ControllerState, job: &Job) -> v1::Job {
+pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (JobKey, &Job)) -> v1::Job {
     let progress = &state.progress;
     let (job_state, reason) = match job.state() {
         State::Queued => (v1::JobState::Queued, ""),
@@ -71,6 +71,7 @@ pub(crate) fn job(topology: &Topology, state: &ControllerState, job: &Job) -> v1
     };
     v1::Job {
         name: job.record.name.clone(),
+        number: key,
         state: job_state.into(),
         job_id: job.record.generation().job.get().into(),
         job_index: job.record.job_index.into(),

@@ -180,13 +180,20 @@ impl Job {
         self.participants.iter()
     }
 
-    /// Hosts that have not joined yet, or are away.
+    /// Who has not joined yet, or is away, by host: workers by rank, then the server. On one host both may be members.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
-        let is_here = |host: &&str| self.participants.values().any(|one| one.host == **host && one.is_here());
-        match self.is_alive() {
-            true => self.record.hosts().filter(|host| !is_here(host)).map(str::to_owned).collect(),
-            false => Vec::new(),
+        if !self.is_alive() {
+            return Vec::new();
         }
+        let plan = &self.record.generation().plan;
+        let is_away = |id: ParticipantId| !self.is_here(&id);
+        let workers =
+            plan.workers.iter().filter(|worker| is_away(ParticipantId::Worker(Rank::new(worker.rank))));
+        let server = &plan.server.name;
+        let is_worker = plan.workers.iter().any(|worker| worker.name == *server);
+        let server_away = is_away(ParticipantId::Server(server.clone()));
+        let as_server = if is_worker { format!("{server} as the server") } else { server.clone() };
+        workers.map(|worker| worker.name.clone()).chain(server_away.then_some(as_server)).collect()
     }
 
     /// Lets a host take part, or come back.

@@ -55,7 +55,7 @@ fn a_worker_that_a_job_has_gone_on_without_is_told_of_as_one_that_is_not_there()
     let mut state = controller_state(256, 4);
     let (key, members) = running(&mut state);
     let told = |state: &ControllerState| {
-        let job = crate::answer::job(&topology(), state, state.jobs.get(key).unwrap());
+        let job = crate::answer::job(&topology(), state, (key, state.jobs.get(key).unwrap()));
         let workers = job.plan.unwrap().workers;
         let there =
             |member: v1::JobMember| (member.host.clone(), member.joined, workers.contains(&member.host));

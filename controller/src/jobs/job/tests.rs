@@ -1,5 +1,5 @@
 use tributary_api::{JobConfig, Role};
-use tributary_planner::Aggregation;
+use tributary_planner::{Aggregation, JobRequest};
 
 use super::*;
 use crate::testing::{TERMS, controller_state, request, topology};
@@ -50,6 +50,21 @@ fn it_waits_for_those_who_have_not_joined() {
         assert_eq!(job.waiting_for().len(), HOSTS.len() - id);
         join(&mut job, host);
     }
+    assert!(job.waiting_for().is_empty());
+}
+
+#[test]
+fn a_host_that_is_the_server_and_a_worker_has_to_join_as_both() {
+    let topology = topology();
+    let mut state = controller_state(64, 1);
+    let server = topology.find("w0").unwrap();
+    let asked = JobRequest { server, ..request(64, Aggregation::Tree) };
+    let key = state.create("job", &asked, TERMS).unwrap();
+    let mut job = Job::new(state.jobs.get(key).unwrap().record.clone(), Instant::now());
+    assert_eq!(job.waiting_for(), ["w0", "w1", "w2", "w3", "w0 as the server"]);
+    job.join(&topology, &Joining { role: v1::MemberRole::Server, ..joining("w0", true, 0) }).unwrap();
+    assert_eq!(job.waiting_for(), ["w0", "w1", "w2", "w3"]);
+    HOSTS[..4].iter().for_each(|host| drop(join(&mut job, host)));
     assert!(job.waiting_for().is_empty());
 }
 

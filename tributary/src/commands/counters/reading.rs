@@ -94,7 +94,7 @@ fn switch(counters: &v1::SwitchCounters, state: v1::Switch) -> SwitchReading {
         ..SwitchReading::default()
     };
     let count = |packets, bytes| Count { packets: packets as f64, bytes: bytes as f64 };
-    for v1::JobCounter { job, reason, packets, bytes } in &counters.jobs {
+    for v1::JobCounter { job, reason, packets, bytes, .. } in &counters.jobs {
         reading.jobs.entry(job.clone()).or_default().insert(reason.clone(), count(*packets, *bytes));
     }
     for v1::PortCounter { port, kind, packets, bytes, neighbour, link_rate } in &counters.ports {
@@ -159,6 +159,7 @@ mod tests {
             reason: "received".into(),
             packets,
             bytes: 10 * packets,
+            ..Default::default()
         };
         let port = |packets| v1::PortCounter {
             port: 2,

@@ -158,7 +158,7 @@ mod tests {
             job: "a".into(),
             reason: reason.into(),
             packets,
-            bytes: 0,
+            ..Default::default()
         };
         let switch = |name: &str| v1::SwitchCounters {
             name: name.into(),

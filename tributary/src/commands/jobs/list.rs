@@ -46,7 +46,9 @@ struct Slices {
 
 /// `None` if no switch aggregates, or none has reported yet.
 fn slices(job: &v1::Job, counters: &[v1::SwitchCounters]) -> Option<Slices> {
-    let of_job = |counter: &&v1::JobCounter| counter.job == job.name && counter.reason == "completed";
+    // An earlier job may have had this one's name, and still have counters.
+    let of_job =
+        |counter: &&v1::JobCounter| counter.job_number == job.number && counter.reason == "completed";
     let counted = counters.iter().flat_map(|switch| &switch.jobs).filter(of_job);
     let completed = counted.map(|counter| counter.packets).max()?;
     let aggregates = |name: &str| {
@@ -190,8 +192,9 @@ mod tests {
 
     #[test]
     fn progress_is_that_of_the_switch_that_has_done_most() {
-        let counter = |job: &str, reason: &str, packets| v1::JobCounter {
-            job: job.into(),
+        let counter = |job_number, reason: &str, packets| v1::JobCounter {
+            job: "a".into(),
+            job_number,
             reason: reason.into(),
             packets,
             bytes: 0,
@@ -202,20 +205,22 @@ mod tests {
             ..v1::SwitchCounters::default()
         };
         let mut counters = [
-            switch("leaf0", vec![counter("a", "completed", 7), counter("a", "received", 99)]),
-            switch("leaf1", vec![counter("a", "completed", 9), counter("b", "received", 50)]),
+            switch("leaf0", vec![counter(1, "completed", 7), counter(1, "received", 99)]),
+            switch("leaf1", vec![counter(1, "completed", 9), counter(2, "received", 50)]),
             switch("leaf2", Vec::new()),
         ];
         let adding =
             |name: &str| v1::TreeSwitch { name: name.into(), aggregates: true, ..Default::default() };
         let plan = v1::PlanSummary { switches: vec![adding("leaf0"), adding("leaf1")], ..Default::default() };
-        let job = |name: &str| v1::Job { name: name.into(), plan: Some(plan.clone()), ..Default::default() };
+        // Two jobs of one name, one after the other.
+        let job =
+            |number| v1::Job { name: "a".into(), number, plan: Some(plan.clone()), ..Default::default() };
         let told = |at_least| Some(Slices { completed: 9, at_least });
-        assert_eq!((slices(&job("a"), &counters), slices(&job("b"), &counters)), (told(false), None));
+        assert_eq!((slices(&job(1), &counters), slices(&job(2), &counters)), (told(false), None));
         // A switch outside the job's tree may be away.
         counters[2].unreachable = Some("away".into());
-        assert_eq!(slices(&job("a"), &counters), told(false));
+        assert_eq!(slices(&job(1), &counters), told(false));
         counters[0].unreachable = Some("away".into());
-        assert_eq!(slices(&job("a"), &counters), told(true));
+        assert_eq!(slices(&job(1), &counters), told(true));
     }
 }

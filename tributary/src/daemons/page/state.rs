@@ -267,8 +267,12 @@ mod tests {
 
     #[test]
     fn only_the_chosen_jobs_counters_are_told() {
-        let of =
-            |job: &str| v1::JobCounter { job: job.into(), reason: "completed".into(), packets: 7, bytes: 1 };
+        let of = |job: &str| v1::JobCounter {
+            job: job.into(),
+            reason: "completed".into(),
+            packets: 7,
+            ..Default::default()
+        };
         let port = |kind: &str| v1::PortCounter {
             port: 2,
             kind: kind.into(),
