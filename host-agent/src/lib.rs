@@ -20,6 +20,7 @@ mod link;
 mod membership;
 mod part;
 mod server;
+mod sole_sender;
 mod worker;
 
 pub use attend::{AttendConfig, Attendance, Cable, TurnedAway};
@@ -33,6 +34,7 @@ pub use link::Traffic;
 pub use membership::{JobEvent, JobMember, MemberRole, Membership};
 pub use part::{OpenPort, Reserved, Served, Servers, open_once, serve_job};
 pub use server::ServerAgent;
+pub use sole_sender::{SoleSenderError, forbid_other_senders};
 pub use worker::{Detached, Members, Regroup, Situation, Wait, WorkerAgent};
 
 /// An agent's counters since it was started.

@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use job::{Structure, configs};
 use tributary_api::Downlink;
-use tributary_host_agent::{AgentError, HostPort, ServerAgent, WorkerAgent};
-use tributary_link::LinkError;
+use tributary_host_agent::{
+    AgentError, HostPort, ServerAgent, SoleSenderError, WorkerAgent, forbid_other_senders,
+};
+use tributary_link::{LinkError, MutedUdpPort};
 use tributary_protocol::{AllReduce, GradientData, Sums, Timers};
 use tributary_testkit::netns;
 use tributary_wire::constants::INA_UDP_PORT;
@@ -110,11 +112,47 @@ fn the_kernel_answers_no_ina_packet() {
     };
     assert!(refused(&sender), "the test sees answers");
     let _ = sender.take_error().unwrap();
-    let port = HostPort::open("left").unwrap();
+    let port = MutedUdpPort::take(INA_UDP_PORT).unwrap();
     let _ = sender.send(b"the last answer may still come");
     assert!(!refused(&sender));
     drop(port);
     assert!(refused(&sender));
+}
+
+/// Any user may send datagrams. The switch behind the cable would take them for this host's gradient.
+#[test]
+fn no_socket_of_the_host_sends_ina_packets_and_the_agents_own_get_through() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    netns::ip("addr add 10.9.0.1/24 dev left");
+    netns::ip("neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev left");
+    let other = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let is_refused = |address: &str, port: u16| {
+        let sent = other.send_to(b"gradient", (address, port));
+        sent.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    };
+    netns::ip("route add 224.0.0.0/4 dev left");
+    let everywhere = ["10.9.0.2", "224.0.0.9", "239.1.2.3", "10.9.0.255"];
+    other.set_broadcast(true).unwrap();
+    assert!(everywhere.iter().all(|address| !is_refused(address, INA_UDP_PORT)), "the test could see it");
+    // A daemon that begins again finds the rule.
+    for _ in 0..2 {
+        match forbid_other_senders() {
+            Err(error @ SoleSenderError::NoProgram) => return eprintln!("SKIPPED: {error}"),
+            forbidden => forbidden.unwrap(),
+        }
+        for address in everywhere {
+            assert!(is_refused(address, INA_UDP_PORT), "{address}");
+        }
+        assert!(!is_refused("10.9.0.2", INA_UDP_PORT + 1), "other ports are the users' own");
+    }
+    let (worker, server) = pair(&Structure::first(1, Downlink::Multicast));
+    let data = GradientData::I32(vec![7; 10_000]);
+    let reduced = worker.all_reduce(AllReduce { name: "w".into(), data, weight: 1 }).unwrap();
+    assert_eq!(reduced.sums, Sums::I32(vec![7; 10_000]));
+    worker.stop().unwrap();
+    server.stop().unwrap();
 }
 
 #[test]

@@ -7,7 +7,9 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
-use tributary_host_agent::{AgentError, AttendConfig, Attendance, Cable, HostPort, OpenPort};
+use tributary_host_agent::{
+    AgentError, AttendConfig, Attendance, Cable, HostPort, OpenPort, forbid_other_senders,
+};
 use tributary_link::{EtherTypePort, FramePort};
 use tributary_transport::{ClientTls, Remote, ServerTls};
 use tributary_wire::MacAddr;
@@ -166,6 +168,12 @@ impl MemberArgs {
 /// Opens the interface for each job, and once now, to find out whether that works.
 fn ports(interface: &str, segmentation_offload: bool) -> Result<OpenPort> {
     HostPort::open(interface)?;
+    if let Err(error) = forbid_other_senders() {
+        tracing::warn!(
+            %error,
+            "any process on this host can send packets in its name, and so stall or end its jobs (docs/deploying.md)"
+        );
+    }
     let interface = interface.to_owned();
     Ok(Arc::new(move || {
         let port = HostPort::open(&interface)?;
