@@ -17,6 +17,7 @@ pub mod engine;
 mod error;
 mod exec;
 mod json;
+mod lines;
 mod meters;
 mod packet_log;
 mod passes;

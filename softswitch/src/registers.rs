@@ -5,7 +5,8 @@
 //! cell on another page, where the processor has to find each one anew, and cannot tell which one comes next: that took a
 //! quarter of the time in which our program adds 2,048 values.
 
-use crate::program::{LIMBS, Line, RegisterProgram};
+use crate::lines::Lines;
+use crate::program::{Line, RegisterProgram};
 
 /// The register arrays of a program, by their index in it.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ struct Block {
     rows: usize,
     /// The lines of a row.
     width: usize,
-    lines: Vec<Line>,
+    lines: Lines,
 }
 
 /// The contents of one array, as they once were.
@@ -47,7 +48,7 @@ impl Registers {
             0 => Array::Words(vec![0; program.size]),
             count => {
                 let block = blocks.iter().position(|block| block.rows == program.size).unwrap_or_else(|| {
-                    blocks.push(Block { rows: program.size, width: 0, lines: Vec::new() });
+                    blocks.push(Block { rows: program.size, width: 0, lines: Lines::zeros(0) });
                     blocks.len() - 1
                 });
                 let first = blocks[block].width;
@@ -57,7 +58,7 @@ impl Registers {
         });
         let arrays = arrays.collect();
         for block in &mut blocks {
-            block.lines = vec![[0; LIMBS]; block.rows * block.width];
+            block.lines = Lines::zeros(block.rows * block.width);
         }
         Self { arrays, blocks }
     }
@@ -151,6 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::program::LIMBS;
 
     /// Sizes and widths of arrays.
     fn programs() -> impl Strategy<Value = Vec<RegisterProgram>> {

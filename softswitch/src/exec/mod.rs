@@ -16,6 +16,7 @@ use calculation::Fields;
 pub(crate) use requests::Requests;
 
 use crate::control::CounterValue;
+use crate::lines::Lines;
 use crate::meters::{Meter, MeterProgram};
 use crate::packet_log::Journal;
 use crate::profiles::Profile;
@@ -34,7 +35,7 @@ const MAX_ROUNDS: u32 = 1 << 16;
 pub(crate) struct State {
     /// As many as an index can name, so that no index has to be checked. Memory is used for the first ones only.
     pub(crate) words: Box<[u64; WORDS]>,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Lines,
     pub(crate) tables: Vec<Table>,
     pub(crate) counters: Vec<Vec<CounterValue>>,
     pub(crate) value_sets: Vec<ValueSet>,
@@ -115,7 +116,7 @@ impl State {
         words[..program.words.len()].copy_from_slice(&program.words);
         Self {
             words,
-            lines: program.lines.clone(),
+            lines: Lines::from(program.lines.as_slice()),
             tables: program.tables.iter().map(Table::new).collect(),
             counters: program.counters.iter().map(|size| vec![CounterValue::default(); *size]).collect(),
             value_sets: program.value_sets.iter().map(ValueSet::new).collect(),

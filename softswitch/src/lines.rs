@@ -1,0 +1,92 @@
+//! Memory for wide values.
+
+use std::ops::{Deref, DerefMut};
+
+use rustix::mm::{Advice, madvise};
+
+use crate::program::{LIMBS, Line};
+
+/// The size of a huge page on most processors. Fewer lines than fit into one are not put into huge pages.
+const HUGE_PAGE: usize = 2 << 20;
+const LIMB_BYTES: usize = size_of::<u64>();
+
+/// Lines whose number does not change. Each is one of the processor's cache lines: where an allocator puts a vector they
+/// straddle two, so that every access is two.
+///
+/// Many of them lie in huge pages where the system has some. Registers are larger than the processor's caches, and what a
+/// packet wants of them was used a whole window ago: finding its pages again took a fifth of the time of storing its values.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    /// The lines, and what lies in front of the first one that is aligned.
+    limbs: Vec<u64>,
+    first: usize,
+    end: usize,
+}
+
+impl Lines {
+    /// So many lines, all zeros. Large memory comes from the system when it is touched.
+    pub(crate) fn zeros(count: usize) -> Self {
+        let len = count * LIMBS;
+        let is_large = len * LIMB_BYTES >= HUGE_PAGE;
+        let alignment = if is_large { HUGE_PAGE } else { size_of::<Line>() };
+        let limbs = vec![0; len + alignment / LIMB_BYTES];
+        let first = limbs.as_ptr().align_offset(alignment);
+        let mut lines = Self { limbs, first, end: first + len };
+        if is_large {
+            lines.put_into_huge_pages();
+        }
+        lines
+    }
+
+    #[allow(unsafe_code, reason = "no safe interface has it")]
+    fn put_into_huge_pages(&mut self) {
+        let lines = self.as_flattened_mut();
+        let whole = size_of_val(lines) / HUGE_PAGE * HUGE_PAGE;
+        // SAFETY: these bytes are inside the vector, whose lines begin at a page, and the advice changes nothing of their
+        // contents.
+        let advised = unsafe { madvise(lines.as_mut_ptr().cast(), whole, Advice::LinuxHugepage) };
+        // A system that has none gives its usual pages.
+        let _: Result<(), _> = advised;
+    }
+}
+
+impl From<&[Line]> for Lines {
+    fn from(values: &[Line]) -> Self {
+        let mut lines = Self::zeros(values.len());
+        lines.copy_from_slice(values);
+        lines
+    }
+}
+
+impl Deref for Lines {
+    type Target = [Line];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Line] {
+        self.limbs[self.first..self.end].as_chunks().0
+    }
+}
+
+impl DerefMut for Lines {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [Line] {
+        self.limbs[self.first..self.end].as_chunks_mut().0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_zeros_and_aligned_however_many() {
+        for count in [0, 1, 3, HUGE_PAGE / size_of::<Line>(), HUGE_PAGE / size_of::<Line>() + 1] {
+            let mut lines = Lines::zeros(count);
+            assert_eq!(lines.len(), count);
+            assert!(lines.as_ptr().addr().is_multiple_of(size_of::<Line>()));
+            assert!(lines.iter().all(|line| *line == [0; LIMBS]));
+            lines.fill([7; LIMBS]);
+            assert_eq!(lines.iter().flatten().sum::<u64>(), 7 * (count * LIMBS) as u64);
+        }
+    }
+}
