@@ -1,9 +1,9 @@
 //! Register arrays.
 //!
 //! A program that keeps more for a packet than a cell holds has several wide arrays of one size, and accesses them with one
-//! index. So the cells that have an index in common lie one behind the other. In memory of its own each array would have its
-//! cell on another page, where the processor has to find each one anew, and cannot tell which one comes next: that took a
-//! quarter of the time in which our program adds 2,048 values.
+//! index. So the cells that have an index in common lie one behind the other, in the arrays' order. In memory of its own each
+//! array would have its cell on another page, where the processor has to find each one anew, and cannot tell which one comes
+//! next: that took a quarter of the time in which our program adds 2,048 values.
 
 use crate::lines::Lines;
 use crate::program::{Line, RegisterProgram};
@@ -110,12 +110,19 @@ impl Registers {
     }
 
     /// A cell of a wide array, mutable.
+    fn lines_mut(&mut self, array: usize, index: u64) -> Option<&mut [Line]> {
+        self.neighbours_mut(array, 0, index)
+    }
+
+    /// A cell of a wide array, and those of the `more` arrays behind it, each of which is
+    /// [next](RegisterProgram::is_next_to) to the one before.
     #[inline(always)]
-    pub(crate) fn lines_mut(&mut self, array: usize, index: u64) -> Option<&mut [Line]> {
-        let Array::Lines { block, first, count } = self.arrays[array] else { return None };
+    pub(crate) fn neighbours_mut(&mut self, array: usize, more: usize, index: u64) -> Option<&mut [Line]> {
+        let Array::Lines { block, first, .. } = self.arrays[array] else { return None };
+        let Array::Lines { first: last, count, .. } = self.arrays[array + more] else { return None };
         let block = &mut self.blocks[block];
-        let first = usize::try_from(index).ok()?.checked_mul(block.width)?.checked_add(first)?;
-        block.lines.get_mut(first..first.checked_add(count)?)
+        let row = usize::try_from(index).ok()?.checked_mul(block.width)?;
+        block.lines.get_mut(row.checked_add(first)?..row.checked_add(last)?.checked_add(count)?)
     }
 
     /// A copy of an array.

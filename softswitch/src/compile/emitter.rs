@@ -67,8 +67,9 @@ impl Emitter {
     /// Makes one pass of the last three instructions if they read a register of `lines` lines, add its lanes to other lines,
     /// and write these back. Nothing moves, so that labels between them stay right.
     pub(super) fn join_addition_to_register(&mut self, lines: u16) {
-        let Some([read, Op::LanesAdd { d, a, b, n }, Op::WideRegisterWrite { a: written, register, index }]) =
-            self.code.last_chunk_mut()
+        let Some(
+            [read, Op::LanesAdd { d, a, b, n }, Op::WideRegisterWrite { a: written, register, index, .. }],
+        ) = self.code.last_chunk_mut()
         else {
             return;
         };
@@ -79,7 +80,7 @@ impl Emitter {
             && held != *d
             && [[*d, held], [held, *d]].contains(&[*a, *b])
         {
-            *read = Op::LanesAddToRegister { d: held, register: from, index: at };
+            *read = Op::LanesAddToRegister { d: held, register: from, index: at, more: 0 };
         }
     }
 

@@ -20,6 +20,7 @@ mod parser;
 mod primitive;
 mod profile;
 mod reference;
+mod series;
 mod table;
 mod term;
 mod transition;
@@ -108,7 +109,8 @@ pub(crate) fn compile(
     let deparser = deparser(document, &layout)?;
     let format = |header: &u16| &layout.formats[usize::from(layout.instances[usize::from(*header)].format)];
     let header_bytes = deparser.iter().map(|header| format(header).most_bytes).sum();
-    let Finished { code, words, lines } = out.finish()?;
+    let Finished { mut code, words, lines } = out.finish()?;
+    series::join(&mut code, &registers);
     Ok(Program {
         code,
         entries,

@@ -315,7 +315,7 @@ impl Objects<'_> {
             let a = expressions.whole_lines(&value, bits)?;
             let written = || Note::Write { name: name.to_owned(), index, value: Place::Lines(a), bits };
             self.note(written, out);
-            out.push(Op::WideRegisterWrite { a, register, index });
+            out.push(Op::WideRegisterWrite { a, register, index, more: 0 });
             out.join_addition_to_register(lines_for(bits));
         }
         Ok(())

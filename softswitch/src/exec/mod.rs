@@ -243,15 +243,27 @@ impl State {
                 Op::WideOr { d, a, b, n } => wide::or(&mut self.lines, d, a, b, n),
                 Op::WideXor { d, a, b, n } => wide::xor(&mut self.lines, d, a, b, n),
                 Op::LanesAdd { d, a, b, n } => wide::add_lanes(&mut self.lines, d, a, b, n),
-                Op::LanesAddToRegister { d, register, index } => {
-                    if let Some(Op::LanesAdd { d: sum, .. }) = program.code.get(at)
-                        && self.add_lanes_to_register(d, *sum, register, index)
+                Op::LanesAddToRegister { d, register, index, more } => {
+                    if let Some(Op::LanesAdd { d: sum, n, .. }) = program.code.get(at)
+                        && let Some(cells) = self.registers.neighbours_mut(
+                            register.into(),
+                            more.into(),
+                            self.words[usize::from(index)],
+                        )
                     {
-                        at += 2;
+                        wide::add_lanes_to(cells, &mut self.lines, d, *sum, *n);
+                        at += 2 + 3 * usize::from(more);
                     }
                 }
                 Op::WideRegisterRead { d, register, index } => self.read_lines(d, register, index),
-                Op::WideRegisterWrite { a, register, index } => self.write_lines(a, register, index),
+                Op::WideRegisterWrite { a, register, index, more } => {
+                    let index = self.get(index);
+                    if let Some(cells) = self.registers.neighbours_mut(register.into(), more.into(), index) {
+                        let a = usize::from(a);
+                        cells.copy_from_slice(&self.lines[a..a + cells.len()]);
+                        at += usize::from(more);
+                    }
+                }
                 Op::MarkToDrop => {
                     self.set(program.standard.egress_spec, DROP_PORT);
                     self.set(program.standard.mcast_grp, 0);
@@ -365,23 +377,6 @@ impl State {
         if let Some(cell) = self.registers.lines(register.into(), index) {
             self.lines[d..d + cell.len()].copy_from_slice(cell);
         }
-    }
-
-    fn write_lines(&mut self, a: u16, register: u16, index: Word) {
-        let (a, index) = (usize::from(a), self.get(index));
-        if let Some(cell) = self.registers.lines_mut(register.into(), index) {
-            let len = cell.len();
-            cell.copy_from_slice(&self.lines[a..a + len]);
-        }
-    }
-
-    /// Adds a cell of a register to the lines at `sum` and the other way round; what the cell had goes to `held`. `false`:
-    /// there is no such cell.
-    #[inline(always)]
-    fn add_lanes_to_register(&mut self, held: u16, sum: u16, register: u16, index: Word) -> bool {
-        let index = self.get(index);
-        let cell = self.registers.lines_mut(register.into(), index);
-        cell.map(|cell| wide::add_lanes_to(cell, &mut self.lines, held, sum)).is_some()
     }
 
     /// Looks a table up and puts the action's arguments where the action expects them.

@@ -465,6 +465,13 @@ pub(crate) struct RegisterProgram {
     pub(crate) lines: usize,
 }
 
+impl RegisterProgram {
+    /// Whether cells of the next array lie right behind those of this one that have the same index.
+    pub(crate) fn is_next_to(&self, next: &Self) -> bool {
+        self.size == next.size && self.lines > 0 && next.lines > 0
+    }
+}
+
 /// Where an action finds its arguments: the n-th narrow one in the n-th word, the wide ones likewise in lines.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Arguments {

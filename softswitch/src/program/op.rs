@@ -349,18 +349,23 @@ pub(crate) enum Op {
         register: u16,
         index: Word,
     },
+    /// Writes lines to a cell, and those behind them to the cells of the `more` registers behind it, which have the same
+    /// index. As many instructions, which would do that one by one, are skipped, unless there are no such cells.
     WideRegisterWrite {
         a: LineIndex,
         register: u16,
         index: Word,
+        more: u8,
     },
     /// [`Op::WideRegisterRead`] to `d`, and what the next two instructions do, in one pass over the cell: an
-    /// [`Op::LanesAdd`] that adds `d` to other lines, and an [`Op::WideRegisterWrite`] of those to the same cell. They
-    /// are skipped, unless there is no such cell.
+    /// [`Op::LanesAdd`] that adds `d` to other lines, and an [`Op::WideRegisterWrite`] of those to the same cell. So it does
+    /// with the `more` registers behind it, whose sums lie behind one another. What it does is skipped, unless there are no
+    /// such cells.
     LanesAddToRegister {
         d: LineIndex,
         register: u16,
         index: Word,
+        more: u8,
     },
 
     // Checksums.

@@ -81,14 +81,15 @@ pub(super) fn add_lanes(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineI
     }
 }
 
-/// Adds the lanes of `cell` and those of as many lines at `sum`, to both; what `cell` had goes to the lines at `held`.
+/// Adds the lanes of `cells` and those of as many lines at `sum`, to both; what the last `n` lines of `cells` had goes to the
+/// lines at `held`.
 #[inline(always)]
-pub(super) fn add_lanes_to(cell: &mut [Line], lines: &mut [Line], held: LineIndex, sum: LineIndex) {
-    let (held, sum) = (usize::from(held), usize::from(sum));
-    for (i, cell) in cell.iter_mut().enumerate() {
-        let result = sum_of_lanes(cell, &lines[sum + i]);
-        lines[held + i] = *cell;
-        lines[sum + i] = result;
+pub(super) fn add_lanes_to(cells: &mut [Line], lines: &mut [Line], held: LineIndex, sum: LineIndex, n: u8) {
+    let (held, sum, n) = (usize::from(held), usize::from(sum), usize::from(n));
+    lines[held..held + n].copy_from_slice(&cells[cells.len() - n..]);
+    for (cell, sum) in cells.iter_mut().zip(&mut lines[sum..]) {
+        let result = sum_of_lanes(cell, sum);
+        *sum = result;
         *cell = result;
     }
 }

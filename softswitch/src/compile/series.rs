@@ -1,0 +1,60 @@
+//! Makes one step of several on neighbouring registers.
+//!
+//! What is wider than a field can be, a program keeps in several registers, and does the same with each of them. Their cells
+//! lie one behind the other in memory: going through them at once, the processor meets the next one while it works on this
+//! one.
+
+use crate::program::{Op, RegisterProgram};
+
+/// Tells each instruction how many behind it go on where it ends. All stay where they are, so that jumps between them stay
+/// right.
+pub(super) fn join(code: &mut [Op], registers: &[RegisterProgram]) {
+    for at in (0..code.len()).rev() {
+        let further = match code[at..] {
+            [Op::WideRegisterWrite { .. }, next, ..] => written_behind(code[at], next, registers),
+            [addition @ Op::LanesAddToRegister { .. }, sum, _, next, next_sum, ..] => {
+                added_behind([addition, sum], [next, next_sum], registers)
+            }
+            _ => None,
+        };
+        if let Op::WideRegisterWrite { more, .. } | Op::LanesAddToRegister { more, .. } = &mut code[at] {
+            *more = further.and_then(|further| further.checked_add(1)).unwrap_or(0);
+        }
+    }
+}
+
+/// How many writes follow `next`, if it goes on where `this` ends.
+fn written_behind(this: Op, next: Op, registers: &[RegisterProgram]) -> Option<u8> {
+    let Op::WideRegisterWrite { a, register, index, .. } = this else { return None };
+    let Op::WideRegisterWrite { a: next_a, register: next_register, index: next_index, more } = next else {
+        return None;
+    };
+    let lines = lines_before(register, next_register, registers)?;
+    (index == next_index && usize::from(a) + lines == usize::from(next_a)).then_some(more)
+}
+
+/// How many additions follow `next`, if it goes on where `this` ends. All have to read their register to the same place, where
+/// only what the last one reads stays.
+fn added_behind(this: [Op; 2], next: [Op; 2], registers: &[RegisterProgram]) -> Option<u8> {
+    let [Op::LanesAddToRegister { d, register, index, .. }, Op::LanesAdd { d: sum, n, .. }] = this else {
+        return None;
+    };
+    let [
+        Op::LanesAddToRegister { d: next_d, register: next_register, index: next_index, more },
+        Op::LanesAdd { d: next_sum, n: next_n, .. },
+    ] = next
+    else {
+        return None;
+    };
+    let lines = lines_before(register, next_register, registers)?;
+    let goes_on =
+        (d, index, n) == (next_d, next_index, next_n) && usize::from(sum) + lines == usize::from(next_sum);
+    goes_on.then_some(more)
+}
+
+/// The lines of a register, if `next` is its neighbour.
+fn lines_before(register: u16, next: u16, registers: &[RegisterProgram]) -> Option<usize> {
+    let (at, next) = (usize::from(register), usize::from(next));
+    let (this, behind) = (registers.get(at)?, registers.get(next)?);
+    (next == at + 1 && this.is_next_to(behind)).then_some(this.lines)
+}
