@@ -50,6 +50,14 @@ impl Frames {
         Ok(())
     }
 
+    /// The frame with this index; `None`: there are not so many.
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)?;
+        let begin =
+            index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default();
+        self.bytes.get(begin..end)
+    }
+
     /// The frames.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut begin = 0;

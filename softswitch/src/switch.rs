@@ -65,6 +65,11 @@ impl Outputs {
         self.origins.iter().zip(self.iter()).map(|(origin, (port, frame))| (*origin, port, frame))
     }
 
+    /// The frame that left as the `at`-th one, from 0.
+    pub(crate) fn frame(&self, at: usize) -> &[u8] {
+        self.frames.get(at).unwrap_or_default()
+    }
+
     /// How many frames there are.
     pub fn len(&self) -> usize {
         self.frames.len()

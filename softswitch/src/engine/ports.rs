@@ -1,6 +1,5 @@
 //! The ports of a switch: links by number, and the way to the controller.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::time::Instant;
@@ -24,6 +23,8 @@ pub(super) struct Ports {
     drops: Drops,
     /// How many ports have failed.
     failures: usize,
+    /// Room for the index of each frame that leaves, behind that of its link.
+    leaving: Vec<(usize, usize)>,
 }
 
 struct Link {
@@ -82,7 +83,8 @@ impl Ports {
                 .map_err(|reason| SwitchError::Register { port: number, reason })?;
             links.push(Link { number, port, state: LinkState::default() });
         }
-        Ok(Self { links, by_number, cpu_port, packet_ins, drops: Drops::default(), failures: 0 })
+        let (drops, leaving) = (Drops::default(), Vec::new());
+        Ok(Self { links, by_number, cpu_port, packet_ins, drops, failures: 0, leaving })
     }
 
     pub(super) fn cpu_port(&self) -> u16 {
@@ -122,20 +124,24 @@ impl Ports {
 
     /// Sends each frame to its port.
     pub(super) fn send_all(&mut self, outputs: &Outputs) {
-        let mut by_link: BTreeMap<usize, Vec<&[u8]>> = BTreeMap::new();
-        for (ingress, number, frame) in outputs.with_origins() {
+        self.leaving.clear();
+        for (at, (ingress, number, frame)) in outputs.with_origins().enumerate() {
             match self.by_number.get(usize::from(number)).copied().flatten() {
-                Some(link) => by_link.entry(link).or_default().push(frame),
+                Some(link) => self.leaving.push((link, at)),
                 None if number == self.cpu_port => self.send_to_controller(ingress, frame),
                 None => self.drops.no_port += 1,
             }
         }
-        for (link, frames) in by_link {
-            if let Some(link) = self.links.get_mut(link) {
-                let failed = link.state.failed;
-                link.send_all(frames, &mut self.drops);
-                self.failures += usize::from(link.state.failed && !failed);
-            }
+        self.leaving.sort_unstable();
+        let mut frames = Vec::with_capacity(self.leaving.len());
+        for together in self.leaving.chunk_by(|(one, _), (next, _)| one == next) {
+            let link = together.first().and_then(|(link, _)| self.links.get_mut(*link));
+            let Some(link) = link else { continue };
+            frames.clear();
+            frames.extend(together.iter().map(|(_, at)| outputs.frame(*at)));
+            let failed = link.state.failed;
+            link.send_all(&mut frames, &mut self.drops);
+            self.failures += usize::from(link.state.failed && !failed);
         }
     }
 
@@ -158,7 +164,7 @@ impl Ports {
 }
 
 impl Link {
-    fn send_all(&mut self, mut frames: Vec<&[u8]>, drops: &mut Drops) {
+    fn send_all(&mut self, frames: &mut Vec<&[u8]>, drops: &mut Drops) {
         let all = frames.len();
         if self.state.failed {
             drops.no_port += all as u64;
@@ -167,7 +173,7 @@ impl Link {
         let possible = self.port.shortest_frame()..=MAX_FRAME_BYTES;
         frames.retain(|frame| possible.contains(&frame.len()));
         drops.bad_length += (all - frames.len()) as u64;
-        if let Err(error) = self.port.send_all(&frames) {
+        if let Err(error) = self.port.send_all(frames) {
             self.state.fail(self.number, &error);
         }
     }
