@@ -217,6 +217,20 @@ fn what_is_killed_starts_again_as_it_was() {
 }
 
 #[test]
+fn a_command_whose_processes_go_without_a_word_does_not_spoil_the_next_one() {
+    let Some(name) = Name::new("word") else { return };
+    name.up(TWO_WORKERS, &["--no-rates"]);
+    let reduces = "timeout --signal KILL 2 tributary allreduce --size 1MiB --iterations 1000000; exit 0";
+    for _ in 0..2 {
+        let ended = name.run(&["sh", "-c", reduces]);
+        assert!(ended.status.success(), "{}", stderr(&ended));
+        name.reduces();
+    }
+    name.down();
+    name.is_gone();
+}
+
+#[test]
 fn links_are_cut_and_mended_and_a_switch_outlives_that_its_port_was_down() {
     let Some(name) = Name::new("cut") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);

@@ -251,7 +251,7 @@ async fn a_job_stays_on_a_switch_that_only_the_controller_cannot_hear_unless_it_
     let now = net.listed().await;
     assert_ne!(spine(&now), used);
     // The wait counts over all its structures.
-    assert_eq!(now.waiting_for, ["a result, at w0 for 60 s"]);
+    assert_eq!(now.waiting_for, ["a result (awaited by w0 for up to 60 s)"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

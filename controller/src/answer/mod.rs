@@ -144,9 +144,18 @@ fn progress_of(job: &str, report: ProcessReport) -> v1::JobProgress {
     }
 }
 
-/// The processes that have waited long for a result.
-fn stalled<'a>(job: &'a Job, progress: &'a Progress) -> impl Iterator<Item = String> + 'a {
-    let lives = job.is_alive();
-    let long = progress.of(&job.record.name).filter(move |(_, report)| lives && report.waits >= LONG_WAIT);
-    long.map(|(host, report)| format!("a result, at {host} for {} s", report.waits.as_secs()))
+/// What a job lacks some of whose processes have waited long for a result: those who have not begun the same all-reduce, or
+/// else the result itself.
+fn stalled(job: &Job, progress: &Progress) -> Option<String> {
+    let workers = &job.record.generation().plan.workers;
+    let is_in = |host: &str| job.is_alive() && workers.iter().any(|worker| worker.name == host);
+    let reports = progress.of(&job.record.name).filter(|(host, _)| is_in(host));
+    let (waiting, others): (Vec<_>, Vec<_>) = reports.partition(|(_, report)| report.waits >= LONG_WAIT);
+    let longest = waiting.iter().map(|(_, report)| report.waits.as_secs()).max()?;
+    let names = |hosts: Vec<(&str, ProcessReport)>| {
+        hosts.into_iter().map(|(host, _)| host).collect::<Vec<_>>().join(", ")
+    };
+    let late = names(others.into_iter().filter(|(_, report)| report.waits.is_zero()).collect());
+    let what = if late.is_empty() { "a result".to_owned() } else { format!("{late} to begin an all-reduce") };
+    Some(format!("{what} (awaited by {} for up to {longest} s)", names(waiting)))
 }

@@ -98,13 +98,30 @@ pub(crate) fn schedule(lab: &Lab, record: &Record) -> Result<v1::GetScheduleResp
 /// # Errors
 /// The controller does not answer.
 pub(crate) fn is_alive(lab: &Lab, record: &Record) -> Result<bool> {
+    let alive =
+        [v1::JobState::Queued, v1::JobState::Created, v1::JobState::Installing, v1::JobState::Running];
+    Ok(state(lab, record)?.is_some_and(|state| alive.contains(&state)))
+}
+
+/// The job's state, if there is one.
+fn state(lab: &Lab, record: &Record) -> Result<Option<v1::JobState>> {
     let request = v1::ListJobsRequest {};
     let listed = ask(lab, record, async |mut client| client.list_jobs(request).await.map_err(refused))?;
     // Names are reused: only the last job of that name can be alive.
     let job = listed.into_inner().jobs.into_iter().rfind(|job| job.name == record.job);
-    let alive =
-        [v1::JobState::Queued, v1::JobState::Created, v1::JobState::Installing, v1::JobState::Running];
-    Ok(job.is_some_and(|job| alive.contains(&job.state())))
+    Ok(job.map(|job| job.state()))
+}
+
+/// Ends the job if it has begun, when none of its processes is left. One that has gone without a word takes its host out of
+/// the job a little later, and a process of the next command would meet that.
+///
+/// # Errors
+/// The controller does not answer.
+pub(crate) fn end_begun(lab: &Lab, record: &Record) -> Result<()> {
+    match state(lab, record)? {
+        Some(v1::JobState::Installing | v1::JobState::Running) => end(lab, record),
+        _ => Ok(()),
+    }
 }
 
 /// Ends the job, unless it is over.

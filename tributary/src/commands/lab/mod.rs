@@ -237,9 +237,10 @@ async fn run_command(args: &RunArgs, page: Option<PagePlace>) -> Result<()> {
     }
     job::renew(&lab, &record)?;
     let done = workers::run(&lab, &record, (&args.command, prefix), &mut stop).await;
-    if done.is_err() {
+    match done {
+        Ok(()) => job::end_begun(&lab, &record)?,
         // A worker that is left must not take part in the next command's job.
-        job::end(&lab, &record)?;
+        Err(_) => job::end(&lab, &record)?,
     }
     done
 }

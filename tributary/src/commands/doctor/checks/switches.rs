@@ -138,7 +138,8 @@ fn cable(fault: &v1::CableFault) -> Finding {
             Code::CableDead,
             description,
             "probes do not come through any more",
-            "look at the cable and at the interfaces at both of its ends (`ip link`): are they up?",
+            "look at the cable and at the interfaces at both of its ends (`ip link`): are they up? Where one was deleted and made \
+             anew, start the embedded switch or the agent there again",
         ),
     }
 }
