@@ -74,6 +74,7 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
         host: job.host().to_owned(),
         rank: job.rank(),
         workers: job.ranks().len(),
+        lost: job.lost(),
         bytes: (elements * size_of::<T>()) as u64,
         elements,
         tensors: args.tensors,

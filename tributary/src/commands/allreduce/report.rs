@@ -1,5 +1,6 @@
 //! The results of the measurement.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
@@ -12,7 +13,10 @@ use tributary_cli::output;
 pub(super) struct Report {
     pub(super) host: String,
     pub(super) rank: u32,
+    /// How many workers are left in the job.
     pub(super) workers: usize,
+    /// Ranks that the job lost meanwhile, with the reasons: the last sums are without them.
+    pub(super) lost: BTreeMap<u32, String>,
     /// Size of the tensor.
     pub(super) bytes: u64,
     pub(super) elements: usize,
@@ -112,7 +116,13 @@ impl Report {
             "slices": self.slices,
             "retransmissions": self.retransmissions,
             "checked": self.checked,
+            "lost": self.lost,
         })
+    }
+
+    fn losses(&self) -> String {
+        let one = |(rank, reason): (&u32, &String)| format!(", without rank {rank} ({reason})");
+        self.lost.iter().map(one).collect()
     }
 
     fn text(&self) -> String {
@@ -120,13 +130,14 @@ impl Report {
         let median = median(&sorted);
         let range = |place: Option<&f64>| place.copied().unwrap_or(median) * 1e3;
         format!(
-            "rank {} of {} on {}: all-reduce of {} ({} {} elements){}, {} times\n\
+            "rank {} of {} on {}{}: all-reduce of {} ({} {} elements){}, {} times\n\
              time       {:.1} ms (median), {:.1} to {:.1} ms\n\
              bandwidth  {:.1} Mbit/s (tensor's bits / median time)\n\
              {}{}{} slices, {} retransmissions; {}",
             self.rank,
             self.workers,
             self.host,
+            self.losses(),
             ByteSize(self.bytes),
             self.elements,
             self.dtype,
@@ -205,6 +216,7 @@ mod tests {
             host: "w1".into(),
             rank: 1,
             workers: 2,
+            lost: BTreeMap::new(),
             bytes: 1_000_000,
             elements: 250_000,
             tensors: 1,
@@ -230,6 +242,14 @@ mod tests {
         assert!((bandwidth / 320e6 - 1.0).abs() < 1e-12);
         let text = report().text();
         assert!(text.contains("320.0 Mbit/s") && text.contains("rank 1 of 2 on w1"), "{text}");
+    }
+
+    #[test]
+    fn sums_without_a_worker_that_is_gone_say_so() {
+        let lost = BTreeMap::from([(0, "w0 is gone".to_owned())]);
+        let left = Report { workers: 1, lost, ..report() };
+        assert!(left.text().contains("rank 1 of 1 on w1, without rank 0 (w0 is gone): "), "{}", left.text());
+        assert_eq!(left.json()["lost"], json!({ "0": "w0 is gone" }));
     }
 
     #[test]
