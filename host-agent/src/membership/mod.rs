@@ -6,7 +6,7 @@ mod speaker;
 mod stream;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
@@ -76,6 +76,7 @@ pub struct Membership {
     speaker: Speaker,
     events: mpsc::Receiver<Result<JobEvent, JoinError>>,
     held: Arc<AtomicU32>,
+    leaves: Arc<AtomicBool>,
     away: watch::Receiver<Option<Instant>>,
     work: AbortHandle,
 }
@@ -88,13 +89,14 @@ impl Membership {
     pub async fn join(controller: &Remote, member: JobMember) -> Result<Self, JoinError> {
         let client = ControllerClient::new(controller.connect().await?)
             .max_decoding_message_size(tributary_api::MAX_MESSAGE_BYTES);
-        let held = Arc::new(AtomicU32::new(0));
-        let mut stream = EventStream::new(client.clone(), member.clone(), Arc::clone(&held));
+        let (held, leaves) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+        let mut stream =
+            EventStream::new(client.clone(), member.clone(), Arc::clone(&held), Arc::clone(&leaves));
         stream.join().await.map_err(JoinError::refused("let this host join"))?;
         let (sender, events) = mpsc::channel(EVENTS);
         let (tell_away, away) = watch::channel(None);
         let work = tokio::spawn(stream.forward(sender, tell_away)).abort_handle();
-        Ok(Self { speaker: Speaker::new(client, member), events, held, away, work })
+        Ok(Self { speaker: Speaker::new(client, member), events, held, leaves, away, work })
     }
 
     /// The job's name.
@@ -138,6 +140,7 @@ impl Membership {
 
     /// As [`leave`](Self::leave), or with another parting.
     pub(crate) async fn part(self, parting: &Parting) -> Result<(), JoinError> {
+        self.leaves.store(true, Ordering::Release);
         self.speaker.clone().leave(parting).await
     }
 }

@@ -1,7 +1,7 @@
 //! The stream of a job's events, across broken connections.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -22,12 +22,19 @@ pub(super) struct EventStream {
     member: JobMember,
     /// The generation of the host's agent; 0: it has not started.
     held: Arc<AtomicU32>,
+    /// Whether the host is leaving the job: the controller ends the stream then.
+    leaves: Arc<AtomicBool>,
     stream: Option<Streaming<v1::JobEvent>>,
 }
 
 impl EventStream {
-    pub(super) fn new(client: ControllerClient<Channel>, member: JobMember, held: Arc<AtomicU32>) -> Self {
-        Self { client, member, held, stream: None }
+    pub(super) fn new(
+        client: ControllerClient<Channel>,
+        member: JobMember,
+        held: Arc<AtomicU32>,
+        leaves: Arc<AtomicBool>,
+    ) -> Self {
+        Self { client, member, held, leaves, stream: None }
     }
 
     /// Joins, or joins again and reports the agent's generation.
@@ -40,7 +47,7 @@ impl EventStream {
         Ok(())
     }
 
-    /// Forwards events until the last one, or until nobody listens. `away` says since when the controller has not
+    /// Forwards events until the last one, until nobody listens, or until the host has left. `away` says since when the controller has not
     /// answered.
     pub(super) async fn forward(mut self, events: Events, away: watch::Sender<Option<Instant>>) {
         loop {
@@ -51,6 +58,7 @@ impl EventStream {
                         return;
                     }
                 }
+                Err(_) if self.leaves.load(Ordering::Acquire) => return,
                 Err(status) => {
                     away.send_replace(Some(Instant::now()));
                     if let Err(refused) = self.join_again(&status).await {
