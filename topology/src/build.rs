@@ -12,8 +12,9 @@ use tributary_wire::NodeId;
 use crate::addresses::Addresses;
 use crate::assign::Unique;
 use crate::error::{At, Problem, TopologyError};
-use crate::file::{File, HostEntry, SwitchEntry};
+use crate::file::{File, HostEntry, SwitchEntry, Whole};
 use crate::graph::{Host, Link, Node, NodeKey, NodeKind, Role, Switch, Topology};
+use crate::limits::SLOTS;
 
 /// Names go into names of network interfaces and into drawings.
 const MAX_NAME: usize = 32;
@@ -68,6 +69,18 @@ pub(crate) fn line_at(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&b| b == b'\n').count()
 }
 
+fn node_id(given: &Spanned<Whole>) -> Result<NodeId, At> {
+    let Whole::Number(number) = *given.get_ref();
+    let id = u16::try_from(number).ok().and_then(NodeId::new);
+    id.ok_or_else(|| (given.span(), Problem::BadId(number)))
+}
+
+fn slots(given: &Spanned<Whole>) -> Result<u32, At> {
+    let Whole::Number(number) = *given.get_ref();
+    let slots = u32::try_from(number).ok().filter(|slots| SLOTS.contains(slots));
+    slots.ok_or_else(|| (given.span(), Problem::BadSlots(number)))
+}
+
 pub(crate) struct Builder<'a> {
     pub(crate) text: &'a str,
     pub(crate) graph: UnGraph<Node, Link>,
@@ -108,8 +121,7 @@ impl<'a> Builder<'a> {
         let hosts = file.hosts.iter().map(|host| (&host.name, &host.id));
         for (name, id) in switches.chain(hosts) {
             let Some(id) = id else { continue };
-            let number = *id.get_ref();
-            NodeId::new(number).ok_or((id.span(), Problem::BadId))?;
+            let number = node_id(id)?.get();
             self.ids
                 .take(number, name.get_ref())
                 .map_err(|holder| (id.span(), Problem::DuplicateId { id: number, holder }))?;
@@ -127,7 +139,7 @@ impl<'a> Builder<'a> {
         }
         let kind = NodeKind::Switch(Switch {
             programmable: entry.programmable,
-            slots: entry.slots,
+            slots: entry.slots.as_ref().map(slots).transpose()?,
             p4runtime: entry.p4runtime.as_ref().map(|address| address.get_ref().clone()),
         });
         self.add_node(&entry.name, entry.id.as_ref(), kind)
@@ -142,7 +154,7 @@ impl<'a> Builder<'a> {
     fn add_node(
         &mut self,
         name: &Spanned<String>,
-        id: Option<&Spanned<u16>>,
+        id: Option<&Spanned<Whole>>,
         kind: NodeKind,
     ) -> Result<(), At> {
         let text = name.get_ref();
@@ -155,11 +167,10 @@ impl<'a> Builder<'a> {
             return Err((name.span(), Problem::DuplicateName { name: text.clone(), first }));
         }
         let id = match id {
-            Some(id) => Some(*id.get_ref()),
-            None => self.ids.next(text, |n| u16::try_from(n).ok()),
+            Some(id) => Some(node_id(id)?),
+            None => self.ids.next(text, |n| u16::try_from(n).ok()).and_then(NodeId::new),
         };
-        let too_many = || (name.span(), Problem::TooManyNodes("node id"));
-        let id = id.and_then(NodeId::new).ok_or_else(too_many)?;
+        let id = id.ok_or_else(|| (name.span(), Problem::TooManyNodes("node id")))?;
         let key = self.graph.add_node(Node { name: text.clone(), id, kind });
         self.by_name.insert(text.clone(), key);
         self.name_spans.push(name.span());

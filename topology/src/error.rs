@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use crate::limits::{MAX_PORT, MTUS};
+use crate::limits::{MAX_PORT, MTUS, SLOTS};
+use crate::rate::{MAX_RATE, format_rate};
 
 /// Why a topology file was refused: says where the problem is, and what to do.
 #[derive(Debug, Error)]
@@ -100,9 +101,9 @@ pub enum Problem {
         /// The port.
         port: u16,
     },
-    /// Node id 0 means "no node".
-    #[error("node id 0 means no node; use 1 to 65535 or leave it away")]
-    BadId,
+    /// No node id, which has 16 bits and is not 0: that means "no node".
+    #[error("bad node id {0}: use 1 to {most}, or leave it away", most = u16::MAX)]
+    BadId(i64),
     /// More nodes than node ids or addresses.
     #[error("too many nodes: no {0} is left for this one")]
     TooManyNodes(&'static str),
@@ -116,11 +117,24 @@ pub enum Problem {
     #[error("bad p4runtime address {0:?}: use host:port, such as 127.0.0.1:50051")]
     BadP4RuntimeAddress(String),
     /// An invalid rate.
-    #[error("bad rate {0:?}: use a number and bit/s, kbit/s, Mbit/s or Gbit/s, such as \"50 Mbit/s\"")]
+    #[error(
+        "bad rate {0:?}: use a number and bit/s, kbit/s, Mbit/s or Gbit/s, such as \"50 Mbit/s\", more than 0 and at \
+         most {most}",
+        most = format_rate(MAX_RATE)
+    )]
     BadRate(String),
+    /// An invalid load.
+    #[error(
+        "bad load {0:?}: use a number and bit/s, kbit/s, Mbit/s or Gbit/s, such as \"5 Mbit/s\", from 0 to the link's \
+         rate"
+    )]
+    BadLoad(String),
     /// An MTU outside of [`MTUS`](crate::MTUS).
     #[error("bad mtu {0}: a link carries packets of {least} to {most} bytes", least = MTUS.start(), most = MTUS.end())]
-    BadMtu(u16),
+    BadMtu(i64),
+    /// More slots than can be counted, or fewer than none.
+    #[error("bad number of slots {0}: use {least} to {most}, or leave it away", least = SLOTS.start(), most = SLOTS.end())]
+    BadSlots(i64),
     /// Neither the link nor the defaults have a rate.
     #[error("the link has no rate: give it one, or all of them by rate = \"50 Mbit/s\" under [defaults]")]
     NoRate,

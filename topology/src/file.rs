@@ -25,17 +25,17 @@ pub(crate) struct File {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Defaults {
     pub(crate) rate: Option<Spanned<String>>,
-    pub(crate) mtu: Option<Spanned<u16>>,
+    pub(crate) mtu: Option<Spanned<Whole>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SwitchEntry {
     pub(crate) name: Spanned<String>,
-    pub(crate) id: Option<Spanned<u16>>,
+    pub(crate) id: Option<Spanned<Whole>>,
     #[serde(default = "yes")]
     pub(crate) programmable: bool,
-    pub(crate) slots: Option<u32>,
+    pub(crate) slots: Option<Spanned<Whole>>,
     pub(crate) p4runtime: Option<Spanned<String>>,
 }
 
@@ -48,7 +48,7 @@ fn yes() -> bool {
 pub(crate) struct HostEntry {
     pub(crate) name: Spanned<String>,
     pub(crate) role: Option<Role>,
-    pub(crate) id: Option<Spanned<u16>>,
+    pub(crate) id: Option<Spanned<Whole>>,
     pub(crate) mac: Option<Spanned<String>>,
     pub(crate) ip: Option<Spanned<String>>,
 }
@@ -58,8 +58,16 @@ pub(crate) struct HostEntry {
 pub(crate) struct LinkEntry {
     pub(crate) ends: Spanned<Pair<Spanned<String>>>,
     pub(crate) rate: Option<Spanned<String>>,
-    pub(crate) mtu: Option<Spanned<u16>>,
+    pub(crate) mtu: Option<Spanned<Whole>>,
     pub(crate) load: Option<Spanned<Load>>,
+}
+
+/// A whole number, of which the builder checks that it is in range: serde's words for one that is not, "expected u16", say
+/// nothing to people.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a whole number")]
+pub(crate) enum Whole {
+    Number(i64),
 }
 
 /// A link's present load: one rate for both directions, or one from the first end to the second and one back.

@@ -159,7 +159,7 @@ impl Topology {
     /// [`Problem::BadMtu`] if it is not within [`MTUS`].
     pub fn with_mtu(mut self, mtu: u16) -> Result<Self, Problem> {
         if !MTUS.contains(&mtu) {
-            return Err(Problem::BadMtu(mtu));
+            return Err(Problem::BadMtu(mtu.into()));
         }
         self.graph.edge_weights_mut().for_each(|link| link.mtu = mtu);
         Ok(self)

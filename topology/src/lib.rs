@@ -52,4 +52,4 @@ pub use graph::{
     Switch, Topology,
 };
 pub use limits::{MAX_PORT, MTUS};
-pub use rate::{format_rate, parse_rate};
+pub use rate::{MAX_RATE, format_rate, parse_rate};

@@ -8,7 +8,7 @@ use toml::Spanned;
 use crate::assign::Unique;
 use crate::build::{Builder, line_at};
 use crate::error::{At, Problem};
-use crate::file::{Defaults, LinkEntry, Load, Pair};
+use crate::file::{Defaults, LinkEntry, Load, Pair, Whole};
 use crate::graph::{End, Link, NodeKey};
 use crate::limits::{DEFAULT_MTU, MAX_PORT, MTUS};
 use crate::rate::parse_rate;
@@ -125,20 +125,15 @@ impl Ports {
     }
 }
 
-fn rate(text: &str, span: Range<usize>) -> Result<u64, At> {
-    parse_rate(text).ok_or_else(|| (span, Problem::BadRate(text.to_owned())))
-}
-
 fn positive_rate(text: &Spanned<String>) -> Result<u64, At> {
-    match rate(text.get_ref(), text.span())? {
-        0 => Err((text.span(), Problem::BadRate(text.get_ref().clone()))),
-        positive => Ok(positive),
-    }
+    let rate = parse_rate(text.get_ref()).filter(|rate| *rate > 0);
+    rate.ok_or_else(|| (text.span(), Problem::BadRate(text.get_ref().clone())))
 }
 
-fn mtu(given: &Spanned<u16>) -> Result<u16, At> {
-    let mtu = *given.get_ref();
-    if MTUS.contains(&mtu) { Ok(mtu) } else { Err((given.span(), Problem::BadMtu(mtu))) }
+fn mtu(given: &Spanned<Whole>) -> Result<u16, At> {
+    let Whole::Number(number) = *given.get_ref();
+    let mtu = u16::try_from(number).ok().filter(|mtu| MTUS.contains(mtu));
+    mtu.ok_or_else(|| (given.span(), Problem::BadMtu(number)))
 }
 
 fn load(entry: &LinkEntry, rate_of_link: u64) -> Result<[u64; 2], At> {
@@ -147,7 +142,8 @@ fn load(entry: &LinkEntry, rate_of_link: u64) -> Result<[u64; 2], At> {
         Load::Both(both) => [both, both],
         Load::Each(Pair([there, back])) => [there, back],
     };
-    let load = [rate(there, given.span())?, rate(back, given.span())?];
+    let rate = |text: &str| parse_rate(text).ok_or_else(|| (given.span(), Problem::BadLoad(text.to_owned())));
+    let load = [rate(there)?, rate(back)?];
     match load.into_iter().find(|load| *load > rate_of_link) {
         Some(load) => Err((given.span(), Problem::LoadAboveRate { load, rate: rate_of_link })),
         None => Ok(load),

@@ -3,10 +3,11 @@
 /// Units of a rate and how many bit/s each is, the largest first.
 const UNITS: [(&str, u64); 4] =
     [("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000), ("bit/s", 1)];
-/// A rate must be exact as a float, and sums of rates must not overflow.
-const MAX_RATE: f64 = 1e15;
+/// The highest rate, in bit/s: a rate must be exact as a float, and sums of rates must not overflow.
+pub const MAX_RATE: u64 = 1_000_000_000_000_000;
 
-/// Parses a rate such as `"50 Mbit/s"` or `"2.5 Gbit/s"`, in bit/s. `None` if it is not one; 0 is valid.
+/// Parses a rate such as `"50 Mbit/s"` or `"2.5 Gbit/s"`, in bit/s. `None` if it is not one, or above [`MAX_RATE`]; 0 is
+/// valid.
 pub fn parse_rate(text: &str) -> Option<u64> {
     let text = text.trim();
     let (number, scale) = UNITS.iter().find_map(|&(unit, scale)| {
@@ -16,7 +17,7 @@ pub fn parse_rate(text: &str) -> Option<u64> {
     })?;
     let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let value = number.parse::<f64>().ok().filter(|_| plain)? * scale as f64;
-    (value <= MAX_RATE).then_some(value.round() as u64)
+    (value <= MAX_RATE as f64).then_some(value.round() as u64)
 }
 
 /// Formats a rate in bit/s with the largest unit that leaves a number of at least 1.

@@ -94,8 +94,10 @@ fn a_switch_has_500_ports() {
 
 #[test]
 fn ids_and_addresses() {
-    check(r#"{ name = "s2" }"#, r#"{ name = "s2", id = 0 }"#, 3, "node id 0");
-    check(r#"{ name = "s2" }"#, r#"{ name = "s2", id = 65536 }"#, 3, "expected u16");
+    check(r#"{ name = "s2" }"#, r#"{ name = "s2", id = 0 }"#, 3, "bad node id 0: use 1 to 65535");
+    check(r#"{ name = "s2" }"#, r#"{ name = "s2", id = 65536 }"#, 3, "bad node id 65536: use 1 to 65535");
+    check(r#"{ name = "w0""#, r#"{ id = -1, name = "w0""#, 6, "bad node id -1: use 1 to 65535");
+    check(r#"{ name = "s2" }"#, r#"{ name = "s2", id = "two" }"#, 3, "expected a whole number");
     let both = GOOD.replace(r#""s1" }"#, r#""s1", id = 7 }"#);
     let both = both.replace(r#"{ name = "w0""#, r#"{ id = 7, name = "w0""#);
     assert_eq!(refused(&both).1, Problem::DuplicateId { id: 7, holder: "s1".into() });
@@ -132,14 +134,28 @@ fn given_addresses_and_ids_are_kept_out_of_the_derived_ones_way() {
 }
 
 #[test]
+fn slots() {
+    for wrong in ["-1", "4294967296"] {
+        let told = format!("bad number of slots {wrong}: use 0 to 4294967295");
+        check(r#"{ name = "s2" }"#, &format!(r#"{{ name = "s2", slots = {wrong} }}"#), 3, &told);
+    }
+    check(r#"{ name = "s2" }"#, r#"{ name = "s2", slots = 1.5 }"#, 3, "expected a whole number");
+}
+
+#[test]
 fn rates_and_loads() {
     check(r#""1 Gbit/s""#, r#""fast""#, 2, r#"bad rate "fast""#);
-    check(r#""1 Gbit/s""#, r#""0 bit/s""#, 2, "bad rate");
+    for out_of_range in ["0 bit/s", "-1 Gbit/s", "1000001 Gbit/s"] {
+        let told = format!("bad rate {out_of_range:?}");
+        check(r#""1 Gbit/s""#, &format!("{out_of_range:?}"), 2, &told);
+        check(r#""1 Gbit/s""#, &format!("{out_of_range:?}"), 2, "more than 0 and at most 1000000 Gbit/s");
+    }
     check(r#""1 Gbit/s""#, "7", 2, "expected a string");
     check(r#"defaults = { rate = "1 Gbit/s" }"#, "", 9, "no rate");
     check(r#"["s1", "ps"]"#, r#"["s1", "ps"], rate = "x""#, 9, "bad rate");
     check(r#"["s1", "ps"]"#, r#"["s1", "ps"], load = ["1 Mbit/s", "2 Gbit/s"]"#, 9, "more than its rate");
-    check(r#"["s1", "ps"]"#, r#"["s1", "ps"], load = "x""#, 9, "bad rate");
+    check(r#"["s1", "ps"]"#, r#"["s1", "ps"], load = "x""#, 9, "bad load \"x\"");
+    check(r#"["s1", "ps"]"#, r#"["s1", "ps"], load = "-1 Mbit/s""#, 9, "from 0 to the link's rate");
     check(r#"["s1", "ps"]"#, r#"["s1", "ps"], load = 5"#, 9, "expected a rate");
     let text = GOOD.replace(r#"["s1", "ps"]"#, r#"["s1", "ps"], load = ["1 Mbit/s", "0 bit/s"]"#);
     let topology = Topology::parse(&text, "net.toml").unwrap();
@@ -154,8 +170,9 @@ fn longest_packets() {
         9,
         "bad mtu 9001: a link carries packets of 576 to 9000 bytes",
     );
+    check(r#"["s1", "ps"]"#, r#"["s1", "ps"], mtu = 70000"#, 9, "bad mtu 70000: a link carries");
     check(r#"rate = "1 Gbit/s""#, r#"rate = "1 Gbit/s", mtu = 68"#, 2, "bad mtu 68");
-    check(r#"["s1", "ps"]"#, r#"["s1", "ps"], mtu = "large""#, 9, "expected u16");
+    check(r#"["s1", "ps"]"#, r#"["s1", "ps"], mtu = "large""#, 9, "expected a whole number");
     let read = |text: &str| Topology::parse(text, "net.toml").unwrap();
     assert_eq!(read(GOOD).mtu(), 1500);
     let large = GOOD.replace(r#"rate = "1 Gbit/s""#, r#"rate = "1 Gbit/s", mtu = 9000"#);

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use tributary_topology::{
-    End, FatTree, NodeKey, NodeKind, Role, SUBNET_PREFIX_BITS, Topology, format_rate, parse_rate,
+    End, FatTree, MAX_RATE, NodeKey, NodeKind, Role, SUBNET_PREFIX_BITS, Topology, format_rate, parse_rate,
 };
 
 use crate::daemons::service::WrongUse;
@@ -44,7 +44,10 @@ pub(crate) struct TopologyArgs {
 fn link_rate(text: &str) -> Result<String, String> {
     match parse_rate(text) {
         Some(rate) if rate > 0 => Ok(format_rate(rate)),
-        _ => Err("not a rate such as \"100 Gbit/s\"".to_owned()),
+        _ => Err(format!(
+            "a rate above 0 is needed, such as \"100 Gbit/s\", at most {}",
+            format_rate(MAX_RATE)
+        )),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use tokio::runtime;
-use tributary_topology::parse_rate;
+use tributary_topology::{MAX_RATE, format_rate, parse_rate};
 use tributary_wire::SliceWidth;
 
 use crate::daemons::service::Stop;
@@ -32,6 +32,9 @@ pub(super) fn rate(text: &str) -> Result<u64, String> {
     // `tc` writes rates without "/s".
     match parse_rate(text).or_else(|| parse_rate(&format!("{text}/s"))) {
         Some(rate) if rate > 0 => Ok(rate),
-        _ => Err("a rate above 0 is needed, such as 50mbit or \"2.5 Gbit/s\"".to_owned()),
+        _ => Err(format!(
+            "a rate above 0 is needed, such as 50mbit or \"2.5 Gbit/s\", at most {}",
+            format_rate(MAX_RATE)
+        )),
     }
 }
