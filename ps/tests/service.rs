@@ -4,6 +4,8 @@
 
 mod serving;
 
+use std::num::NonZeroU16;
+
 use serving::{PARAMETERS, Raw, Running, hello};
 use tonic::Code;
 use tributary_api::Ticket;
@@ -46,12 +48,26 @@ async fn what_is_malformed_ends_its_own_session_and_releases_the_others() {
     assert_eq!(server.view.parameters("job").await.unwrap(), [-8.0; PARAMETERS]);
 }
 
+/// It would train on another share of the data than the others leave to it.
+#[tokio::test]
+async fn a_worker_that_shares_with_another_number_of_workers_is_told() {
+    let server = Running::start(PolicyKind::Asp, 2).await;
+    let options = |workers| ClientOptions { workers: NonZeroU16::new(workers), ..server.options(1) };
+    let refused = Client::join(options(5), &[0.0; PARAMETERS]).await.map(drop).unwrap_err();
+    assert!(refused.to_string().contains("5 workers share the data, and job \"job\" has 2"), "{refused}");
+    assert_eq!(server.view.stats()[0].1.workers.len(), 0);
+    let join = |options| Client::join(options, &[0.0; PARAMETERS]);
+    let (first, second) = tokio::join!(join(server.options(0)), join(options(2)));
+    assert!(first.is_ok() && second.is_ok());
+}
+
 #[tokio::test]
 async fn who_does_not_belong_never_joins() {
     let server = Running::start(PolicyKind::Asp, 2).await;
     let refusals = [
         (Some(Message::Hello(hello(2))), Code::InvalidArgument),
         (Some(Message::Hello(hello(70_000))), Code::InvalidArgument),
+        (Some(Message::Hello(Hello { workers: 3, ..hello(0) })), Code::InvalidArgument),
         (Some(Message::Hello(Hello { length: 0, initial: Vec::new(), ..hello(0) })), Code::InvalidArgument),
         (Some(Message::Hello(Hello { length: 1 << 60, ..hello(0) })), Code::InvalidArgument),
         (Some(Message::Hello(Hello { initial: vec![0; 7], ..hello(0) })), Code::InvalidArgument),

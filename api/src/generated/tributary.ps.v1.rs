@@ -69,6 +69,10 @@ pub struct Hello {
     /// What the parameters of Steps are encoded with; empty: they are not.
     #[prost(string, tag = "6")]
     pub parameters_codec: ::prost::alloc::string::String,
+    /// How many workers the data is shared out among, as this one was told: the server refuses it where the job has another
+    /// number. 0: it does not say.
+    #[prost(uint32, tag = "7")]
+    pub workers: u32,
 }
 /// A gradient. Always possible, whatever the Step or a Ready said. Pushing the same iteration again, after a session has ended, does not apply it twice.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,5 +1,6 @@
 //! How a worker takes part in a job, and what it gets in each step.
 
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub struct ClientOptions {
     pub token: Vec<u8>,
     /// This worker's rank.
     pub worker: Worker,
+    /// How many workers share the data, if this one knows: it cannot join a job that has another number.
+    pub workers: Option<NonZeroU16>,
     /// The codec of gradients.
     pub codec: Kind,
     /// The codec of parameters on their way back; it always has error feedback.
@@ -31,12 +34,12 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// Options without a token, codecs and a fabric, and with a patience of five minutes.
+    /// Options without a token, a number of workers, codecs and a fabric, and with a patience of five minutes.
     pub fn new(servers: Vec<Remote>, job: impl Into<String>, worker: Worker) -> Self {
         let patience = Duration::from_secs(300);
         let (job, token) = (job.into(), Vec::new());
         let (codec, parameters_codec) = (Kind::None, Kind::None);
-        Self { servers, job, token, worker, codec, parameters_codec, patience, fabric: None }
+        Self { servers, job, token, worker, workers: None, codec, parameters_codec, patience, fabric: None }
     }
 }
 

@@ -227,6 +227,13 @@ fn check(spec: &JobSpec, hello: &Hello) -> Result<(Worker, Vec<f32>), Status> {
         let said = format!("no worker {} in job {:?}: it has 0 to {}", hello.worker, spec.name, workers - 1);
         return Err(Status::invalid_argument(said));
     };
+    if hello.workers != 0 && hello.workers != u32::from(workers) {
+        let said = format!(
+            "worker {worker} was told that {} workers share the data, and job {:?} has {workers}: start it for as many",
+            hello.workers, spec.name
+        );
+        return Err(Status::invalid_argument(said));
+    }
     if hello.length == 0 || hello.length > spec.max_parameters {
         let said = format!("{} parameters; 1 to {} are possible", hello.length, spec.max_parameters);
         return Err(Status::invalid_argument(said));

@@ -112,5 +112,6 @@ pub(crate) fn hello(worker: u32) -> Hello {
         initial: vec![0; 4 * PARAMETERS],
         host: String::new(),
         parameters_codec: String::new(),
+        workers: 0,
     }
 }

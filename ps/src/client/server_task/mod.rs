@@ -69,6 +69,7 @@ impl ServerTask {
                 Kind::None => String::new(),
                 codec => codec.to_string(),
             },
+            workers: options.workers.map_or(0, |workers| workers.get().into()),
         };
         // The residual of error feedback belongs to a range, so each range has its own encoder.
         let seed = u64::from(options.worker) << 32 | server as u64;

@@ -1,6 +1,6 @@
 //! `tributary ps worker`: a training process that uses a parameter server, on this host or another.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU16, NonZeroU64};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -54,9 +54,9 @@ pub(super) struct WorkerArgs {
     #[arg(long)]
     worker: u16,
 
-    /// How many workers share the images
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-    workers: u16,
+    /// How many workers share the images: as many as the job has
+    #[arg(long)]
+    workers: NonZeroU16,
 
     /// Iterations in total, including those done before
     #[arg(long)]
@@ -141,7 +141,7 @@ pub(super) fn run(args: &WorkerArgs) -> Result<()> {
 
 async fn train(args: &WorkerArgs) -> Result<Report> {
     let digits = Digits::embedded()?;
-    let training = Training::new(args.workers, 1, args.seed)?;
+    let training = Training::new(args.workers.get(), 1, args.seed)?;
     let remote = RemoteLearner::new(&training, Arc::clone(&digits.training), Share::Worker(args.worker))?;
     let learner = Learner::new(remote, args.seed);
     let progress = ProgressBar::new(args.iterations.get()).with_message("training");
@@ -205,6 +205,7 @@ async fn join(args: &WorkerArgs, initial: &[f32], parts: &[Range<usize>]) -> Res
     let servers = args.server.iter().map(|address| Remote::parameter_server(address, tls.clone()));
     let options = ClientOptions {
         token,
+        workers: Some(args.workers),
         codec: args.codec,
         parameters_codec: args.parameters_codec,
         patience: args.patience,
