@@ -53,8 +53,9 @@ pub fn share(text: &str) -> Result<f64, String> {
 /// Parses a gradient's size.
 pub fn size(text: &str) -> Result<ByteSize, String> {
     match text.parse::<ByteSize>() {
-        Ok(size) if size.as_u64() > 0 => Ok(size),
-        _ => Err("a number of bytes is needed, such as 64MiB, and more than 0".to_owned()),
+        // What has no room in 64 bits becomes the largest number that has.
+        Ok(size) if size.as_u64() > 0 && size.as_u64() < u64::MAX => Ok(size),
+        _ => Err("a number of bytes is needed, such as 64MiB, more than 0 and less than 16 EiB".to_owned()),
     }
 }
 
@@ -154,6 +155,19 @@ impl From<Downlink> for v1::Downlink {
         match option {
             Downlink::Multicast => Self::Multicast,
             Downlink::Unicast => Self::Unicast,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_overflow_are_refused() {
+        assert_eq!(size("15EiB"), Ok(ByteSize::eib(15)));
+        for wrong in ["0", "16EiB", "99999999999GiB", "18446744073709551616", "much"] {
+            assert!(size(wrong).is_err_and(|said| said.contains("less than 16 EiB")), "{wrong}");
         }
     }
 }
