@@ -87,6 +87,14 @@ pub mod byte_size {
     }
 }
 
+/// Parses one of several names, which people also write with a space behind each comma.
+pub fn name(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("a name is needed".to_owned()),
+        name => Ok(name.to_owned()),
+    }
+}
+
 /// Parses a job's window.
 pub fn window(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
@@ -169,5 +177,11 @@ mod tests {
         for wrong in ["0", "16EiB", "99999999999GiB", "18446744073709551616", "much"] {
             assert!(size(wrong).is_err_and(|said| said.contains("less than 16 EiB")), "{wrong}");
         }
+    }
+
+    #[test]
+    fn names_may_have_spaces_around_them_and_are_not_empty() {
+        assert_eq!(name(" w1 "), Ok("w1".to_owned()));
+        assert!(name(" ").is_err());
     }
 }

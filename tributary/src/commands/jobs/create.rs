@@ -15,7 +15,7 @@ use super::list::plan_json;
 use super::queue;
 use crate::files::{self, Readers};
 use crate::options::remote::{ControllerArgs, connect, refused};
-use tributary_cli::options::{Aggregation, Downlink, share, size, window};
+use tributary_cli::options::{Aggregation, Downlink, name, share, size, window};
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
@@ -27,7 +27,7 @@ pub(super) struct CreateArgs {
     token_out: PathBuf,
 
     /// Hosts that train, rank 0 first [default: the topology's workers]
-    #[arg(long, value_name = "HOST,HOST,…", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST,HOST,…", value_delimiter = ',', value_parser = name)]
     workers: Vec<String>,
 
     /// Host of the aggregation server [default: the topology's]
@@ -184,7 +184,20 @@ fn text(args: &CreateArgs, plan: &v1::PlanSummary) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Command, FromArgMatches};
+
     use super::*;
+
+    fn args(options: &[&str]) -> CreateArgs {
+        let command = CreateArgs::augment_args(Command::new("create"));
+        let words = [&["create", "digits", "--token-out", "digits.token"], options].concat();
+        CreateArgs::from_arg_matches(&command.get_matches_from(words)).unwrap()
+    }
+
+    #[test]
+    fn hosts_may_be_written_with_spaces_behind_the_commas() {
+        assert_eq!(args(&["--workers", "w0, w1"]).workers, ["w0", "w1"]);
+    }
 
     #[test]
     fn a_token_can_be_read_again() {
