@@ -177,7 +177,9 @@ fn text(args: &CreateArgs, plan: &v1::PlanSummary) -> String {
     });
     let speedup = |speedup: f64, over: &str| format!("expected speed-up over {over}: {speedup:.2}");
     lines.extend(plan.speedup_over_ring.map(|over_ring| speedup(over_ring, "ring all-reduce")));
-    lines.push(speedup(plan.speedup_over_parameter_server, "a plain parameter server"));
+    // Where all workers are on the server's host, a parameter server has nothing to send.
+    let over_server = Some(plan.speedup_over_parameter_server).filter(|over_server| *over_server > 0.0);
+    lines.extend(over_server.map(|over_server| speedup(over_server, "a plain parameter server")));
     lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
     lines.join("\n")
 }
@@ -197,6 +199,21 @@ mod tests {
     #[test]
     fn hosts_may_be_written_with_spaces_behind_the_commas() {
         assert_eq!(args(&["--workers", "w0, w1"]).workers, ["w0", "w1"]);
+    }
+
+    #[test]
+    fn a_speed_up_is_told_only_over_what_would_take_time() {
+        let plan = v1::PlanSummary {
+            workers: vec!["ps".into()],
+            server: "ps".into(),
+            speedup_over_ring: None,
+            speedup_over_parameter_server: 0.0,
+            ..v1::PlanSummary::default()
+        };
+        let args = args(&[]);
+        assert!(!text(&args, &plan).contains("speed-up"), "{}", text(&args, &plan));
+        let plan = v1::PlanSummary { speedup_over_parameter_server: 2.5, ..plan };
+        assert!(text(&args, &plan).contains("speed-up over a plain parameter server: 2.50"));
     }
 
     #[test]
