@@ -321,7 +321,7 @@ pub(crate) fn job_status(error: JobError) -> Status {
     let message = error.to_string();
     match error {
         JobError::NoSuchJob(_) | JobError::NotAMember { .. } => Status::not_found(message),
-        JobError::WrongToken(_) => Status::permission_denied(message),
+        JobError::WrongToken(_) | JobError::NoToken(_) => Status::permission_denied(message),
         JobError::AlreadyJoined { .. } | JobError::AlreadyExists(_) => Status::already_exists(message),
         JobError::Over { .. } | JobError::Closed { .. } => Status::failed_precondition(message),
         JobError::NotAsked(_) => Status::aborted(message),

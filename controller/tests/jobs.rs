@@ -74,7 +74,7 @@ async fn who_may_not_join_is_told_why() {
     let cases: [(&str, &[u8], &str, Code, &str); 5] = [
         ("other", &token, "w1", Code::NotFound, "there is no job \"other\""),
         ("digits", &near, "w1", Code::PermissionDenied, "wrong token for job \"digits\""),
-        ("digits", &[], "w1", Code::PermissionDenied, "wrong token for job \"digits\""),
+        ("digits", &[], "w1", Code::PermissionDenied, "no token was given for job \"digits\""),
         ("digits", &token, "hub", Code::NotFound, "host \"hub\" is not a member of job \"digits\""),
         ("digits", &token, "w0", Code::AlreadyExists, "host \"w0\" has joined job \"digits\" already"),
     ];

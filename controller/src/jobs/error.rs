@@ -11,6 +11,12 @@ pub(crate) enum JobError {
         "wrong token for job {0:?}: give the file that `tributary jobs create` wrote when it created this job"
     )]
     WrongToken(String),
+    /// The call has no token.
+    #[error(
+        "no token was given for job {0:?}: give the file that `tributary jobs create` wrote, by --token-file; without one, \
+         only an operator's certificate ends a job"
+    )]
+    NoToken(String),
     /// The host takes no part in the job.
     #[error("host {host:?} is not a member of job {job:?}; its members are {members}")]
     NotAMember {

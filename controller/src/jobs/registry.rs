@@ -69,7 +69,11 @@ impl Registry {
     /// The latest job of that name, if `token` is its own.
     pub(crate) fn authorize(&self, name: &str, token: &[u8]) -> Result<JobKey, JobError> {
         let (key, job) = self.find_latest(name)?;
-        if job.record.token.matches(token) { Ok(key) } else { Err(JobError::WrongToken(name.to_owned())) }
+        match token {
+            [] => Err(JobError::NoToken(name.to_owned())),
+            token if job.record.token.matches(token) => Ok(key),
+            _ => Err(JobError::WrongToken(name.to_owned())),
+        }
     }
 
     fn find_latest(&self, name: &str) -> Result<(JobKey, &Job), JobError> {
@@ -155,6 +159,7 @@ mod tests {
             registry.authorize("job", &first.token.to_bytes()),
             Err(JobError::WrongToken("job".into()))
         );
+        assert_eq!(registry.authorize("job", &[]), Err(JobError::NoToken("job".into())));
     }
 
     #[test]
