@@ -248,7 +248,13 @@ async fn when_the_members_leave_at_the_end_of_their_training_the_job_has_ended_f
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_done_unless_it_is_asked_for_and_what_would_be_is_explained() {
     let mut net = running(None).await;
+    let unmeasured = async |net: &Net, who: &str| {
+        let verdict = net.explain().await.verdict;
+        assert!(verdict.starts_with(&format!("{who} not made enough steps")), "{verdict}");
+    };
+    unmeasured(&net, "w0, w1 have").await;
     net.report("w0", 16, 100).await;
+    unmeasured(&net, "w1 has").await;
     net.report("w1", 16, 400).await;
     let explained = net.explained_once(|explained| explained.degraded_processes == 1).await;
     assert_eq!((explained.degraded(), explained.theta, explained.generation), (v1::Degraded::Off, 0.1, 1));

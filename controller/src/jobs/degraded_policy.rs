@@ -61,13 +61,23 @@ pub(crate) fn words(job: &Job, decision: &Decision, name: impl Fn(u16) -> String
     let seconds = best.map_or(decision.today, |best| best.seconds);
     let today = decision.today;
     let found = match &decision.verdict {
-        Verdict::Unmeasured(ranks) => format!("{} has not made enough steps to be judged", names(ranks)),
+        Verdict::Unmeasured(ranks) => {
+            let have = if ranks.len() == 1 { "has" } else { "have" };
+            format!("{} {have} not made enough steps to be judged", names(ranks))
+        }
         Verdict::AllWell => "nobody who is in is degraded".to_owned(),
         Verdict::NoGain => format!(
             "the best of the groups that keep all who are well takes {seconds:.3} s a step, and the present one {today:.3} s: \
              that is not worth a change"
         ),
-        Verdict::Return(ranks) => format!("{} is well again, and comes back", names(ranks)),
+        Verdict::Return(ranks) => {
+            let come = if ranks.len() == 1 {
+                "is well again, and comes back"
+            } else {
+                "are well again, and come back"
+            };
+            format!("{} {come}", names(ranks))
+        }
         Verdict::Change => format!(
             "{degraded} of {all} are degraded: {}, and go on with {}: {seconds:.3} s a step, where it is {today:.3} s now",
             decision.mode,
