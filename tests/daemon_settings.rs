@@ -32,10 +32,44 @@ fn a_file_is_read_flags_win_and_unknown_keys_are_refused() {
     refused(&["switch", "--config", path], 1, &["port 1", "no-such-if"]);
     refused(&["switch", "--config", path, "--port", "2=other-if"], 1, &["port 2", "other-if"]);
     fs::write(&file, format!("{text}interfaces = 3\n")).unwrap();
-    refused(&["switch", "--config", path], 2, &["switch.toml", "interfaces"]);
+    refused(&["switch", "--config", path], 2, &["switch.toml", "unknown key `interfaces`"]);
     fs::write(&file, text.replace("log = \"warn\"", "log = 3")).unwrap();
     refused(&["switch", "--config", path], 2, &["switch.toml", "log"]);
     refused(&["switch", "--config", "no-such-file.toml"], 1, &["no-such-file.toml"]);
+}
+
+/// A daemon's options are in several groups, and a file may have all of them.
+#[test]
+fn an_unknown_key_is_told_all_that_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("daemon.toml");
+    let of_all = [" log,", " log-format,", " cpus,"];
+    let refused = |daemon: &str, own: &[&str]| {
+        refused(&[daemon, "--config", file.to_str().unwrap()], 2, &[&of_all[..], own].concat());
+    };
+    fs::write(&file, "tls-crt = \"w0.crt\"\n").unwrap();
+    refused("agent", &["unknown key `tls-crt`", " host,", " tls-cert,", " max-memory,", " socket,"]);
+    refused("server", &[" host,", " tls-cert,", " ps-listen,"]);
+    refused("controller", &[" topology,", " tls-client-ca,", " tls-operator"]);
+    refused("switch", &[" device-id,", " port,"]);
+    fs::write(&file, "config = \"other.toml\"\n").unwrap();
+    refused("agent", &["unknown key `config`"]);
+}
+
+#[test]
+fn a_number_that_is_out_of_range_is_told_the_range() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job.toml");
+    let path = file.to_str().unwrap();
+    let job = |number: &str| {
+        let text = "policy = \"bsp\"\nepoch-iterations = 10\nlearning-rate = 0.2\nname = \"digits\"\n";
+        fs::write(&file, format!("{text}{number}\n")).unwrap();
+        ["server", "--ps-listen", "127.0.0.1:0", "--ps-job", path]
+    };
+    refused(&job("workers = 0"), 2, &["job.toml", "workers", "from 1 to 65535"]);
+    refused(&job("workers = 2\nslack = -1"), 2, &["job.toml", "slack", "from 0 on"]);
+    fs::write(&file, "mtu = 70000\n").unwrap();
+    refused(&["switch", "--config", path], 2, &["job.toml", "mtu", "from 0 to 65535"]);
 }
 
 #[test]

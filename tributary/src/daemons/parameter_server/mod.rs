@@ -15,7 +15,7 @@ use tributary_ps::server::{GroupFabric, JobSettings, JobSpec, JobStats, Paramete
 use tributary_transport::ServerTls;
 
 use crate::daemons::metrics::{Page, labels};
-use crate::daemons::service::WrongUse;
+use crate::daemons::service::{WrongUse, in_words};
 use crate::options::remote;
 pub(crate) use reductions::Reductions;
 
@@ -100,7 +100,7 @@ fn load(file: &Path) -> Result<JobSettings> {
         Some(Value::String(path)) => Some(remote::read_token(Path::new(&path))?),
         Some(_) => return Err(wrong(format!("{TOKEN_KEY} is not a file's name")).into()),
     };
-    let spec: JobSpec = table.try_into().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+    let spec: JobSpec = table.try_into().map_err(|error: toml::de::Error| wrong(in_words(&error)))?;
     spec.check().map_err(|error| wrong(error.to_string()))?;
     Ok(JobSettings { spec, token })
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Arg, Args, Command};
 use rustix::process::Signal;
 use sd_notify::NotifyState;
 use tokio::runtime::Runtime;
@@ -19,14 +19,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use cpus::CpuArgs;
 use log::LogArgs;
 pub(crate) use reload::{Reload, note};
-pub(crate) use settings::{Settings, SettingsFile, WrongUse};
+pub(crate) use settings::{Settings, SettingsFile, WrongUse, in_words};
 pub(crate) use stop::Stop;
+
+/// The option that names the settings file, and the only one that cannot be in it.
+const CONFIG: &str = "config";
 
 /// The options of a daemon: its own, and those that all daemons have.
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs<S: Args> {
     /// TOML file with settings: every option is a key of the same name; options override the file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = CONFIG, value_name = "FILE")]
     config: Option<PathBuf>,
 
     #[command(flatten)]
@@ -49,6 +52,7 @@ where
     W: AsyncFnOnce(S, Stop) -> Result<()>,
 {
     let file = args.config.as_deref().map(SettingsFile::load).transpose()?.unwrap_or_default();
+    file.check_keys(&keys::<S>())?;
     let (log, rest) = file.split::<LogArgs>();
     log::start(&args.log.merge(log)?)?;
     let (cpus, own) = rest.split::<CpuArgs>();
@@ -60,6 +64,13 @@ where
         outlive_full_files()?;
         work(settings, Stop::new()?).await
     })
+}
+
+/// The keys that a settings file of this daemon may have.
+fn keys<S: Args>() -> Vec<String> {
+    let options = DaemonArgs::<S>::augment_args(Command::new(""));
+    let names = options.get_arguments().filter_map(Arg::get_long).filter(|name| *name != CONFIG);
+    names.map(str::to_owned).collect()
 }
 
 /// Makes writing to a file that may not grow any more (`ulimit -f`, `LimitFSIZE=`) an ordinary error. By default it

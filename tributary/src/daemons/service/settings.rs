@@ -24,8 +24,8 @@ impl fmt::Display for WrongUse {
 impl std::error::Error for WrongUse {}
 
 /// Options of a daemon that can also come from a settings file. One group of options is one struct with serde's
-/// derives. A struct of several groups splits the file among them and gives the rest to the last one, which refuses
-/// unknown keys.
+/// derives. A struct of several groups splits the file among them and gives the rest to the last one. Before that,
+/// [`SettingsFile::check_keys`] has refused keys that no group has.
 pub(crate) trait Settings: Args {
     /// The file's settings, overridden by the options that were given.
     ///
@@ -84,6 +84,19 @@ impl SettingsFile {
         Ok(Self { path: Some(path.into()), table })
     }
 
+    /// Checks that each key is one of `keys`: those of all groups of options. A group by itself knows only its own.
+    ///
+    /// # Errors
+    /// [`WrongUse`] names the key, and those that there are.
+    pub(crate) fn check_keys(&self, keys: &[String]) -> Result<()> {
+        match self.table.keys().find(|key| !keys.contains(key)) {
+            None => Ok(()),
+            Some(unknown) => {
+                Err(self.wrong(&format!("unknown key `{unknown}`: the keys are {}", keys.join(", "))))
+            }
+        }
+    }
+
     /// Splits the keys of `A` from the rest. Every option is a key of the same name.
     pub(crate) fn split<A: Args>(self) -> (Self, Self) {
         let options = A::augment_args(clap::Command::new(""));
@@ -98,19 +111,35 @@ impl SettingsFile {
     /// [`WrongUse`]: the file has a key that `S` does not have, or a value of the wrong kind.
     fn overridden_by<S: Serialize + DeserializeOwned>(self, options: &S) -> Result<S> {
         // First without the options, so that errors in the file are found even where an option overrides it.
-        let _: S = self.table.clone().try_into().map_err(|error| self.wrong(&error))?;
+        let _: S = self.table.clone().try_into().map_err(|error| self.wrong(&in_words(&error)))?;
         let mut table = self.table.clone();
         table.extend(Table::try_from(options)?);
-        table.try_into().map_err(|error| self.wrong(&error))
+        table.try_into().map_err(|error| self.wrong(&in_words(&error)))
     }
 
-    fn wrong(&self, error: &toml::de::Error) -> anyhow::Error {
-        let error = error.to_string();
+    fn wrong(&self, problem: &str) -> anyhow::Error {
         match &self.path {
-            Some(path) => WrongUse(format!("{}: {}", path.display(), error.trim())).into(),
-            None => WrongUse(error).into(),
+            Some(path) => WrongUse(format!("{}: {problem}", path.display())).into(),
+            None => WrongUse(problem.to_owned()).into(),
         }
     }
+}
+
+/// What is wrong in a file. A number's range stands in place of its type's name: serde says "expected u16".
+pub(crate) fn in_words(error: &toml::de::Error) -> String {
+    let types = [
+        ("u16", format!(" to {}", u16::MAX)),
+        ("u32", format!(" to {}", u32::MAX)),
+        ("u64", " on".to_owned()),
+        ("usize", " on".to_owned()),
+    ];
+    let mut words = error.to_string().trim().to_owned();
+    for (name, most) in types {
+        words = words
+            .replace(&format!("expected a nonzero {name}"), &format!("expected a whole number from 1{most}"))
+            .replace(&format!("expected {name}"), &format!("expected a whole number from 0{most}"));
+    }
+    words
 }
 
 #[cfg(test)]
@@ -159,6 +188,8 @@ mod tests {
         assert!(unknown.contains("switch.toml") && unknown.contains("devise-id"), "{unknown}");
         let kind = wrong("device-id = \"seven\"");
         assert!(kind.contains("device-id"), "an option hides what is wrong in the file: {kind}");
+        let range = wrong("device-id = -1");
+        assert!(range.contains("expected a whole number from 0 on") && !range.contains("u64"), "{range}");
     }
 
     #[test]
