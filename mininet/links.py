@@ -60,10 +60,11 @@ class Links:
         found = [link for link in self._topology.links if name in _names(link)]
         if len(found) == 1:
             return found[0]
-        known = ", ".join(end.interface for link in found or self._topology.links for end in link.ends[:1])
         if found:
+            known = ", ".join(link.ends[0].interface for link in found)
             raise Problem(f"{name} can be any of several links: give an interface at one of its ends, such as {known}")
-        raise Problem(f"there is no link {name!r}: give both ends, as in leaf0-w3, or an interface, such as {known}")
+        known = ", ".join("-".join(end.node for end in link.ends) for link in self._topology.links)
+        raise Problem(f"there is no link {name!r}: give both ends of one of these, {known}")
 
 
 def _names(link: Link) -> list[str]:

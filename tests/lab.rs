@@ -129,7 +129,11 @@ fn eight_workers_reduce_right_and_down_leaves_nothing() {
     let listed = json(&["lab", "list", "--json"]);
     let own = listed["labs"].as_array().unwrap().iter().find(|lab| lab["name"] == name.0);
     assert_eq!(own.unwrap()["state"], "up");
-    refused(&["lab", "up", TWO_WORKERS, "--name", &name.0], 1, &["exists already", "lab down"]);
+    refused(
+        &["lab", "up", TWO_WORKERS, "--name", &name.0],
+        1,
+        &["exists already", "lab down", "--name NAME"],
+    );
     // Twice: the job stays for the next command.
     for _ in 0..2 {
         let reduced = name.run(&["tributary", "allreduce", "--json", "--check", "--size", "1MiB"]);
@@ -237,7 +241,7 @@ fn links_are_cut_and_mended_and_a_switch_outlives_that_its_port_was_down() {
     name.lab("cut", &["w0:leaf"]);
     name.lab("cut", &["leaf-w1", "--carrier"]);
     name.lab_refuses("cut", &["leaf-w0"], &["cut already"]);
-    name.lab_refuses("cut", &["leaf-w2"], &["no link", "leaf-ps, leaf-w0, leaf-w1"]);
+    name.lab_refuses("cut", &["leaf-w2"], &["no link", "one of its links, leaf-ps, leaf-w0, leaf-w1"]);
     let cut = serde_json::json!([
         { "link": "leaf-w0", "carrier": false },
         { "link": "leaf-w1", "carrier": true },

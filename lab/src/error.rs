@@ -43,7 +43,9 @@ pub enum LabError {
         limit: usize,
     },
     /// The lab exists already, in use or left by a crash.
-    #[error("lab {0:?} exists already: remove it with `tributary lab down {0}`, or give another name")]
+    #[error(
+        "lab {0:?} exists already: remove it with `tributary lab down {0}`, or give another name by --name NAME"
+    )]
     Exists(String),
     /// The lab does not exist.
     #[error("there is no lab {0:?}: `tributary lab up` makes one")]
@@ -62,7 +64,7 @@ pub enum LabError {
         known: String,
     },
     /// No link has this name.
-    #[error("lab {lab:?} has no link {link:?}: give both ends, as in leaf0-w3; it has {known}")]
+    #[error("lab {lab:?} has no link {link:?}: give both ends of one of its links, {known}")]
     NoLink {
         /// The lab.
         lab: String,
