@@ -7,6 +7,7 @@
 )]
 
 mod allocator;
+mod command_line;
 mod commands;
 mod daemons;
 mod experiments;
@@ -19,7 +20,7 @@ mod version;
 use std::process::ExitCode;
 
 use anyhow::Error;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use tributary_cli::output;
 
 use commands::{allreduce, certs, counters, doctor, jobs, manual, plan, topology};
@@ -74,14 +75,14 @@ fn main() -> ExitCode {
         Command::Allreduce(args) => allreduce::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Certs(args) => certs::run(args),
-        Command::Completions(args) => manual::print_completions(args, Cli::command()),
+        Command::Completions(args) => manual::print_completions(args, command_line::command::<Cli>()),
         Command::Controller(args) => controller::run(args),
         Command::Counters(args) => counters::run(args),
         Command::Demo(args) => return tributary_demo::run(args),
         Command::Doctor(args) => return doctor::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Lab(args) => commands::lab::run(args),
-        Command::Man(args) => manual::write_pages(args, Cli::command()),
+        Command::Man(args) => manual::write_pages(args, command_line::command::<Cli>()),
         Command::Plan(args) => plan::run(args),
         Command::Ps(args) => ps::run(args),
         Command::Server(args) => server::run(args),

@@ -8,6 +8,8 @@ use git_version::git_version;
 use tributary_cli::output;
 use tributary_controller::{BuiltInPipeline, built_in_pipelines};
 
+use crate::command_line;
+
 /// The version, and the commit that was compiled.
 pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
     let commit = git_version!(args = ["--always", "--dirty=+changes", "--abbrev=12"], fallback = "no commit");
@@ -16,7 +18,7 @@ pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 /// The command line; where it asks for the version, prints that and ends.
 pub(crate) fn parse_or_tell_version<T: Parser>() -> T {
-    T::try_parse().unwrap_or_else(|answer| {
+    command_line::parse(std::env::args_os()).unwrap_or_else(|answer| {
         if answer.kind() == ErrorKind::DisplayVersion {
             let told = output::print(format_args!("{answer}{}", pipelines().trim_end()));
             std::process::exit(told.is_err().into());

@@ -38,7 +38,7 @@ pub(super) struct RunArgs {
     workers: Option<u16>,
 
     /// Each worker's step time, relative to --step-time; repeated in turn if there are more workers
-    #[arg(long, value_delimiter = ',', value_parser = options::speed,
+    #[arg(long, value_name = "TIME,TIME,…", value_delimiter = ',', value_parser = options::speed,
           default_values_t = super::policies::STEP_TIMES)]
     speeds: Vec<f64>,
 
