@@ -24,9 +24,14 @@ pub(super) fn text(reading: &Reading, rates: bool) -> String {
     for job in jobs {
         let switches: Vec<_> =
             reading.switches.iter().filter(|switch| switch.jobs.contains_key(job)).collect();
+        let reasons = reasons(job, &switches);
+        // Writing to a string cannot fail.
+        if reasons.is_empty() {
+            let _ = writeln!(text, "packets{per_second} of job {job}: none");
+            continue;
+        }
         for switches in switches.chunks(SWITCHES_ABREAST) {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "packets{per_second}\n{}", packets(job, switches));
+            let _ = writeln!(text, "packets{per_second}\n{}", packets(job, switches, &reasons));
         }
     }
     if reading.switches.iter().any(|switch| !switch.ports.is_empty()) {
@@ -56,12 +61,12 @@ fn remarks(reading: &Reading) -> Vec<String> {
 }
 
 /// The packets of one job in some switches, a column each: there are more reasons than a terminal has room for.
-fn packets(job: &str, switches: &[&SwitchReading]) -> comfy_table::Table {
+fn packets(job: &str, switches: &[&SwitchReading], reasons: &[&str]) -> comfy_table::Table {
     let mut header = vec![job];
     header.extend(switches.iter().map(|switch| switch.name.as_str()));
     let mut table = number_table(&header);
     let counts: Vec<_> = switches.iter().filter_map(|switch| switch.jobs.get(job)).collect();
-    for reason in reasons(&counts) {
+    for &reason in reasons {
         let packets = counts.iter().map(|counts| number(get(counts, reason).packets));
         table.add_row(std::iter::once(reason.to_owned()).chain(packets));
     }
@@ -120,9 +125,10 @@ fn port_rows(reading: &Reading) -> impl Iterator<Item = PortRow> {
     })
 }
 
-/// All reasons for which there is a packet anywhere, the usual ones first.
-fn reasons<'a>(counts: &[&'a Counts]) -> Vec<&'a str> {
-    let counted = counts.iter().flat_map(|counts| counts.iter().filter(|(_, count)| count.packets > 0.0));
+/// All reasons for which there is a packet of the job in any of these switches, the usual ones first.
+fn reasons<'a>(job: &str, switches: &[&'a SwitchReading]) -> Vec<&'a str> {
+    let counts = switches.iter().filter_map(|switch| switch.jobs.get(job)).flatten();
+    let counted = counts.filter(|(_, count)| count.packets > 0.0);
     let occur: BTreeSet<&str> = counted.map(|(reason, _)| reason.as_str()).collect();
     let usual = ORDER.iter().copied().filter(|reason| occur.contains(reason));
     let others = occur.iter().copied().filter(|reason| !ORDER.contains(reason));
@@ -147,19 +153,27 @@ mod tests {
 
     use super::*;
 
+    fn counter(reason: &str, packets: u64) -> v1::JobCounter {
+        v1::JobCounter { job: "a".into(), reason: reason.into(), packets, ..Default::default() }
+    }
+
     fn port(kind: &str, packets: u64, bytes: u64) -> v1::PortCounter {
         let (kind, neighbour) = (kind.into(), "w0".into());
         v1::PortCounter { port: 3, kind, packets, bytes, neighbour, link_rate: 50_000_000 }
     }
 
     #[test]
-    fn every_reason_has_a_column_and_every_switch_a_row() {
-        let counter = |reason: &str, packets| v1::JobCounter {
-            job: "a".into(),
-            reason: reason.into(),
-            packets,
-            ..Default::default()
+    fn a_job_without_a_packet_has_none_and_no_empty_table() {
+        let switch = v1::SwitchCounters {
+            name: "leaf0".into(),
+            jobs: vec![counter("received", 0), counter("result", 0)],
+            ..v1::SwitchCounters::default()
         };
+        assert_eq!(text(&Reading::new(&[switch], &[]), false), "packets of job a: none");
+    }
+
+    #[test]
+    fn every_reason_has_a_row_and_every_switch_a_column() {
         let switch = |name: &str| v1::SwitchCounters {
             name: name.into(),
             jobs: vec![counter("result", 7), counter("received", 12_345)],
