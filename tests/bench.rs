@@ -54,7 +54,9 @@ const SMALL: [&str; 10] = [
 #[test]
 fn a_cluster_is_studied_and_drawn_and_the_same_each_time() {
     let folder = tempfile::tempdir().unwrap();
-    let plots = ["--json", "--plots", folder.path().to_str().unwrap()];
+    // Neither of the two is there yet.
+    let plotted = folder.path().join("results/scale");
+    let plots = ["--json", "--plots", plotted.to_str().unwrap()];
     let report = json(&[&SMALL[..], &plots].concat());
     let points = report["studies"][0]["points"].as_array().unwrap();
     assert_eq!(points[4]["place"], "80 %");
@@ -65,7 +67,7 @@ fn a_cluster_is_studied_and_drawn_and_the_same_each_time() {
     assert!(points[4]["results"][0]["seconds"].as_f64() > points[0]["results"][0]["seconds"].as_f64());
     assert_eq!(report["settings"]["assumptions"]["slots"], 4096);
     assert_eq!(report, json(&[&SMALL[..], &["--json"]].concat()));
-    let drawn = fs::read_to_string(folder.path().join("failures.svg")).unwrap();
+    let drawn = fs::read_to_string(plotted.join("failures.svg")).unwrap();
     for word in ["<svg", "aggregation", "fabric 1024", "4 PS"] {
         assert!(drawn.contains(word), "{word:?} is not in: {drawn}");
     }
@@ -85,7 +87,11 @@ fn people_see_the_times_and_what_the_fabric_saves_in_80_columns() {
 fn impossible_options_are_refused() {
     refused(&["bench", "scale", "--studies", "all"], 2, &["--studies", "scaling"]);
     refused(&["bench", "scale", "--workers", "1"], 2, &["--workers"]);
-    refused(&["bench", "scale", "--plots", "none"], 1, &["no folder none"]);
+    refused(
+        &["bench", "scale", "--plots", "Cargo.toml/plots"],
+        1,
+        &["cannot make the folder", "Cargo.toml/plots"],
+    );
     refused(&["bench", "agent", "--mtu", "1500,60"], 2, &["--mtu", "at least"]);
     refused(&["bench", "agent", "--rounds", "0"], 2, &["--rounds"]);
     refused(&["bench", "simulate", "--loss", "2"], 2, &["--loss", "probability"]);

@@ -3,9 +3,10 @@
 mod picture;
 mod report;
 
+use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -93,7 +94,7 @@ pub(super) struct ScaleArgs {
     #[arg(long)]
     json: bool,
 
-    /// Also write a picture of each study into this folder, STUDY.svg
+    /// Also write a picture of each study into this folder, STUDY.svg; it is made if there is none
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
 }
@@ -137,7 +138,9 @@ impl From<StudyName> for Study {
 /// The options do not fit a study, or a picture cannot be written.
 pub(super) fn run(args: &ScaleArgs) -> Result<()> {
     if let Some(folder) = &args.plots {
-        ensure!(folder.is_dir(), "cannot write pictures: there is no folder {}", folder.display());
+        // Before the work, so that none is lost.
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder for pictures, {}", folder.display()))?;
     }
     let settings = settings(args)?;
     let studies: Vec<Study> = args.studies.iter().copied().map(Study::from).collect();
