@@ -490,10 +490,14 @@ impl User {
     }
 
     fn lab(&self, arguments: &[&str]) -> Output {
+        self.tributary(&[&["lab"], arguments].concat())
+    }
+
+    fn tributary(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new("setpriv");
         let nobody = NOBODY.to_string();
         command.args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups", "--inh-caps=-all"]);
-        command.arg(self.file("tributary")).arg("lab").args(arguments);
+        command.arg(self.file("tributary")).args(arguments);
         command.current_dir(self.folder.path()).env("XDG_RUNTIME_DIR", self.folder.path()).output().unwrap()
     }
 
@@ -520,6 +524,15 @@ impl Drop for User {
         // Mostly there is nothing left.
         self.lab(&["down", "theirs"]);
     }
+}
+
+/// The kernel gives only root buffers as large as it likes.
+#[test]
+fn an_ordinary_user_measures_the_bare_loop() {
+    let Some(user) = User::new() else { return };
+    let once = ["--mtu", "1500", "--window", "16", "--runs", "1", "--seconds", "1"];
+    let output = user.tributary(&[&["bench", "switch", "--switch", "loop"], &once[..]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 #[test]

@@ -68,7 +68,10 @@ static int open_port(const char *interface, uint16_t protocol) {
         .sll_ifindex = (int)if_nametoindex(interface),
     };
     if (address.sll_ifindex == 0) fail("find", interface);
-    if (setsockopt(port, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0) fail("set the buffer of", interface);
+    /* Without root's rights the kernel gives no more than net.core.rmem_max. A smaller buffer loses more frames, and they
+     * are sent again. */
+    if (setsockopt(port, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
+        setsockopt(port, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     if (bind(port, (struct sockaddr *)&address, sizeof address) < 0) fail("bind to", interface);
     return port;
 }
