@@ -1,7 +1,9 @@
 //! The API of a host's agent for the training processes on that host.
 
+mod moments;
 mod segment;
 
+pub use moments::Moments;
 pub use segment::{SegmentName, SegmentNameError};
 
 /// The messages and the service as generated from `proto/tributary/agent/v1/agent.proto`.

@@ -6,17 +6,11 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tonic::Status;
-use tributary_api::agent::v1;
 use tributary_api::agent::v1::job_event::Event;
+use tributary_api::agent::{Moments, v1};
 
 use super::member::{Member, Phase};
 use super::running::Running;
-
-/// How long nothing must move before the first report, and how long between later ones.
-const FIRST: Duration = Duration::from_secs(2);
-const AGAIN: Duration = Duration::from_secs(5);
-/// Time between two looks.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Reports to the process and the log what is waited for, until this is dropped.
 pub(super) async fn say(
@@ -25,7 +19,7 @@ pub(super) async fn say(
     events: &mpsc::Sender<Result<v1::JobEvent, Status>>,
 ) {
     let (phase, opened) = (member.phase(), Instant::now());
-    let mut looks = interval(LOOK_INTERVAL);
+    let mut looks = interval(Moments::LOOK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut moments = Moments::default();
     loop {
@@ -55,7 +49,7 @@ pub(super) async fn say(
 /// What the all-reduces under way wait for, and for how long.
 async fn wait_of(running: &Running) -> Option<(Duration, String)> {
     // The silence cannot be longer than the oldest all-reduce.
-    running.under_way().filter(|since| since.elapsed() >= FIRST)?;
+    running.under_way().filter(|since| since.elapsed() >= Moments::FIRST)?;
     let wait = running.agent.situation().await.ok()?.wait?;
     Some((wait.silent, wait.to_string()))
 }
@@ -75,42 +69,4 @@ async fn reasons(member: &Member) -> String {
         reasons += &format!("; the job cannot change over: {}", job.setback);
     }
     reasons
-}
-
-/// Decides when to report.
-#[derive(Debug, Default)]
-struct Moments {
-    /// How long the wait had lasted at the last report.
-    said: Option<Duration>,
-}
-
-impl Moments {
-    /// Whether to report now, when nothing has moved for `time`.
-    fn is_one(&mut self, time: Duration) -> bool {
-        if self.said.is_some_and(|said| time < said) {
-            // Something has moved since.
-            self.said = None;
-        }
-        let is_one = time >= self.said.map_or(FIRST, |said| said + AGAIN);
-        if is_one {
-            self.said = Some(time);
-        }
-        is_one
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_is_said_after_two_seconds_and_every_five_then() {
-        let mut moments = Moments::default();
-        let mut said = |times: &[u64]| {
-            let is_one = |time: &&u64| moments.is_one(Duration::from_secs(**time));
-            times.iter().filter(is_one).copied().collect::<Vec<_>>()
-        };
-        assert_eq!(said(&[0, 1, 2, 3, 6, 7, 8, 12, 17]), [2, 7, 12, 17]);
-        assert_eq!(said(&[0, 1, 3, 4, 8]), [3, 8], "after it has moved it is another wait");
-    }
 }

@@ -1,0 +1,48 @@
+//! When a process is told what it waits for: the same whether its agent tells it, or the agent itself is silent.
+
+use std::time::Duration;
+
+/// Decides when to tell.
+#[derive(Debug, Default)]
+pub struct Moments {
+    /// How long the wait had lasted when it was last told.
+    said: Option<Duration>,
+}
+
+impl Moments {
+    /// How long nothing must move before it is told first.
+    pub const FIRST: Duration = Duration::from_secs(2);
+    /// How long between later times.
+    const AGAIN: Duration = Duration::from_secs(5);
+    /// Time between two looks at whether anything has moved.
+    pub const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+    /// Whether to tell now, when nothing has moved for `time`.
+    pub fn is_one(&mut self, time: Duration) -> bool {
+        if self.said.is_some_and(|said| time < said) {
+            // Something has moved since.
+            self.said = None;
+        }
+        let is_one = time >= self.said.map_or(Self::FIRST, |said| said + Self::AGAIN);
+        if is_one {
+            self.said = Some(time);
+        }
+        is_one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_said_after_two_seconds_and_every_five_then() {
+        let mut moments = Moments::default();
+        let mut said = |times: &[u64]| {
+            let is_one = |time: &&u64| moments.is_one(Duration::from_secs(**time));
+            times.iter().filter(is_one).copied().collect::<Vec<_>>()
+        };
+        assert_eq!(said(&[0, 1, 2, 3, 6, 7, 8, 12, 17]), [2, 7, 12, 17]);
+        assert_eq!(said(&[0, 1, 3, 4, 8]), [3, 8], "after it has moved it is another wait");
+    }
+}
