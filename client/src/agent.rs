@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
@@ -12,11 +12,14 @@ use crate::job::Job;
 use crate::options::JoinOptions;
 use crate::session::Session;
 use crate::training::{Training, TrainingOptions};
+use crate::vigil::Vigil;
+use crate::waits::Place;
 
 /// A connection to the agent of this host.
 #[derive(Debug, Clone)]
 pub struct Agent {
     client: AgentClient<Channel>,
+    socket: PathBuf,
 }
 
 impl Agent {
@@ -31,10 +34,10 @@ impl Agent {
         let endpoint =
             Endpoint::from_shared(format!("unix://{name}")).map_err(|error| no_agent(error.to_string()))?;
         let channel = endpoint.connect().await.map_err(|error| no_agent(cause(&error)))?;
-        Ok(Self { client: AgentClient::new(channel) })
+        Ok(Self { client: AgentClient::new(channel), socket: socket.into() })
     }
 
-    /// Takes part in a job, and waits until all of its members do.
+    /// Takes part in a job, and waits until all of its members do, and for the agent where that is silent.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with the agent's or the controller's reason, [`ClientError::JobFailed`],
@@ -56,12 +59,19 @@ impl Agent {
     ) -> Result<Job, ClientError> {
         let elastic = options.elastic;
         let mut client = self.client.clone();
+        let vigil = Vigil::keep(client.clone(), self.socket.clone(), options.observer.clone());
+        // A job may take its time to start, so there is no deadline.
+        let wait = vigil.waits().begin(Place::Alone, None);
         let request = v1::OpenJobRequest { job: job.into(), token, elastic };
         let mut events = client.open_job(request).await.map_err(ClientError::refused)?.into_inner();
         loop {
             let event = events.message().await.map_err(ClientError::refused)?;
+            vigil.waits().heard();
             match event.and_then(|event| event.event) {
-                Some(Event::Started(started)) => return Job::new(client, events, options, started),
+                Some(Event::Started(started)) => {
+                    drop(wait);
+                    return Job::new(client, vigil, events, options, started);
+                }
                 Some(Event::Waiting(waiting)) => options.observer.tell(waiting),
                 Some(Event::Failed(failed)) => return Err(ClientError::JobFailed(failed.reason)),
                 Some(Event::Ended(_)) => return Err(ClientError::JobEnded(format!("job {job:?} has ended"))),

@@ -1,5 +1,6 @@
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 use tributary_codec::{EncodeError, LanesError};
@@ -31,6 +32,37 @@ pub enum ClientError {
         what: String,
         /// The reason.
         cause: String,
+    },
+    /// A deadline has passed while the agent said nothing. The process has given its agent up, and with it the job: when
+    /// the agent goes on, it may still write to the elements.
+    #[error(
+        "{what}: its deadline of {} s has passed, and the agent at {} has said nothing for {} s: is it stopped, or out of \
+         file descriptors? Look at its log. This process has left the job: start it again once the agent answers",
+        deadline.as_secs_f64(), socket.display(), silent.as_secs()
+    )]
+    AgentSilent {
+        /// The operation or call that gets no answer.
+        what: String,
+        /// Its deadline.
+        deadline: Duration,
+        /// How long the agent had been silent.
+        silent: Duration,
+        /// The agent's socket.
+        socket: PathBuf,
+    },
+    /// The process has given its agent up before, or meanwhile, because of another operation or call.
+    #[error(
+        "this process has left the job, since a deadline of {} s had passed while the agent at {} said nothing for {} s: \
+         start it again once the agent answers",
+        deadline.as_secs_f64(), socket.display(), silent.as_secs()
+    )]
+    GivenUp {
+        /// The deadline that had passed.
+        deadline: Duration,
+        /// How long the agent had been silent then.
+        silent: Duration,
+        /// The agent's socket.
+        socket: PathBuf,
     },
     /// The agent refused a request.
     #[error("{message}")]
@@ -136,8 +168,13 @@ impl ClientError {
     /// The stream of all-reduces has ended before this all-reduce of `who` had an answer.
     pub(crate) fn lost(who: &str, tensor: &str, status: &tonic::Status) -> Self {
         let cause = innermost(status).unwrap_or_else(|| status.message().into());
-        Self::AgentLost { what: format!("all-reduce of \"{tensor}\", {who}"), cause }
+        Self::AgentLost { what: all_reduce(who, tensor), cause }
     }
+}
+
+/// What errors call an all-reduce of `who`.
+pub(crate) fn all_reduce(who: &str, tensor: &str) -> String {
+    format!("all-reduce of \"{tensor}\", {who}")
 }
 
 /// The reason for a broken connection, which tonic's own text does not give. `None`: the status is the agent's answer.

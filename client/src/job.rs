@@ -20,6 +20,8 @@ use crate::request_stream::RequestStream;
 use crate::schedule::{self, Decision, Profile, ProfileNumber};
 use crate::segment::Segment;
 use crate::session::Session;
+use crate::vigil::Vigil;
+use crate::waits::Waits;
 
 /// This process's part in a job. Threads share it by reference, or by cheap clones. Dropping the last one without
 /// [`close`](Self::close) leaves the job, which goes on without this host, or fails if it is rigid.
@@ -29,6 +31,7 @@ pub struct Job(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     session: Session,
+    vigil: Vigil,
     options: JoinOptions,
     rank: u32,
     host: String,
@@ -51,6 +54,7 @@ impl Job {
     /// Must be called in a tokio runtime, in which the job's background tasks run.
     pub(crate) fn new(
         client: AgentClient<Channel>,
+        vigil: Vigil,
         events: Streaming<v1::JobEvent>,
         options: JoinOptions,
         started: v1::Started,
@@ -62,12 +66,14 @@ impl Job {
         let runtime = Handle::current();
         let membership = Arc::new(Membership::new(generation, ranks, shards, regroup.map(Regroup::from)));
         let who = who(rank, &host);
-        let requests =
-            Mutex::new(RequestStream::open(&runtime, client.clone(), Arc::clone(&membership), who));
-        let sign_of_life = runtime.spawn(listen(events, options.observer.clone())).abort_handle();
+        let waits = Arc::clone(vigil.waits());
+        let requests = RequestStream::open(&runtime, client.clone(), Arc::clone(&membership), &waits, who);
+        let requests = Mutex::new(requests);
+        let sign_of_life = runtime.spawn(listen(events, options.observer.clone(), waits)).abort_handle();
         let session = Session { client, id: session };
         Ok(Self(Arc::new(Inner {
             session,
+            vigil,
             options,
             rank,
             host,
@@ -119,7 +125,21 @@ impl Job {
     /// # Errors
     /// [`ClientError::SharedMemory`] when there is not enough, [`ClientError::Refused`].
     pub async fn segment(&self, bytes: usize) -> Result<Segment, ClientError> {
-        self.0.session.open_segment(bytes).await
+        self.segment_within(bytes, None).await
+    }
+
+    /// Makes shared memory as [`segment`](Self::segment) does, for an operation with a deadline of its own: if the agent
+    /// is silent, this ends then, too.
+    ///
+    /// # Errors
+    /// As for [`segment`](Self::segment).
+    pub async fn segment_within(
+        &self,
+        bytes: usize,
+        deadline: Option<Duration>,
+    ) -> Result<Segment, ClientError> {
+        let opening = self.0.session.open_segment(bytes);
+        self.call("a request for shared memory", deadline, opening).await
     }
 
     /// Gives memory back, and returns when the agent has released it. Dropping the segment tells the agent, too, in the
@@ -129,7 +149,7 @@ impl Job {
     /// [`ClientError::Refused`].
     pub async fn release(&self, mut segment: Segment) -> Result<(), ClientError> {
         match segment.take_closer() {
-            Some(closer) => closer.close().await,
+            Some(closer) => self.call("the release of shared memory", None, closer.close()).await,
             None => Ok(()),
         }
     }
@@ -146,7 +166,7 @@ impl Job {
     /// ends with [`ClientError::Regroup`] or [`ClientError::Detached`], so do all behind it.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`]. The [`Reduction`] returns all other errors.
+    /// [`ClientError::SegmentInUse`], [`ClientError::GivenUp`]. The [`Reduction`] returns all other errors.
     pub fn start(&self, segment: &mut Segment, operation: &Operation<'_>) -> Result<Reduction, ClientError> {
         self.start_for(segment, operation, 0)
     }
@@ -159,18 +179,19 @@ impl Job {
         operation: &Operation<'_>,
         regroup_generation: u32,
     ) -> Result<Reduction, ClientError> {
-        let Inner { session, options, runtime, membership, requests, rank, host, .. } = &*self.0;
+        let Inner { session, vigil, options, runtime, membership, requests, rank, host, .. } = &*self.0;
         let request = operation.request(&session.id, segment, options);
         let mut asked = (v1::AllReduceRequest { regroup_generation, ..request }, segment.lend()?);
         // Poisoning is harmless: each change is one call that leaves the state consistent.
         let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
+            vigil.waits().check()?;
             match requests.ask(asked.0, asked.1) {
                 Ok(answer) => return Ok(Reduction(answer)),
                 Err(again) => asked = again,
             }
-            let who = who(*rank, host);
-            *requests = RequestStream::open(runtime, session.client.clone(), Arc::clone(membership), who);
+            let (client, who) = (session.client.clone(), who(*rank, host));
+            *requests = RequestStream::open(runtime, client, Arc::clone(membership), vigil.waits(), who);
         }
     }
 
@@ -181,8 +202,10 @@ impl Job {
     /// [`ClientError::Refused`] when the contributions have no sum, the job is over or goes on without this host, or
     /// the deadline has passed. [`ClientError::Regroup`] each time that others have joined or the members' share of the
     /// data has changed, until this process has synchronised. [`ClientError::Detached`] as long as the job goes on
-    /// without this process. [`ClientError::SegmentInUse`], [`ClientError::NotStarted`]. If the future is dropped, the
-    /// operation goes on all the same, and the segment can be used once it has ended.
+    /// without this process. [`ClientError::AgentSilent`] when the deadline has passed and the agent does not even say
+    /// so: the process has left the job then, and all that is asked of this ends with [`ClientError::GivenUp`].
+    /// [`ClientError::SegmentInUse`], [`ClientError::NotStarted`]. If the future is dropped, the operation goes on all
+    /// the same, and the segment can be used once it has ended.
     pub async fn all_reduce(
         &self,
         segment: &mut Segment,
@@ -205,7 +228,9 @@ impl Job {
     ) -> Result<Decision, ClientError> {
         let Session { client, id } = &self.0.session;
         let request = schedule::request(id.clone(), number, profile, deadline.or(self.0.options.deadline));
-        let answer = client.clone().hand_in_profile(request).await.map_err(ClientError::refused)?;
+        let mut client = client.clone();
+        let handing_in = async { client.hand_in_profile(request).await.map_err(ClientError::refused) };
+        let answer = self.call("a profile", deadline, handing_in).await?;
         Decision::read(answer.into_inner(), profile.gradients.len())
     }
 
@@ -226,8 +251,9 @@ impl Job {
     /// [`ClientError::Refused`].
     pub async fn stats(&self) -> Result<v1::StatsResponse, ClientError> {
         let Session { client, id } = &self.0.session;
-        let request = v1::StatsRequest { session: id.clone() };
-        Ok(client.clone().stats(request).await.map_err(ClientError::refused)?.into_inner())
+        let (request, mut client) = (v1::StatsRequest { session: id.clone() }, client.clone());
+        let asking = async { client.stats(request).await.map_err(ClientError::refused) };
+        Ok(self.call("a request for the agent's counters", None, asking).await?.into_inner())
     }
 
     /// Ends this process's part and leaves the host a member of the job, so that the others can finish and another
@@ -252,9 +278,21 @@ impl Job {
 
     async fn close_job(self, at_end: bool) -> Result<(), ClientError> {
         let Session { client, id } = &self.0.session;
-        let request = v1::CloseJobRequest { session: id.clone(), at_end };
-        client.clone().close_job(request).await.map_err(ClientError::refused)?;
+        let (request, mut client) = (v1::CloseJobRequest { session: id.clone(), at_end }, client.clone());
+        let closing = async { client.close_job(request).await.map_err(ClientError::refused) };
+        self.call("the end of this process's part in the job", None, closing).await?;
         Ok(())
+    }
+
+    /// Waits for the answer to a call. While the agent is silent, the deadline of the job's all-reduces counts where the
+    /// call has none of its own.
+    async fn call<T>(
+        &self,
+        what: &str,
+        deadline: Option<Duration>,
+        call: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        self.0.vigil.waits().call(what, deadline.or(self.0.options.deadline), call).await
     }
 }
 
@@ -263,11 +301,19 @@ fn who(rank: u32, host: &str) -> String {
     format!("rank {rank} ({host})")
 }
 
-/// Reports what is being waited for, as long as the job lasts. Answers say how it has ended.
-async fn listen(mut events: Streaming<v1::JobEvent>, observer: Observer) {
-    while let Ok(Some(event)) = events.message().await {
-        if let Some(Event::Waiting(waiting)) = event.event {
-            observer.tell(waiting);
+/// Reports what is being waited for, as long as the job lasts and the agent is not given up. Answers say how it has
+/// ended.
+async fn listen(mut events: Streaming<v1::JobEvent>, observer: Observer, waits: Arc<Waits>) {
+    let telling = async {
+        while let Ok(Some(event)) = events.message().await {
+            waits.heard();
+            if let Some(Event::Waiting(waiting)) = event.event {
+                observer.tell(waiting);
+            }
         }
+    };
+    tokio::select! {
+        () = telling => {}
+        () = waits.given_up() => {}
     }
 }

@@ -92,6 +92,8 @@ mod segment;
 mod session;
 mod synchronise;
 mod training;
+mod vigil;
+mod waits;
 
 pub use agent::Agent;
 pub use element::Element;

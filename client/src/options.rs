@@ -26,7 +26,7 @@ impl JoinOptions {
     }
 
     /// How long each all-reduce may take until it fails, unless its [operation](crate::Operation) sets its own
-    /// deadline.
+    /// deadline. While the agent is silent, it holds for all other calls of the job, too.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -34,8 +34,9 @@ impl JoinOptions {
     }
 
     /// Sets a callback for what the process waits for: it is called when nothing has moved for two seconds, and every
-    /// five seconds from then on, while the process waits for its job's start or for all-reduces. It runs in the
-    /// runtime in which the process joins, and must not block.
+    /// five seconds from then on, while the process waits for its job's start or for all-reduces; and likewise while it
+    /// waits for an agent that says nothing at all. It runs in the runtime in which the process joins, and must not
+    /// block.
     #[must_use]
     pub fn on_waiting(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
         self.observer = Observer(Some(Arc::new(tell)));

@@ -15,10 +15,11 @@ use tonic::{Code, Status};
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_client::AgentClient;
 
-use crate::error::ClientError;
+use crate::error::{ClientError, all_reduce};
 use crate::membership::Membership;
 use crate::operation::Reduced;
 use crate::segment::Loan;
+use crate::waits::{Place, Wait, Waits};
 
 pub(crate) type Answer = Result<Reduced, ClientError>;
 
@@ -29,6 +30,7 @@ pub(crate) struct RequestStream {
     /// The name of this member, for errors.
     who: String,
     membership: Arc<Membership>,
+    waits: Arc<Waits>,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,7 @@ struct State {
 #[derive(Debug)]
 struct UnderWay {
     loan: Loan,
+    wait: Wait,
     tensor: String,
     /// The receiver of the answer, which may be gone.
     reply: oneshot::Sender<Answer>,
@@ -51,13 +54,17 @@ struct UnderWay {
 impl UnderWay {
     /// Delivers the answer; if nobody waits for it any more, it is dropped.
     fn end(self, answer: Answer) {
-        drop(self.loan);
+        drop((self.loan, self.wait));
         let _ = self.reply.send(answer);
     }
 
-    /// Ends without an answer: the agent may still be writing to the segment.
-    fn lose(self, who: &str, status: &Status) {
-        let error = ClientError::lost(who, &self.tensor, status);
+    /// Ends without an answer, since the stream has broken, or else the agent was given up: it may still be writing to
+    /// the segment.
+    fn lose(self, who: &str, broken: Option<&Status>) {
+        let error = match broken {
+            Some(status) => ClientError::lost(who, &self.tensor, status),
+            None => self.wait.lost(|| all_reduce(who, &self.tensor)),
+        };
         self.loan.keep();
         let _ = self.reply.send(Err(error));
     }
@@ -69,11 +76,13 @@ impl RequestStream {
         runtime: &Handle,
         client: AgentClient<Channel>,
         membership: Arc<Membership>,
+        waits: &Arc<Waits>,
         who: String,
     ) -> Arc<Self> {
         let (sender, requests) = mpsc::unbounded_channel();
         let state = State { requests: Some(sender), asked: 0, under_way: BTreeMap::new() };
-        let stream = Arc::new(Self { state: Mutex::new(state), who, membership });
+        let stream = Self { state: Mutex::new(state), who, membership, waits: Arc::clone(waits) };
+        let stream = Arc::new(stream);
         runtime.spawn(Arc::clone(&stream).follow(client, requests));
         stream
     }
@@ -86,14 +95,16 @@ impl RequestStream {
     ) -> Result<oneshot::Receiver<Answer>, (v1::AllReduceRequest, Loan)> {
         let mut state = self.state();
         let Some(requests) = &state.requests else { return Err((request, loan)) };
-        let tensor = request.name.clone();
+        let (tensor, deadline) = (request.name.clone(), request.deadline_milliseconds);
         if let Err(mpsc::error::SendError(request)) = requests.send(request) {
             return Err((request, loan));
         }
         let (reply, answer) = oneshot::channel();
+        let deadline = Some(deadline).filter(|deadline| *deadline > 0).map(Duration::from_millis);
+        let wait = self.waits.begin(Place::InOrder, deadline);
         let number = state.asked;
         state.asked += 1;
-        state.under_way.insert(number, UnderWay { loan, tensor, reply });
+        state.under_way.insert(number, UnderWay { loan, wait, tensor, reply });
         Ok(answer)
     }
 
@@ -104,32 +115,41 @@ impl RequestStream {
 
     async fn follow(
         self: Arc<Self>,
-        mut client: AgentClient<Channel>,
+        client: AgentClient<Channel>,
         requests: mpsc::UnboundedReceiver<v1::AllReduceRequest>,
     ) {
-        let broken = match client.all_reduce(UnboundedReceiverStream::new(requests)).await {
-            Ok(answers) => {
-                let mut answers = answers.into_inner();
-                loop {
-                    match answers.message().await {
-                        Ok(Some(answer)) => self.answered(answer),
-                        Ok(None) => {
-                            break Status::new(Code::Unavailable, "the agent has ended the all-reduces");
-                        }
-                        Err(status) => break status,
-                    }
-                }
-            }
-            Err(status) => status,
+        let broken = tokio::select! {
+            broken = self.converse(client, requests) => Some(broken),
+            () = self.waits.given_up() => None,
         };
         let mut state = self.state();
         state.requests = None;
         for under_way in std::mem::take(&mut state.under_way).into_values() {
-            under_way.lose(&self.who, &broken);
+            under_way.lose(&self.who, broken.as_ref());
+        }
+    }
+
+    /// Sends the requests, and delivers the answers until the stream breaks; returns how it has broken.
+    async fn converse(
+        &self,
+        mut client: AgentClient<Channel>,
+        requests: mpsc::UnboundedReceiver<v1::AllReduceRequest>,
+    ) -> Status {
+        let mut answers = match client.all_reduce(UnboundedReceiverStream::new(requests)).await {
+            Ok(answers) => answers.into_inner(),
+            Err(status) => return status,
+        };
+        loop {
+            match answers.message().await {
+                Ok(Some(answer)) => self.answered(answer),
+                Ok(None) => return Status::new(Code::Unavailable, "the agent has ended the all-reduces"),
+                Err(status) => return status,
+            }
         }
     }
 
     fn answered(&self, answer: v1::AllReduceResponse) {
+        self.waits.heard();
         let number = answer.request;
         let not_started = answer.failure.as_ref().is_some_and(|failure| failure.not_started);
         let (own, behind) = {

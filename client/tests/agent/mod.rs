@@ -1,11 +1,15 @@
 //! A test's own agent, behind a real socket: it has one job, and its sums are this process's own contribution.
 
-use std::path::PathBuf;
-use std::sync::Mutex;
+mod brake;
 
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use brake::Brake;
 use tempfile::TempDir;
 use tokio::net::UnixListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
@@ -18,17 +22,51 @@ pub(crate) const MEMBERS: u32 = 3;
 
 pub(crate) struct Agent {
     folder: TempDir,
+    brake: Arc<Brake>,
+    shared: Arc<Shared>,
 }
 
+/// What a test and its agent tell each other.
+#[derive(Default)]
+struct Shared {
+    /// Whether sums wait.
+    holds_sums: watch::Sender<bool>,
+    /// Whether the process has left the job.
+    is_left: watch::Sender<bool>,
+}
+
+#[allow(dead_code, reason = "each test has its own idea of an agent")]
 impl Agent {
     /// Starts an agent whose sums claim these numbers of contributors, one after another.
     pub(crate) async fn start(contributors: [u32; 2]) -> Self {
-        let agent = Self { folder: tempfile::tempdir().unwrap() };
+        let (folder, brake, shared) = (tempfile::tempdir().unwrap(), Arc::default(), Arc::default());
+        let agent = Self { folder, brake, shared };
         let listener = UnixListener::bind(agent.socket()).unwrap();
-        let service = Service { contributors, segments: Mutex::default() };
-        let (service, connections) = (AgentServer::new(service), UnixListenerStream::new(listener));
-        tokio::spawn(Server::builder().serve_with_incoming(service, connections));
+        let service = Service { contributors, segments: Mutex::default(), shared: Arc::clone(&agent.shared) };
+        let brake = Arc::clone(&agent.brake);
+        let connections = UnixListenerStream::new(listener).map(move |stream| brake.on(stream));
+        tokio::spawn(Server::builder().serve_with_incoming(AgentServer::new(service), connections));
         agent
+    }
+
+    /// Stops it, as SIGSTOP would.
+    pub(crate) fn stop(&self) {
+        self.brake.set(true);
+    }
+
+    /// Lets it go on after it was stopped.
+    pub(crate) fn go_on(&self) {
+        self.brake.set(false);
+    }
+
+    /// Keeps sums back, or not any more. The agent answers all the same.
+    pub(crate) fn hold_sums(&self, holds: bool) {
+        self.shared.holds_sums.send_replace(holds);
+    }
+
+    /// Returns once the agent has noticed that the process has left the job.
+    pub(crate) async fn is_left(&self) {
+        self.shared.is_left.subscribe().wait_for(|left| *left).await.unwrap();
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -39,6 +77,7 @@ impl Agent {
 struct Service {
     contributors: [u32; 2],
     segments: Mutex<u32>,
+    shared: Arc<Shared>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -58,6 +97,11 @@ impl Calls for Service {
         let started = v1::Started { session: vec![1], ranks: (0..MEMBERS).collect(), ..Default::default() };
         let event = v1::JobEvent { event: Some(Event::Started(started)) };
         events.send(Ok(event)).await.map_err(|_| Status::internal("nobody listens"))?;
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            events.closed().await;
+            shared.is_left.send_replace(true);
+        });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
@@ -73,16 +117,21 @@ impl Calls for Service {
     ) -> Answer<Self::AllReduceStream> {
         let (answers, stream) = mpsc::channel(1);
         let (mut requests, mut contributors) = (requests.into_inner(), self.contributors.into_iter());
+        let mut holds_sums = self.shared.holds_sums.subscribe();
         tokio::spawn(async move {
             let mut number = 0..;
-            while let Some(request) = requests.message().await.unwrap() {
+            // The process may break the stream off.
+            while let Ok(Some(request)) = requests.message().await {
+                holds_sums.wait_for(|holds| !holds).await.unwrap();
                 // All but the last element over all members: one element without some of them is enough.
                 let run = |elements, contributors| v1::Run { elements, weight: contributors, contributors };
                 let runs = vec![run(request.count - 1, MEMBERS), run(1, contributors.next().unwrap())];
                 let (ranks, request) = ((0..MEMBERS).collect(), number.next().unwrap());
                 let answer =
                     v1::AllReduceResponse { runs, generation: 1, ranks, request, ..Default::default() };
-                answers.send(Ok(answer)).await.unwrap();
+                if answers.send(Ok(answer)).await.is_err() {
+                    return;
+                }
             }
         });
         Ok(Response::new(ReceiverStream::new(stream)))

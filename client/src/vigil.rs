@@ -1,0 +1,92 @@
+//! Notices that the agent has fallen silent while this process waits for it: it may be stopped, or unable to accept
+//! connections, or its machine is suspended.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_stream::empty;
+use tonic::transport::Channel;
+use tributary_api::agent::v1::agent_client::AgentClient;
+use tributary_api::agent::{Moments, v1};
+
+use crate::options::Observer;
+use crate::waits::Waits;
+
+/// A watch over the agent. It goes on after this is dropped until nothing waits any more.
+#[derive(Debug)]
+pub(crate) struct Vigil(Arc<Waits>);
+
+impl Vigil {
+    /// Watches over the agent behind a socket. The observer is told of its silence while something waits. Must be called
+    /// in a tokio runtime.
+    pub(crate) fn keep(client: AgentClient<Channel>, socket: PathBuf, observer: Observer) -> Self {
+        let waits = Arc::<Waits>::default();
+        let watched = Arc::clone(&waits);
+        tokio::spawn(async move {
+            while watched.have_begun().await {
+                tokio::select! {
+                    () = ask(client.clone(), &watched) => {}
+                    () = look(&watched, &socket, &observer) => {}
+                }
+            }
+        });
+        Self(waits)
+    }
+
+    pub(crate) fn waits(&self) -> &Arc<Waits> {
+        &self.0
+    }
+}
+
+impl Drop for Vigil {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Asks the agent something whenever it has been silent for a moment.
+///
+/// The question is a stream of no all-reduces: it needs no session, takes nothing from the process's allowance, and has
+/// no bytes that would have to wait behind requests that the agent has not read. Any answer shows that the agent lives.
+async fn ask(mut client: AgentClient<Channel>, waits: &Waits) {
+    loop {
+        sleep(Moments::LOOK_INTERVAL).await;
+        if waits.are_silent() {
+            let answer = client.all_reduce(empty::<v1::AllReduceRequest>()).await;
+            waits.heard();
+            if let Ok(answers) = answer {
+                // Not broken off, which would be one more message.
+                let _ = answers.into_inner().message().await;
+            }
+        }
+    }
+}
+
+/// Looks how long the agent has been silent, until nothing waits any more, or the agent is given up.
+async fn look(waits: &Waits, socket: &Path, observer: &Observer) {
+    let mut looks = interval(Moments::LOOK_INTERVAL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut moments = Moments::default();
+    // The first tick comes at once.
+    looks.tick().await;
+    loop {
+        looks.tick().await;
+        let Some(silent) = waits.look() else { return };
+        let seconds = silent.as_secs();
+        if moments.is_one(silent) {
+            let what = format!(
+                "the agent at {}, which has said nothing for {seconds} s (is it stopped, or out of file descriptors? \
+                 look at its log)",
+                socket.display()
+            );
+            observer.tell(v1::Waiting { what, seconds });
+        }
+        if silent >= Moments::FIRST {
+            waits.give_up_in_time(silent, socket);
+            if waits.check().is_err() {
+                return;
+            }
+        }
+    }
+}

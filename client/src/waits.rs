@@ -1,0 +1,287 @@
+//! What this process waits for at its agent, and whether it has given the agent up.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tributary_api::agent::Moments;
+
+use crate::error::ClientError;
+
+/// How long after a deadline the agent may still say itself that it has passed: it knows what is missing.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Everything that waits for the agent, and for how long the agent has been silent meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    state: Mutex<State>,
+    /// Told when something begins to wait after nothing did, and when nothing more will.
+    begun: Notify,
+    verdict: watch::Sender<Option<Verdict>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    begun: u64,
+    under_way: BTreeMap<u64, UnderWay>,
+    /// Whether the agent has said something since the last look.
+    heard: bool,
+    /// The time up to the last look in which it has not.
+    silent: Duration,
+    /// Whether the next wait that begins has to be told.
+    is_idle: bool,
+    /// Whether nothing more will begin.
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    place: Place,
+    deadline: Option<Duration>,
+    /// From when on the deadline counts; `None`: others come first.
+    since: Option<Instant>,
+}
+
+/// The relation of a wait to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// All-reduces: the time of each counts from the end of those before it, as it does for the agent.
+    InOrder,
+    /// Calls for themselves.
+    Alone,
+}
+
+/// Why the agent was given up: a deadline has passed while it said nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct Verdict {
+    /// The number of the wait whose deadline it is.
+    expired: u64,
+    deadline: Duration,
+    silent: Duration,
+    socket: PathBuf,
+}
+
+impl Verdict {
+    fn given_up(self) -> ClientError {
+        let Self { deadline, silent, socket, .. } = self;
+        ClientError::GivenUp { deadline, silent, socket }
+    }
+}
+
+/// Something that waits, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    waits: Arc<Waits>,
+    number: u64,
+}
+
+impl Waits {
+    /// Something begins to wait.
+    pub(crate) fn begin(self: &Arc<Self>, place: Place, deadline: Option<Duration>) -> Wait {
+        let mut state = self.state();
+        let is_behind = place == Place::InOrder && state.first_in_order().is_some();
+        let since = if is_behind { None } else { Some(Instant::now()) };
+        let number = state.begun;
+        state.begun += 1;
+        state.under_way.insert(number, UnderWay { place, deadline, since });
+        if std::mem::take(&mut state.is_idle) {
+            self.begun.notify_one();
+        }
+        Wait { waits: Arc::clone(self), number }
+    }
+
+    /// Waits for the answer to a call, unless the agent is given up.
+    ///
+    /// # Errors
+    /// Those of the call, [`ClientError::AgentSilent`], [`ClientError::GivenUp`].
+    pub(crate) async fn call<T>(
+        self: &Arc<Self>,
+        what: &str,
+        deadline: Option<Duration>,
+        call: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let wait = self.begin(Place::Alone, deadline);
+        tokio::select! {
+            biased;
+            () = self.given_up() => Err(wait.lost(|| what.to_owned())),
+            answer = call => {
+                self.heard();
+                answer
+            }
+        }
+    }
+
+    /// The agent has said something.
+    pub(crate) fn heard(&self) {
+        self.state().heard = true;
+    }
+
+    /// Nothing more will begin to wait.
+    pub(crate) fn close(&self) {
+        self.state().is_closed = true;
+        self.begun.notify_one();
+    }
+
+    /// Returns true once something waits, and false when nothing will any more, or in vain.
+    pub(crate) async fn have_begun(&self) -> bool {
+        loop {
+            {
+                let mut state = self.state();
+                if self.verdict.borrow().is_some() {
+                    return false;
+                }
+                if !state.under_way.is_empty() {
+                    (state.heard, state.silent) = (false, Duration::ZERO);
+                    return true;
+                }
+                if state.is_closed {
+                    return false;
+                }
+                state.is_idle = true;
+            }
+            self.begun.notified().await;
+        }
+    }
+
+    /// How long the agent has been silent; `None`: nothing waits any more. To be called once in each
+    /// [`Moments::LOOK_INTERVAL`].
+    ///
+    /// Looks are counted, not hours: a process that has stood still itself has not listened to its agent meanwhile.
+    pub(crate) fn look(&self) -> Option<Duration> {
+        let mut state = self.state();
+        if state.under_way.is_empty() {
+            return None;
+        }
+        let is_silent = !std::mem::take(&mut state.heard);
+        state.silent = if is_silent { state.silent + Moments::LOOK_INTERVAL } else { Duration::ZERO };
+        Some(state.silent)
+    }
+
+    /// Whether the agent had said nothing between the last two looks, and nothing since.
+    pub(crate) fn are_silent(&self) -> bool {
+        let state = self.state();
+        !state.silent.is_zero() && !state.heard
+    }
+
+    /// Gives the agent up, which has been `silent` for so long, if a deadline has passed.
+    pub(crate) fn give_up_in_time(&self, silent: Duration, socket: &Path) {
+        let state = self.state();
+        let expired = state.under_way.iter().find_map(|(number, wait)| {
+            let (deadline, since) = (wait.deadline?, wait.since?);
+            (since.elapsed() >= deadline.saturating_add(GRACE)).then_some((*number, deadline))
+        });
+        if let Some((expired, deadline)) = expired {
+            self.verdict.send_replace(Some(Verdict { expired, deadline, silent, socket: socket.into() }));
+        }
+    }
+
+    /// Returns once the agent was given up.
+    pub(crate) async fn given_up(&self) {
+        // An error means that the sender is gone, which is here.
+        let _ = self.verdict.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// The error of what is to begin after the agent was given up.
+    ///
+    /// # Errors
+    /// [`ClientError::GivenUp`].
+    pub(crate) fn check(&self) -> Result<(), ClientError> {
+        match self.verdict.borrow().clone() {
+            Some(verdict) => Err(verdict.given_up()),
+            None => Ok(()),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Poisoning is harmless: no change is left half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn first_in_order(&mut self) -> Option<&mut UnderWay> {
+        self.under_way.values_mut().find(|wait| wait.place == Place::InOrder)
+    }
+}
+
+impl Wait {
+    /// The error of this wait when the agent was given up; `what` names what was waited for.
+    pub(crate) fn lost(&self, what: impl FnOnce() -> String) -> ClientError {
+        match self.waits.verdict.borrow().clone() {
+            Some(Verdict { expired, deadline, silent, socket }) if expired == self.number => {
+                ClientError::AgentSilent { what: what(), deadline, silent, socket }
+            }
+            Some(verdict) => verdict.given_up(),
+            None => ClientError::Interrupted,
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let mut state = self.waits.state();
+        state.under_way.remove(&self.number);
+        if let Some(first) = state.first_in_order() {
+            first.since.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    /// Whether the agent, which says nothing, is given up now.
+    fn is_given_up(waits: &Waits) -> bool {
+        waits.give_up_in_time(Moments::FIRST, "agent.sock".as_ref());
+        waits.check().is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_an_all_reduce_counts_from_the_end_of_those_before_it() {
+        let waits = Arc::new(Waits::default());
+        let deadline = Duration::from_secs(5);
+        let first = waits.begin(Place::InOrder, None);
+        let second = waits.begin(Place::InOrder, Some(deadline));
+        advance(2 * deadline).await;
+        assert!(!is_given_up(&waits), "the first one has no deadline");
+        drop(first);
+        advance(deadline).await;
+        assert!(!is_given_up(&waits), "the agent may still say itself that the deadline has passed");
+        let third = waits.begin(Place::InOrder, Some(deadline));
+        advance(GRACE).await;
+        assert!(is_given_up(&waits));
+        assert!(matches!(second.lost(String::new), ClientError::AgentSilent { .. }));
+        assert!(matches!(third.lost(String::new), ClientError::GivenUp { .. }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_does_not_wait_for_all_reduces() {
+        let waits = Arc::new(Waits::default());
+        let deadline = Duration::from_secs(5);
+        let _all_reduce = waits.begin(Place::InOrder, None);
+        let call = waits.begin(Place::Alone, Some(deadline));
+        advance(deadline + GRACE).await;
+        assert!(is_given_up(&waits));
+        assert!(matches!(call.lost(String::new), ClientError::AgentSilent { .. }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_looks_count_as_silence() {
+        let waits = Arc::new(Waits::default());
+        assert_eq!(waits.look(), None);
+        let _wait = waits.begin(Place::Alone, None);
+        // As of a process that was stopped itself.
+        advance(Duration::from_secs(60)).await;
+        assert_eq!(waits.look(), Some(Moments::LOOK_INTERVAL));
+        assert!(waits.are_silent());
+        waits.heard();
+        assert!(!waits.are_silent());
+        assert_eq!(waits.look(), Some(Duration::ZERO));
+    }
+}
