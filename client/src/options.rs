@@ -1,6 +1,7 @@
 //! How a process takes part in a job.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub struct Waiting {
     pub what: String,
     /// How long it has waited.
     pub time: Duration,
+    /// Whether it waits for its own agent, which says nothing; otherwise the agent says what it waits for itself.
+    pub agent_is_silent: bool,
 }
 
 impl fmt::Display for Waiting {
@@ -72,9 +75,24 @@ impl fmt::Display for Waiting {
 pub(crate) struct Observer(Option<Tell>);
 
 impl Observer {
+    /// Tells what the agent waits for.
     pub(crate) fn tell(&self, v1::Waiting { what, seconds }: v1::Waiting) {
+        self.call(&Waiting { what, time: Duration::from_secs(seconds), agent_is_silent: false });
+    }
+
+    /// Tells that the agent behind `socket` has said nothing for so long.
+    pub(crate) fn tell_of_silence(&self, socket: &Path, time: Duration) {
+        let what = format!(
+            "the agent at {}, which has said nothing for {} s (is it stopped, or out of file descriptors? look at its log)",
+            socket.display(),
+            time.as_secs()
+        );
+        self.call(&Waiting { what, time, agent_is_silent: true });
+    }
+
+    fn call(&self, waiting: &Waiting) {
         if let Some(tell) = &self.0 {
-            tell(&Waiting { what, time: Duration::from_secs(seconds) });
+            tell(waiting);
         }
     }
 }

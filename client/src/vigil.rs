@@ -73,14 +73,8 @@ async fn look(waits: &Waits, socket: &Path, observer: &Observer) {
     loop {
         looks.tick().await;
         let Some(silent) = waits.look() else { return };
-        let seconds = silent.as_secs();
         if moments.is_one(silent) {
-            let what = format!(
-                "the agent at {}, which has said nothing for {seconds} s (is it stopped, or out of file descriptors? \
-                 look at its log)",
-                socket.display()
-            );
-            observer.tell(v1::Waiting { what, seconds });
+            observer.tell_of_silence(socket, silent);
         }
         if silent >= Moments::FIRST {
             waits.give_up_in_time(silent, socket);

@@ -27,7 +27,8 @@ fn told() -> (JoinOptions, Told) {
 /// After how many seconds the process was told that its agent says nothing.
 fn seconds(told: &mut Told) -> Vec<u64> {
     let mut seconds = Vec::new();
-    while let Ok(Waiting { what, time }) = told.try_recv() {
+    while let Ok(Waiting { what, time, agent_is_silent }) = told.try_recv() {
+        assert!(agent_is_silent, "{what}");
         let silent = format!("agent.sock, which has said nothing for {} s", time.as_secs());
         assert!(what.starts_with("the agent at ") && what.contains(&silent), "{what}");
         seconds.push(time.as_secs());
