@@ -18,6 +18,20 @@ pub enum ConnectError {
         /// The error on the way.
         reason: String,
     },
+    /// This process cannot open a connection, whoever is at the address.
+    #[error(
+        "no connection to the {service} at {address}, since process {} of this host has no file descriptor left \
+         ({reason}): raise its limit (`ulimit -n`, or LimitNOFILE= of its unit)",
+        std::process::id()
+    )]
+    NoDescriptor {
+        /// The kind of server.
+        service: Service,
+        /// Its address.
+        address: String,
+        /// The system's words.
+        reason: String,
+    },
     /// One side does not trust the other, or does not understand it.
     #[error("the {service} at {address} cannot be talked to: {reason}")]
     NoTrust {

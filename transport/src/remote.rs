@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper_util::rt::TokioIo;
+use rustix::io::Errno;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -146,15 +147,27 @@ impl Remote {
         if let Some(reason) = self.tls.as_ref().and_then(|tls| tls.explain(error, self.service)) {
             return no_trust(reason);
         }
-        match carried::<DemandsTls>(error) {
-            Some(demand) => no_trust(demand.to_string()),
-            None => self.unreachable(innermost(error)),
+        if let Some(demand) = carried::<DemandsTls>(error) {
+            return no_trust(demand.to_string());
+        }
+        let reason = innermost(error);
+        match is_lack_of_descriptors(error) {
+            true => {
+                ConnectError::NoDescriptor { service: self.service, address: self.address.clone(), reason }
+            }
+            false => self.unreachable(reason),
         }
     }
 
     fn unreachable(&self, reason: String) -> ConnectError {
         ConnectError::Unreachable { service: self.service, address: self.address.clone(), reason }
     }
+}
+
+/// Whether it is this process, or its machine, that can open nothing more.
+fn is_lack_of_descriptors(error: &(dyn std::error::Error + 'static)) -> bool {
+    let errno = carried::<io::Error>(error).and_then(Errno::from_io_error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
 
 #[cfg(test)]

@@ -55,7 +55,9 @@ impl From<ConnectError> for End {
         let reason = error.to_string();
         match error {
             ConnectError::NoTrust { .. } => Self::Refused(reason),
-            ConnectError::Unreachable { .. } | ConnectError::BadAddress(_) => Self::Away(reason),
+            ConnectError::Unreachable { .. }
+            | ConnectError::NoDescriptor { .. }
+            | ConnectError::BadAddress(_) => Self::Away(reason),
         }
     }
 }

@@ -234,6 +234,7 @@ impl ServerTask {
     async fn open(&mut self) -> Result<Step, Trouble> {
         let channel = self.remote.connect().await.map_err(|error| match error {
             ConnectError::Unreachable { reason, .. } => Trouble::Passing(reason),
+            ConnectError::NoDescriptor { .. } => Trouble::Passing(error.to_string()),
             // Waiting does not improve a certificate.
             error => Trouble::Lasting(ClientError::NoTrust(error)),
         })?;
