@@ -1,24 +1,33 @@
-//! Hands results of all-reduces, steps and parts to Python from a separate thread: it may have to wait long for the
-//! interpreter's lock, and the client's own thread has to go on.
+//! Hands results of all-reduces, steps and parts, and what is waited for, to Python from a separate thread: it may have
+//! to wait long for the interpreter's lock, and the client's own thread has to go on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use tributary_client::{ClientError, Reduced, Step};
+use tributary_client::{ClientError, Reduced, Step, Waiting};
 
-use crate::error::{exception, thread_error};
+use crate::error::{During, exception_during, thread_error};
 use crate::runtime::check_not_forked;
 
-/// The result of one all-reduce, step or part of a gradient, with its callback.
-pub(crate) struct Delivery {
-    /// Called with the outcome and `None`, or with `None` and an exception.
-    pub(crate) done: Py<PyAny>,
-    pub(crate) outcome: Result<Outcome, ClientError>,
+/// A message with its callback.
+pub(crate) enum Delivery {
+    /// The result of one all-reduce, step or part of a gradient.
+    Done {
+        /// Called with the outcome and `None`, or with `None` and an exception.
+        done: Py<PyAny>,
+        outcome: Result<Outcome, ClientError>,
+    },
+    /// What the process waits for.
+    Waits {
+        /// Called with the text, and with whether it is the agent that says nothing.
+        tell: Arc<Py<PyAny>>,
+        waiting: Waiting,
+    },
 }
 
 /// The kind of result.
@@ -77,17 +86,33 @@ pub(crate) fn deliveries() -> PyResult<Sender<Delivery>> {
 }
 
 fn run(deliveries: &Receiver<Delivery>) {
-    for Delivery { done, outcome } in deliveries {
+    for delivery in deliveries {
         let _delivering = DELIVERING.lock().unwrap_or_else(PoisonError::into_inner);
         // Once deliveries have ended, the interpreter is shutting down, and nobody waits any more.
-        if ENDED.load(Ordering::SeqCst) || Python::try_attach(|py| deliver(py, &done, outcome)).is_none() {
+        if ENDED.load(Ordering::SeqCst) || Python::try_attach(|py| deliver(py, delivery)).is_none() {
             return;
         }
     }
 }
 
-fn deliver(py: Python<'_>, done: &Py<PyAny>, outcome: Result<Outcome, ClientError>) {
-    let called = match outcome {
+fn deliver(py: Python<'_>, delivery: Delivery) {
+    match delivery {
+        Delivery::Done { done, outcome } => check(py, &done, finish(py, &done, outcome)),
+        Delivery::Waits { tell, waiting: Waiting { what, agent_is_silent, .. } } => {
+            check(py, &tell, tell.call1(py, (what, agent_is_silent)));
+        }
+    }
+}
+
+/// Reports an exception of a callback, which nobody waits for.
+fn check(py: Python<'_>, callback: &Py<PyAny>, called: PyResult<Py<PyAny>>) {
+    if let Err(error) = called {
+        error.write_unraisable(py, Some(callback.bind(py)));
+    }
+}
+
+fn finish(py: Python<'_>, done: &Py<PyAny>, outcome: Result<Outcome, ClientError>) -> PyResult<Py<PyAny>> {
+    match outcome {
         Ok(Outcome::Step(Step { iteration, updates, released_by, in_group })) => {
             done.call1(py, ((iteration, updates, released_by, in_group), py.None()))
         }
@@ -97,9 +122,6 @@ fn deliver(py: Python<'_>, done: &Py<PyAny>, outcome: Result<Outcome, ClientErro
                 runs.into_iter().map(|run| (run.elements, run.weight, run.contributors)).collect();
             done.call1(py, (runs, py.None()))
         }
-        Err(error) => done.call1(py, (py.None(), exception(py, &error))),
-    };
-    if let Err(error) = called {
-        error.write_unraisable(py, Some(done.bind(py)));
+        Err(error) => done.call1(py, (py.None(), exception_during(py, &error, During::Reducing))),
     }
 }

@@ -11,10 +11,26 @@ use tributary_client::{ClientError, Detached, Regroup};
 /// The module of the exceptions.
 const MODULE: &str = "tributary.errors";
 
-/// The exception for a client's error, with its message.
+/// What a process was doing when it got an error: what it means that a condition is not met depends on that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum During {
+    /// Joining a job, which is over.
+    Joining,
+    /// An operation on the members' values, which have no sum.
+    Reducing,
+    /// Another call.
+    Call,
+}
+
+/// The exception for a client's error in a call, with its message.
 pub(crate) fn exception(py: Python<'_>, error: &ClientError) -> PyErr {
+    exception_during(py, error, During::Call)
+}
+
+/// The exception for a client's error, with its message.
+pub(crate) fn exception_during(py: Python<'_>, error: &ClientError, during: During) -> PyErr {
     match details(py, error) {
-        Ok(details) => raise(py, class(error), &error.to_string(), &details),
+        Ok(details) => raise(py, class(error, during), &error.to_string(), &details),
         Err(problem) => problem,
     }
 }
@@ -47,11 +63,19 @@ fn raise(py: Python<'_>, class: &str, error: &str, details: &Bound<'_, PyDict>) 
     }
 }
 
-fn class(error: &ClientError) -> &'static str {
+fn class(error: &ClientError, during: During) -> &'static str {
     match error {
-        ClientError::NoAgent { .. } | ClientError::AgentLost { .. } => "AgentUnreachableError",
-        ClientError::Refused { code: Code::DeadlineExceeded, .. } => "DeadlineError",
-        ClientError::Refused { code: Code::FailedPrecondition, .. } => "SumError",
+        ClientError::NoAgent { .. } | ClientError::AgentLost { .. } | ClientError::GivenUp { .. } => {
+            "AgentUnreachableError"
+        }
+        ClientError::AgentSilent { .. } | ClientError::Refused { code: Code::DeadlineExceeded, .. } => {
+            "DeadlineError"
+        }
+        ClientError::Refused { code: Code::FailedPrecondition, .. } => match during {
+            During::Joining => "JobOverError",
+            During::Reducing => "SumError",
+            During::Call => "TributaryError",
+        },
         ClientError::Refused { code: Code::PermissionDenied | Code::Unauthenticated, .. } => {
             "PermissionDeniedError"
         }

@@ -15,32 +15,13 @@ use tributary_client::{
 };
 
 use crate::deliver::{Delivery, Outcome, deliveries};
-use crate::error::{exception, left};
+use crate::error::{During, exception, exception_during, left};
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::schedule::{SetOfGradients, nanoseconds};
 use crate::segment::Segment;
 
 /// How long the agent may take to acknowledge counts of collectives.
 const COUNTING: Duration = Duration::from_secs(1);
-
-/// What a process that joins a job, or is in it, was last waiting for.
-#[pyclass(frozen, module = "tributary._native")]
-#[derive(Debug, Default)]
-pub(crate) struct Waits(Arc<Mutex<String>>);
-
-#[pymethods]
-impl Waits {
-    #[new]
-    fn new() -> Self {
-        Self::default()
-    }
-
-    /// The reason in words; empty if it has not waited for long.
-    #[getter]
-    fn what(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// A process's part in a job. When the last reference is dropped without `close`, the host leaves the job.
 #[pyclass(frozen, module = "tributary._native")]
@@ -57,7 +38,9 @@ impl Job {
 
 #[pymethods]
 impl Job {
-    /// Joins a job through the agent behind `socket`, and waits until all of its members have joined.
+    /// Joins a job through the agent behind `socket`, and waits until all of its members have joined. What it waits for
+    /// then, and as long as it is a member, a thread of this module says by calling `waits` with the text and whether
+    /// it is the agent that says nothing.
     #[staticmethod]
     fn join(
         py: Python<'_>,
@@ -66,23 +49,24 @@ impl Job {
         token: Vec<u8>,
         elastic: bool,
         deadline: Option<Duration>,
-        waits: Option<PyRef<'_, Waits>>,
+        waits: Py<PyAny>,
     ) -> PyResult<Self> {
-        let mut options = JoinOptions::default();
+        let tell = Arc::new(waits);
+        let mut options = JoinOptions::default().on_waiting(move |waiting| {
+            // Without the delivery thread the interpreter is shutting down.
+            if let Ok(deliveries) = deliveries() {
+                let (tell, waiting) = (Arc::clone(&tell), waiting.clone());
+                let _ = deliveries.send(Delivery::Waits { tell, waiting });
+            }
+        });
         if elastic {
             options = options.elastic();
         }
         if let Some(deadline) = deadline {
             options = options.deadline(deadline);
         }
-        if let Some(waits) = waits {
-            let what = Arc::clone(&waits.0);
-            options = options.on_waiting(move |waiting| {
-                *what.lock().unwrap_or_else(PoisonError::into_inner) = waiting.what.clone();
-            });
-        }
         let joining = async move { Agent::connect(&socket).await?.join_with(&job, token, options).await };
-        let joined = wait(py, joining)?.map_err(|error| exception(py, &error))?;
+        let joined = wait(py, joining)?.map_err(|error| exception_during(py, &error, During::Joining))?;
         Ok(Self(Owned::new(Mutex::new(Some(joined)))))
     }
 
@@ -135,10 +119,11 @@ impl Job {
         Ok(self.get(py)?.host().to_owned())
     }
 
-    /// Makes memory that is shared with the agent.
-    fn segment(&self, py: Python<'_>, size: usize) -> PyResult<Segment> {
+    /// Makes memory that is shared with the agent, for an operation with this deadline if there is one.
+    #[pyo3(signature = (size, deadline = None))]
+    fn segment(&self, py: Python<'_>, size: usize, deadline: Option<Duration>) -> PyResult<Segment> {
         let job = self.get(py)?;
-        let made = wait(py, async move { job.segment(size).await })?;
+        let made = wait(py, async move { job.segment_within(size, deadline).await })?;
         made.map(Segment::new).map_err(|error| exception(py, &error))
     }
 
@@ -171,7 +156,7 @@ impl Job {
         runtime.spawn(async move {
             let outcome = reduction.await.map(Outcome::Reduced);
             // Without the delivery thread the interpreter is shutting down.
-            let _ = deliveries.send(Delivery { done, outcome });
+            let _ = deliveries.send(Delivery::Done { done, outcome });
         });
         Ok(())
     }
@@ -189,7 +174,7 @@ impl Job {
         let job = self.get(py)?;
         let element_type = parse_element_type(element_type)?;
         let synchronising = async {
-            let mut segment = job.segment(elements.len()).await?;
+            let mut segment = job.segment_within(elements.len(), deadline).await?;
             segment.bytes_mut()?.copy_from_slice(elements);
             let whole = Operation::whole::<f32>();
             let operation = Operation { name, element_type, deadline, ..whole };
@@ -198,7 +183,8 @@ impl Job {
             job.release(segment).await?;
             Ok(regroup.map(|regroup| (regroup, elements)))
         };
-        let done = wait(py, synchronising)?.map_err(|error| exception(py, &error))?;
+        let done = wait(py, synchronising)?;
+        let done = done.map_err(|error| exception_during(py, &error, During::Reducing))?;
         Ok(done.map(|(regroup, elements)| (grouping(regroup), PyBytes::new(py, &elements))))
     }
 

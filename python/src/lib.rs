@@ -24,7 +24,7 @@ mod _native {
     #[pymodule_export]
     use crate::deliver::end_deliveries;
     #[pymodule_export]
-    use crate::job::{Job, Waits};
+    use crate::job::Job;
     #[pymodule_export]
     use crate::schedule::{Scheduler, time_points};
     #[pymodule_export]

@@ -139,7 +139,7 @@ fn deliver<T: 'static>(
     runtime.spawn(async move {
         let outcome = coming.await.map(outcome);
         // Without the delivery thread the interpreter is shutting down.
-        let _ = deliveries.send(Delivery { done, outcome });
+        let _ = deliveries.send(Delivery::Done { done, outcome });
     });
     Ok(())
 }

@@ -10,9 +10,29 @@ def test_all_types_are_summed_alone_and_many_at_once(run: Run) -> None:
     assert sorted(run("sums.py")) == ["w0: right", "w1: right"]
 
 
+def test_who_joins_a_job_that_is_over_is_told_so(run: Run) -> None:
+    said = run("rejoins.py")
+    for host in ("w0", "w1"):
+        assert any(line.startswith(f"{host}: told: JobOverError the controller refuses") for line in said), said
+
+
 def test_threads_and_very_many_at_once_are_summed(run: Run) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     assert [line for line in sorted(run("many.py")) if line.endswith("right")] == ["w0: right", "w1: right"]
+
+
+# In memory that is there, and in memory that the agent would have to open first.
+@pytest.mark.parametrize("size", ["1000", "100000"])
+def test_an_agent_that_is_stopped_does_not_keep_its_rank_beyond_a_deadline(run: Run, size: str) -> None:
+    said = run("agent_stops.py", size)
+    first, second = (line.removeprefix("w1: told: ") for line in said if line.startswith("w1: told: "))
+    assert first.startswith("DeadlineError "), said
+    assert all(words in first for words in ("its deadline of 3 s has passed", "agent.sock has said nothing for")), said
+    assert second.startswith("AgentUnreachableError this process has left the job"), said
+    (waited,) = (line for line in said if line.startswith("w1: waited: "))
+    assert "agent.sock, which has said nothing for 2 s" in waited, said
+    assert any("waiting for the agent at" in line for line in said), said
+    assert any(line.startswith("w0: told: DeadlineError") for line in said), said
 
 
 def test_what_has_no_sum_is_an_exception_on_every_rank_and_the_training_can_go_on(run: Run) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -12,11 +16,30 @@ from tributary.values import Elements
 
 
 def test_an_agent_that_is_not_there_is_named(tmp_path: Path) -> None:
-    socket = tmp_path / "agent.sock"
+    path = tmp_path / "agent.sock"
     with pytest.raises(tributary.AgentUnreachableError, match=r"agent\.sock: is `tributary agent` running"):
-        tributary.join("job", token=b"secret", socket=socket)
+        tributary.join("job", token=b"secret", socket=path)
     with pytest.raises(ConnectionError):
-        tributary.join("job", token=b"secret", socket=socket)
+        tributary.join("job", token=b"secret", socket=path)
+
+
+def test_an_agent_that_says_nothing_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, waits = tmp_path / "agent.sock", Queue[str]()
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(path))
+        silent.listen()
+        # It waits for as long as the socket is there.
+        joining = Thread(target=join_in_vain, args=(path, waits.put))
+        joining.start()
+        what = waits.get(timeout=60)
+    joining.join()
+    assert what.startswith(f"the agent at {path}, which has said nothing for 2 s"), what
+    assert f"waiting for {what}" in caplog.messages
+
+
+def join_in_vain(path: Path, waits: Callable[[str], None]) -> None:
+    with pytest.raises(tributary.AgentUnreachableError):
+        tributary.join("job", token=b"secret", socket=path, waits=waits)
 
 
 def test_what_is_given_nowhere_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -22,11 +22,6 @@ class Segment:
     @property
     def in_use(self) -> bool: ...
 
-class Waits:
-    def __init__(self) -> None: ...
-    @property
-    def what(self) -> str: ...
-
 class Job:
     @staticmethod
     def join(
@@ -35,7 +30,7 @@ class Job:
         token: bytes,
         elastic: bool,
         deadline: timedelta | None,
-        waits: Waits | None,
+        waits: Callable[[str, bool], None],
     ) -> Job: ...
     @property
     def rank(self) -> int: ...
@@ -52,7 +47,7 @@ class Job:
     def check_process(self) -> None: ...
     @property
     def host(self) -> str: ...
-    def segment(self, size: int) -> Segment: ...
+    def segment(self, size: int, deadline: timedelta | None = None) -> Segment: ...
     def start(
         self,
         segment: Segment,

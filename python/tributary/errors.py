@@ -21,7 +21,10 @@ class TributaryError(RuntimeError):
 
 
 class AgentUnreachableError(TributaryError, ConnectionError):
-    """No agent listens on the socket, or this user may not connect."""
+    """No agent listens on the socket, or this user may not connect; or the agent has died, or was given up.
+
+    It is given up when a deadline has passed and it has said nothing: see `DeadlineError`.
+    """
 
 
 class PermissionDeniedError(TributaryError, PermissionError):
@@ -48,7 +51,10 @@ class SumError(TributaryError):
 
 
 class DeadlineError(TributaryError, TimeoutError):
-    """A deadline has passed; the message names what was waited for."""
+    """A deadline has passed; the message names what was waited for.
+
+    If that was the host's own agent, which said nothing, the process has left the job.
+    """
 
 
 class RegroupError(TributaryError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +20,13 @@ from tributary.pending import Pending, this_thread_hands_out
 from tributary.schedule import Profile, Schedule, ThrownOut
 from tributary.values import Elements, Values
 
+logger = logging.getLogger("tributary")
+
 DEFAULT_SOCKET = "/run/tributary/agent.sock"
 LONGEST_NAME = 1024
 """The longest name of a tensor, in bytes."""
+LARGEST_WEIGHT = 2**32 - 1
+"""The largest weight of a contribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Job(SharesMemory):
 
     def __init__(self, native: _native.Job) -> None:
         self._native = native
-        self._pool = MemoryPool(native)
+        self._pool = MemoryPool(native.segment)
         self._order = Lock()
         """Held while the position of an all-reduce among all others is fixed."""
 
@@ -129,12 +134,16 @@ class Job(SharesMemory):
         Args:
             values: float32, float16, bfloat16 (tensors only) or int32; the same size and type on all members.
             name: the tensor's name, the same on all members; a different name is an error.
-            weight: the factor of this member's values; 0 if it has nothing to give.
+            weight: the factor of this member's values, below 2^32; 0 if it has nothing to give.
             deadline: seconds that it may take, from when those before it have ended. If an earlier all-reduce was given
                 up and no result has come since, the time counts from when that one's did.
 
         Raises:
+            ValueError: an argument is out of its range.
             TributaryError: there is no result; the exception's class and message say why.
+            DeadlineError: it took too long. If the agent said nothing meanwhile, the message says so, and the process
+                has left the job: whatever it starts now is an `AgentUnreachableError`, since the agent may still write
+                to these values when it goes on.
         """
         return self.start(values, name=name, weight=weight, deadline=deadline).result()
 
@@ -164,6 +173,7 @@ class Job(SharesMemory):
 
         Raises:
             TypeError: a type that cannot be reduced.
+            ValueError: an argument is out of its range.
             TributaryError: it could not be started.
         """
         # Before any lock that another thread may have held when the process was forked.
@@ -174,7 +184,8 @@ class Job(SharesMemory):
         if elements.count == 0:
             reduction.set_result(Reduced(()))
             return reduction
-        memory, offset, is_copied = self._pool.place(elements.data, always_copy=take is not None)
+        limit = duration(deadline)
+        memory, offset, is_copied = self._pool.place(elements.data, always_copy=take is not None, deadline=limit)
 
         def done(runs: list[tuple[int, int, int]] | None, error: Exception | None) -> None:
             this_thread_hands_out()
@@ -200,8 +211,8 @@ class Job(SharesMemory):
                     offset // (elements.data.nbytes // elements.count),
                     elements.count,
                     name=_checked(name if isinstance(name, str) else name()),
-                    weight=weight,
-                    deadline=duration(deadline),
+                    weight=_checked_weight(weight),
+                    deadline=limit,
                     step_goes_on=step_goes_on,
                     done=done,
                 )
@@ -327,7 +338,7 @@ def join(
     socket: str | os.PathLike[str] | None = None,
     elastic: bool = False,
     deadline: float | timedelta | None = None,
-    waits: _native.Waits | None = None,
+    waits: Callable[[str], object] | None = None,
 ) -> Job:
     """Joins a job, and waits until all of its members have joined.
 
@@ -341,17 +352,28 @@ def join(
         elastic: whether others may join while this process is a member, and it may join a running job: it has to handle
             `RegroupError`.
         deadline: seconds that each all-reduce may take by default.
-        waits: called with what is being waited for, once that takes longer than two seconds.
+        waits: called with what is being waited for, in joining and later, once that takes longer than two seconds, and
+            every five seconds then. It is called in the thread that hands results out, and must not wait for one. An
+            agent that says nothing is logged as a warning, too.
 
     Raises:
         ValueError: an argument is missing, and so is its variable.
+        JobOverError: the job is over.
         TributaryError: the agent or the controller refuses.
     """
+
+    def tell(what: str, agent_is_silent: bool) -> None:
+        this_thread_hands_out()
+        if agent_is_silent:
+            logger.warning("waiting for %s", what)
+        if waits is not None:
+            waits(what)
+
     name = job or os.environ.get("TRIBUTARY_JOB")
     if not name:
         raise ValueError("which job? give its name, or set TRIBUTARY_JOB")
     secret = token if token is not None else _token()
-    return Job(_native.Job.join(socket_of(socket), name, secret, elastic, duration(deadline), waits))
+    return Job(_native.Job.join(socket_of(socket), name, secret, elastic, duration(deadline), tell))
 
 
 def socket_of(agent: str | os.PathLike[str] | None) -> str:
@@ -402,6 +424,17 @@ def _checked(name: str) -> str:
     if size > LONGEST_NAME:
         raise ValueError(f"a tensor's name of {size} bytes: {LONGEST_NAME} are the most")
     return name
+
+
+def _checked_weight(weight: int) -> int:
+    """Checks that a weight is one that can be summed.
+
+    Raises:
+        ValueError: it is negative or too large.
+    """
+    if not 0 <= weight <= LARGEST_WEIGHT:
+        raise ValueError(f"a weight of {weight}: give a whole number from 0 to {LARGEST_WEIGHT}")
+    return weight
 
 
 def duration(seconds: float | timedelta | None) -> timedelta | None:

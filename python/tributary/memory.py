@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import mmap
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from threading import Condition, Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 import numpy as np
@@ -45,18 +46,15 @@ class Memory(mmap.mmap):
         return np.frombuffer(self, dtype=np.uint8)
 
 
-class Session(Protocol):
-    """The owner of shared memory: a job or a training."""
-
-    def segment(self, size: int) -> Segment:
-        """Makes a segment of this size, in bytes."""
+MakeSegment: TypeAlias = "Callable[[int, timedelta | None], Segment]"
+"""Makes a segment of a size in bytes, for an operation with a deadline if there is one."""
 
 
 class MemoryPool:
     """A session's shared memory: pieces with the user's own values, and pieces to which other values are copied."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, make_segment: MakeSegment) -> None:
+        self._make_segment = make_segment
         self._lock = Lock()
         self._own: WeakSet[Memory] = WeakSet()
         self._free: defaultdict[int, list[Memory]] = defaultdict(list)
@@ -65,7 +63,7 @@ class MemoryPool:
 
     def make(self, size: int) -> Memory:
         """Makes memory for the user's own values."""
-        memory = Memory(self._session.segment(max(size, 1)))
+        memory = Memory(self._make_segment(max(size, 1), None))
         with self._lock:
             self._own.add(memory)
         return memory
@@ -83,17 +81,19 @@ class MemoryPool:
                     return None if memory.segment.in_use else (memory, offset)
         return None
 
-    def place(self, data: npt.NDArray[np.uint8], *, always_copy: bool = False) -> tuple[Memory, int, bool]:
+    def place(
+        self, data: npt.NDArray[np.uint8], *, always_copy: bool = False, deadline: timedelta | None = None
+    ) -> tuple[Memory, int, bool]:
         """Puts bytes where the agent finds them: memory, offset, and whether it is a copy, to be given back."""
         found = None if always_copy else self.find(data)
         if found is not None:
             return *found, False
-        memory = self.borrow(data.nbytes)
+        memory = self.borrow(data.nbytes, deadline)
         np.copyto(memory.view()[: data.nbytes], data)
         return memory, 0, True
 
-    def borrow(self, size: int) -> Memory:
-        """Borrows memory of at least this size.
+    def borrow(self, size: int, deadline: timedelta | None = None) -> Memory:
+        """Borrows memory of at least this size, for an operation with this deadline if there is one.
 
         While too much is in use this waits, except in the thread that gives memory back: a callback there may start the
         next all-reduce.
@@ -111,7 +111,7 @@ class MemoryPool:
             if idle and self._borrowed + sum(map(len, idle)) > MOST:
                 idle[0].pop()
         try:
-            return Memory(self._session.segment(room))
+            return Memory(self._make_segment(room, deadline))
         except BaseException:
             self._end_borrowing()
             raise

@@ -45,7 +45,8 @@ class Training(SharesMemory):
 
     def __init__(self, native: _native.Training) -> None:
         self._native = native
-        self._pool = MemoryPool(native)
+        # A step has no deadline.
+        self._pool = MemoryPool(lambda size, _: native.segment(size))
         self._parameters: Values | None = None
         self._turn = Lock()
 

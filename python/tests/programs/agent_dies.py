@@ -3,24 +3,10 @@
 import os
 import signal
 from datetime import timedelta
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
-
-
-def agent() -> int:
-    """The process that has the socket of this host's agent open."""
-    socket = os.environ["TRIBUTARY_SOCKET"]
-    for folder in Path("/proc").iterdir():
-        try:
-            command = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"agent" in command and socket.encode() in command:
-            return int(folder.name)
-    raise RuntimeError(f"no agent has {socket}")
-
+from own_agent import own_agent
 
 dist.init_process_group("tributary")
 dist.all_reduce(torch.ones(1000))
@@ -34,7 +20,7 @@ if rank < last - 1:
     store.set(f"started by {rank}", "")
 elif rank == last:
     store.wait([f"started by {rank}" for rank in range(last - 1)], timedelta(seconds=60))
-    os.kill(agent(), signal.SIGKILL)
+    os.kill(own_agent(), signal.SIGKILL)
     store.set("killed", "")
 for work in works:
     try:

@@ -25,6 +25,14 @@ with tributary.join(deadline=60) as job:
     assert job.all_reduce(weighed, weight=rank + 1).runs[0].weight == size * (size + 1) // 2
     assert (weighed == size * (size + 1) / 2).all()
 
+    for weight in (-1, 2**32):
+        try:
+            job.all_reduce(weighed, weight=weight)
+        except ValueError as error:
+            assert f"a weight of {weight}: give a whole number from 0 to" in str(error), error
+        else:
+            raise AssertionError(f"a weight of {weight} was taken")
+
     shared = job.empty((4, 5))
     many = [np.full(1000 + number, number, dtype=np.float32) for number in range(20)]
     shared[:] = rank

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
@@ -12,7 +13,6 @@ from threading import Thread
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
-from tributary._native import Waits
 from tributary.errors import DeadlineError, TributaryError
 from tributary.job import Job, join
 
@@ -41,7 +41,7 @@ def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job
     """
     until = time.monotonic() + timeout.total_seconds()
     joining: Future[Job] = Future()
-    waits = Waits()
+    waits: deque[str] = deque(maxlen=1)
     # A separate thread, since joining waits for all members, even if one is refused.
     Thread(target=_join, args=(joining, rank, size, timeout, waits), name="tributary-join", daemon=True).start()
     try:
@@ -61,9 +61,9 @@ class RefusedError(TributaryError):
     """Another rank cannot join."""
 
 
-def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta, waits: Waits) -> None:
+def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta, waits: deque[str]) -> None:
     try:
-        job = join(deadline=timeout, waits=waits)
+        job = join(deadline=timeout, waits=waits.append)
         if job.rank != rank or job.ranks != list(range(size)):
             raise TributaryError(
                 f"this process is rank {rank} of {size} for PyTorch, and rank {job.rank} of {job.ranks} in the job: "
@@ -74,7 +74,7 @@ def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta, waits:
         joining.set_exception(error)
 
 
-def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: Waits) -> Job:
+def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: deque[str]) -> Job:
     while True:
         try:
             return joining.result(LOOK)
@@ -83,7 +83,7 @@ def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: Waits
                 raise
         _listen(store)
         if time.monotonic() > until:
-            what = f"waiting for {waits.what}" if waits.what else "look which of its members are missing"
+            what = f"waiting for {waits[-1]}" if waits else "look which of its members are missing"
             raise DeadlineError(f"the job has not begun in the group's timeout: {what}")
 
 
