@@ -27,10 +27,10 @@ def test_an_agent_that_is_stopped_does_not_keep_its_rank_beyond_a_deadline(run: 
     said = run("agent_stops.py", size)
     first, second = (line.removeprefix("w1: told: ") for line in said if line.startswith("w1: told: "))
     assert first.startswith("DeadlineError "), said
-    assert all(words in first for words in ("its deadline of 3 s has passed", "agent.sock has said nothing for")), said
+    assert all(words in first for words in ("its deadline of 3 s has passed", "w1.sock has said nothing for")), said
     assert second.startswith("AgentUnreachableError this process has left the job"), said
     (waited,) = (line for line in said if line.startswith("w1: waited: "))
-    assert "agent.sock, which has said nothing for 2 s" in waited, said
+    assert "w1.sock, which has said nothing for 2 s" in waited, said
     assert any("waiting for the agent at" in line for line in said), said
     assert any(line.startswith("w0: told: DeadlineError") for line in said), said
 
