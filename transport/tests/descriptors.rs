@@ -9,7 +9,7 @@ use tributary_transport::{ConnectError, Remote};
 async fn a_lack_of_descriptors_is_not_blamed_on_the_server() {
     let remote = Remote::controller("127.0.0.1:9", None).unwrap();
     let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
     let error = remote.connect().await.unwrap_err();
     setrlimit(Resource::Nofile, limit).unwrap();
     assert!(matches!(error, ConnectError::NoDescriptor { .. }), "{error}");
