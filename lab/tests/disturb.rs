@@ -93,7 +93,7 @@ fn a_link_that_loses_its_carrier_is_down_at_the_switch() {
     w0.0.send_to(b"mended", server.1).unwrap();
     receives(&server.0, b"mended");
     let unknown = lab.cut("leaf-w7", Cut::Silent).unwrap_err();
-    assert!(unknown.to_string().contains("it has leaf-ps, leaf-w0, leaf-w1"), "{unknown}");
+    assert!(unknown.to_string().contains("its links, leaf-ps, leaf-w0, leaf-w1"), "{unknown}");
     // A link that is still cut is removed with the lab.
     lab.cut("leaf-ps", Cut::Carrier).unwrap();
     lab.down().unwrap();
