@@ -6,39 +6,72 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_micros(50);
 /// A sleep that was not longer than this was not worth it: waking up takes tens of microseconds itself on a virtual machine.
 const SHORT_SLEEP: Duration = Duration::from_micros(150);
+/// As long as so many of the last eight looks found something, looking pays.
+const FOUND_OF_EIGHT: u32 = 2;
+/// Where it did not pay, it is tried again after so many short sleeps.
+const SLEEPS_TO_A_TRIAL: u8 = 16;
 
 /// Adaptive busy polling. Where a few packets go to and fro, each side is done before the other one's next packet comes:
 /// falling asleep and being woken takes longer than the work then, on both sides. So the thread looks on for a little while
-/// before it sleeps, as long as that pays: when it has slept for long in the end, it does not the next time. With 16 packets
-/// under way an IPv4 router took twice as many packets a second so, on a virtual machine that is slow to wake.
+/// before it sleeps, as long as that pays. With 16 packets under way an IPv4 router took twice as many packets a second so, on
+/// a virtual machine that is slow to wake.
+///
+/// Two things say whether it pays. A long sleep says that frames come seldom. A short one says little, since most of it may
+/// have been the waking: what the last looks found decides then.
 ///
 /// Between two looks the thread is to yield the processor. Where others wait for it, they run meanwhile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BusyPoll {
     /// When there were frames last.
     last: Instant,
-    pays: bool,
+    /// Whether it is looking now, beyond the one time for which there is no need to decide.
+    looks: bool,
+    /// What became of the last eight looks, the last one in the lowest bit: 1 if it found something.
+    found: u8,
+    slept_for_short: bool,
+    /// Short sleeps since the last look, up to those that a trial takes.
+    short_sleeps: u8,
 }
 
 impl BusyPoll {
     /// For a thread that begins now.
     pub(super) fn new(now: Instant) -> Self {
-        Self { last: now, pays: false }
+        Self { last: now, looks: false, found: 0, slept_for_short: false, short_sleeps: 0 }
     }
 
     /// To be called when there were frames.
     pub(super) fn found(&mut self, now: Instant) {
         self.last = now;
+        self.end_look(true);
     }
 
     /// Whether to look once more, when there were none.
-    pub(super) fn goes_on(&self, now: Instant) -> bool {
-        self.pays && now.saturating_duration_since(self.last) < PATIENCE
+    pub(super) fn goes_on(&mut self, now: Instant) -> bool {
+        let pays = self.found.count_ones() >= FOUND_OF_EIGHT || self.short_sleeps >= SLEEPS_TO_A_TRIAL;
+        let goes_on = self.slept_for_short
+            && (self.looks || pays)
+            && now.saturating_duration_since(self.last) < PATIENCE;
+        if !goes_on {
+            self.end_look(false);
+        }
+        self.looks = goes_on;
+        goes_on
     }
 
     /// To be called after a sleep of this length.
     pub(super) fn slept(&mut self, length: Duration) {
-        self.pays = length <= SHORT_SLEEP;
+        self.slept_for_short = length <= SHORT_SLEEP;
+        if self.slept_for_short && self.short_sleeps < SLEEPS_TO_A_TRIAL {
+            self.short_sleeps += 1;
+        }
+    }
+
+    fn end_look(&mut self, found: bool) {
+        if self.looks {
+            self.found = self.found << 1 | u8::from(found);
+            self.short_sleeps = 0;
+        }
+        self.looks = false;
     }
 }
 
@@ -46,23 +79,72 @@ impl BusyPoll {
 mod tests {
     use super::*;
 
-    const SHORT: Duration = Duration::from_micros(20);
+    const SOON: Duration = Duration::from_micros(20);
+    const LATER: Duration = Duration::from_micros(200);
     const LONG: Duration = Duration::from_millis(5);
+
+    /// A thread to which a frame comes each time after so long, and who needs so long to wake; it counts its sleeps.
+    struct Thread {
+        now: Instant,
+        poll: BusyPoll,
+        waking: Duration,
+    }
+
+    impl Thread {
+        fn new(waking: Duration) -> Self {
+            let now = Instant::now();
+            Self { now, poll: BusyPoll::new(now), waking }
+        }
+
+        /// How often it looks in vain and how often it sleeps, until so many frames have come.
+        fn run(&mut self, frames: u32, gap: Duration) -> (u32, u32) {
+            let (mut in_vain, mut sleeps) = (0, 0);
+            for _ in 0..frames {
+                self.poll.found(self.now);
+                let next = self.now + gap;
+                let mut looked = false;
+                while self.now < next && self.poll.goes_on(self.now) {
+                    self.now += Duration::from_micros(5);
+                    looked = true;
+                }
+                if self.now < next {
+                    in_vain += u32::from(looked);
+                    sleeps += 1;
+                    let woken = next + self.waking;
+                    self.poll.slept(woken - self.now);
+                    self.now = woken;
+                }
+            }
+            (in_vain, sleeps)
+        }
+    }
 
     #[test]
     fn a_thread_looks_on_as_long_as_frames_come_soon() {
-        let mut now = Instant::now();
-        let mut poll = BusyPoll::new(now);
-        assert!(!poll.goes_on(now), "nothing is known yet");
-        poll.slept(SHORT);
-        for _ in 0..100 {
-            poll.found(now);
-            now += SHORT;
-            assert!(poll.goes_on(now));
+        let mut thread = Thread::new(Duration::from_micros(60));
+        let (in_vain, sleeps) = thread.run(200, SOON);
+        assert!(in_vain == 0 && sleeps < 40, "it has found out that looking pays after {sleeps} sleeps");
+        assert_eq!(thread.run(100, SOON), (0, 0));
+    }
+
+    #[test]
+    fn where_looks_find_nothing_there_are_few_however_short_the_sleeps() {
+        let mut thread = Thread::new(Duration::from_micros(1));
+        for gap in [60, 100, 150] {
+            let (in_vain, _) = thread.run(1000, Duration::from_micros(gap));
+            assert!(in_vain <= 8 + 1000 / u32::from(SLEEPS_TO_A_TRIAL), "{in_vain} with {gap} µs");
         }
-        assert!(!poll.goes_on(now + LONG), "it sleeps in the end");
-        poll.slept(LONG);
-        poll.found(now + LONG);
-        assert!(!poll.goes_on(now + LONG), "frames come seldom");
+        let (in_vain, sleeps) = thread.run(1000, LATER);
+        assert!(in_vain <= 1 && sleeps >= 999, "{in_vain} in vain");
+    }
+
+    #[test]
+    fn it_learns_again_when_the_frames_come_otherwise() {
+        let mut thread = Thread::new(Duration::from_micros(60));
+        thread.run(200, SOON);
+        thread.run(200, LONG);
+        let (_, sleeps) = thread.run(200, SOON);
+        assert!(sleeps < 40, "{sleeps} sleeps");
+        assert_eq!(thread.run(100, SOON), (0, 0));
     }
 }
