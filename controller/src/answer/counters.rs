@@ -1,5 +1,7 @@
 //! What the API says about counters.
 
+use std::collections::BTreeMap;
+
 use tributary_api::v1;
 use tributary_p4runtime::entry::CounterCell;
 use tributary_topology::{NodeKey, Topology};
@@ -30,11 +32,11 @@ fn counters(
     counters: &Counters,
 ) -> v1::SwitchCounters {
     let cells = counters.last.as_ref().map(|reading| &*reading.cells).unwrap_or_default();
-    let neighbours = topology.neighbours(switch);
+    let (neighbours, owners) = (topology.neighbours(switch), owners(jobs, switch));
     let name = |node| topology.get(node).map(|node| node.name.clone()).unwrap_or_default();
     let job_counter = |cell: &CounterCell| {
         let reason = cell.counter.strip_prefix(JOB_COUNTER_PREFIX)?;
-        let (job_number, job) = owner(jobs, switch, cell.index)?;
+        let &(job_number, job) = owners.get(&cell.index)?;
         Some(v1::JobCounter {
             job: job.record.name.clone(),
             job_number,
@@ -64,10 +66,13 @@ fn counters(
     }
 }
 
-/// The last job that was given `index`, if it uses the switch and no later one has its name.
-fn owner(jobs: &Registry, switch: NodeKey, index: u64) -> Option<(JobKey, &Job)> {
-    let (key, job) = jobs.iter().rev().find(|(_, job)| u64::from(job.record.job_index) == index)?;
-    let on_tree =
-        job.record.generation().plan.switches.iter().any(|role| role.key == switch && role.programmable);
-    (on_tree && jobs.latest(&job.record.name) == Ok(key)).then_some((key, job))
+/// By index, the last job that was given it, if it uses the switch and no later one has its name.
+fn owners(jobs: &Registry, switch: NodeKey) -> BTreeMap<u64, (JobKey, &Job)> {
+    let mut owners: BTreeMap<_, _> =
+        jobs.iter().map(|(key, job)| (u64::from(job.record.job_index), (key, job))).collect();
+    owners.retain(|_, (key, job)| {
+        let mut tree = job.record.generation().plan.switches.iter();
+        tree.any(|role| role.key == switch && role.programmable) && jobs.latest(&job.record.name) == Ok(*key)
+    });
+    owners
 }

@@ -91,7 +91,7 @@ impl JobRecord {
         !self.holds_index && self.generations.iter().all(|generation| generation.switches.is_empty())
     }
 
-    /// The hosts that it waits for before it starts: workers by rank, then the server.
+    /// The hosts of its members: workers by rank, then the server.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         let plan = &self.generation().plan;
         let workers = plan.workers.iter().map(|worker| worker.name.as_str());

@@ -46,7 +46,7 @@ struct Slices {
 
 /// `None` if no switch aggregates, or none has reported yet.
 fn slices(job: &v1::Job, counters: &[v1::SwitchCounters]) -> Option<Slices> {
-    // An earlier job may have had this one's name, and still have counters.
+    // This may be an earlier one of its name.
     let of_job =
         |counter: &&v1::JobCounter| counter.job_number == job.number && counter.reason == "completed";
     let counted = counters.iter().flat_map(|switch| &switch.jobs).filter(of_job);
