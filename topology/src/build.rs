@@ -14,7 +14,6 @@ use crate::assign::Unique;
 use crate::error::{At, Problem, TopologyError};
 use crate::file::{File, HostEntry, SwitchEntry, Whole};
 use crate::graph::{Host, Link, Node, NodeKey, NodeKind, Role, Switch, Topology};
-use crate::limits::SLOTS;
 
 /// Names go into names of network interfaces and into drawings.
 const MAX_NAME: usize = 32;
@@ -77,8 +76,7 @@ fn node_id(given: &Spanned<Whole>) -> Result<NodeId, At> {
 
 fn slots(given: &Spanned<Whole>) -> Result<u32, At> {
     let Whole::Number(number) = *given.get_ref();
-    let slots = u32::try_from(number).ok().filter(|slots| SLOTS.contains(slots));
-    slots.ok_or_else(|| (given.span(), Problem::BadSlots(number)))
+    u32::try_from(number).map_err(|_| (given.span(), Problem::BadSlots(number)))
 }
 
 pub(crate) struct Builder<'a> {

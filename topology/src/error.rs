@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use crate::limits::{MAX_PORT, MTUS, SLOTS};
+use crate::limits::{MAX_PORT, MTUS};
 use crate::rate::{MAX_RATE, format_rate};
 
 /// Why a topology file was refused: says where the problem is, and what to do.
@@ -133,7 +133,7 @@ pub enum Problem {
     #[error("bad mtu {0}: a link carries packets of {least} to {most} bytes", least = MTUS.start(), most = MTUS.end())]
     BadMtu(i64),
     /// More slots than can be counted, or fewer than none.
-    #[error("bad number of slots {0}: use {least} to {most}, or leave it away", least = SLOTS.start(), most = SLOTS.end())]
+    #[error("bad number of slots {0}: use 0 to {most}, or leave it away", most = u32::MAX)]
     BadSlots(i64),
     /// Neither the link nor the defaults have a rate.
     #[error("the link has no rate: give it one, or all of them by rate = \"50 Mbit/s\" under [defaults]")]

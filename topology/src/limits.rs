@@ -1,4 +1,4 @@
-//! What links and switches may be.
+//! What a link may be.
 
 use std::ops::RangeInclusive;
 
@@ -8,9 +8,6 @@ pub const MAX_PORT: u16 = 500;
 
 /// The MTUs that a link may have, in bytes.
 pub const MTUS: RangeInclusive<u16> = 576..=9000;
-
-/// How many slots a file may give a switch; more than the switch's program has are not given to jobs.
-pub(crate) const SLOTS: RangeInclusive<u32> = 0..=u32::MAX;
 
 /// The MTU of a link if the file does not give one: Ethernet's 1,500 bytes.
 pub(crate) const DEFAULT_MTU: u16 = 1500;
