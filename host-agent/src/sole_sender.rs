@@ -5,8 +5,8 @@
 //! so, and end them. So the kernel is told to let none of its sockets send to the port of INA packets. The agents' own
 //! frames do not come from there: a packet socket hands them to the interface itself.
 
-use std::io::{self, Write as _};
-use std::process::{Command, Stdio};
+use std::io;
+use std::process::Command;
 
 use thiserror::Error;
 use tributary_wire::constants::INA_UDP_PORT;
@@ -34,22 +34,13 @@ pub enum SoleSenderError {
 /// # Errors
 /// [`SoleSenderError`]: then everything works all the same, and whoever may run programs on this host can disturb its jobs.
 pub fn forbid_other_senders() -> Result<(), SoleSenderError> {
-    let mut nft = Command::new("nft")
-        .args(["-f", "-"])
-        .env("LC_ALL", "C")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| match error.kind() {
+    let output =
+        Command::new("nft").arg(rules()).env("LC_ALL", "C").output().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => SoleSenderError::NoProgram,
             _ => error.into(),
         })?;
-    // One that fails stops reading, and says why.
-    let fed = nft.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(rules().as_bytes()));
-    let output = nft.wait_with_output()?;
     match output.status.success() {
-        true => Ok(fed?),
+        true => Ok(()),
         false => Err(SoleSenderError::Refused(reason(&output.stderr))),
     }
 }

@@ -47,8 +47,8 @@ impl EventStream {
         Ok(())
     }
 
-    /// Forwards events until the last one, until nobody listens, or until the host has left. `away` says since when the controller has not
-    /// answered.
+    /// Forwards events until the last one, until nobody listens, or until the host has left. `away` says since when the
+    /// controller has not answered.
     pub(super) async fn forward(mut self, events: Events, away: watch::Sender<Option<Instant>>) {
         loop {
             match self.next().await {

@@ -159,6 +159,12 @@ impl MemberArgs {
         // Wrong use is reported before missing files and interfaces.
         let files = self.tls.files()?;
         let (open_port, cable) = (ports(&interface, segmentation_offload)?, cable(&interface)?);
+        if let Err(error) = forbid_other_senders() {
+            tracing::warn!(
+                %error,
+                "any process on this host can send packets in its name, and so stall or end its jobs (docs/deploying.md)"
+            );
+        }
         let tls = files.map(|files| ClientTls::load_of_host(files, &host)).transpose()?;
         let controller = Remote::controller(&controller, tls)?;
         Ok(Member { host, interface, open_port, cable, controller })
@@ -168,12 +174,6 @@ impl MemberArgs {
 /// Opens the interface for each job, and once now, to find out whether that works.
 fn ports(interface: &str, segmentation_offload: bool) -> Result<OpenPort> {
     HostPort::open(interface)?;
-    if let Err(error) = forbid_other_senders() {
-        tracing::warn!(
-            %error,
-            "any process on this host can send packets in its name, and so stall or end its jobs (docs/deploying.md)"
-        );
-    }
     let interface = interface.to_owned();
     Ok(Arc::new(move || {
         let port = HostPort::open(&interface)?;
