@@ -121,11 +121,8 @@ impl Controller {
         let connections = CONNECTIONS_PER_HOST * topology.hosts().count() + OTHER_CONNECTIONS;
         let tree = topology.forwarding();
         let base = targets.keys().map(|key| (*key, forwarding::base_state(&topology, &tree, *key)));
-        let mut state =
-            ControllerState::new(topology.clone(), base.collect(), pipeline.slots, pipeline.job_indices);
+        let mut state = ControllerState::new(topology.clone(), base.collect(), pipeline.capacity);
         state.quotas = config.quotas;
-        state.widest = pipeline.width;
-        state.children = pipeline.children;
         let journal = config.state.as_deref().map(Journal::open).transpose()?.unwrap_or_default();
         let taken_up = take_up(&mut state, journal.load(&topology)?);
         let common = Common {

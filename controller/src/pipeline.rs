@@ -71,8 +71,8 @@ pub struct BuiltInPipeline {
 /// [`PipelineError`]: a defect of Tributary.
 pub fn built_in_pipelines() -> Result<Vec<BuiltInPipeline>, PipelineError> {
     let load = |widest| {
-        let Pipeline { width, slots, cookie, .. } = Pipeline::load(&PipelineSource::BuiltIn, widest)?;
-        Ok(BuiltInPipeline { width, slots, cookie })
+        let Pipeline { capacity, cookie, .. } = Pipeline::load(&PipelineSource::BuiltIn, widest)?;
+        Ok(BuiltInPipeline { width: capacity.widest, slots: capacity.slots, cookie })
     };
     [SliceWidth::ETHERNET, SliceWidth::WIDEST].into_iter().map(load).collect()
 }
@@ -82,7 +82,7 @@ pub fn built_in_pipelines() -> Result<Vec<BuiltInPipeline>, PipelineError> {
 /// # Errors
 /// [`PipelineError`]: a defect of Tributary.
 pub fn built_in_slots() -> Result<u32, PipelineError> {
-    Ok(Pipeline::load(&PipelineSource::BuiltIn, SliceWidth::ETHERNET)?.slots)
+    Ok(Pipeline::load(&PipelineSource::BuiltIn, SliceWidth::ETHERNET)?.capacity.slots)
 }
 
 /// Why a compiled program can't be installed.
@@ -146,18 +146,25 @@ pub(crate) struct Pipeline {
     pub(crate) info: P4Info,
     /// Identifies the two files: the first 64 bits of their hash.
     pub(crate) cookie: u64,
-    /// The widest slice that a switch takes.
-    pub(crate) width: SliceWidth,
-    /// How many children a switch tells apart.
-    pub(crate) children: usize,
-    /// Slots that a switch has.
-    pub(crate) slots: u32,
-    /// Jobs that a switch can count for.
-    pub(crate) job_indices: u16,
+    /// What a switch that runs it holds.
+    pub(crate) capacity: Capacity,
     /// Counters with one cell a job.
     pub(crate) job_counters: Vec<CounterArray>,
     /// Counters with one cell a port.
     pub(crate) port_counters: Vec<CounterArray>,
+}
+
+/// What a switch that runs the program holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    /// Its slots, unless the topology gives it fewer.
+    pub(crate) slots: u32,
+    /// How many jobs it can count for.
+    pub(crate) job_indices: u16,
+    /// The widest slice that it takes.
+    pub(crate) widest: SliceWidth,
+    /// How many children it tells apart.
+    pub(crate) children: usize,
 }
 
 /// A counter array of the program.
@@ -203,12 +210,15 @@ impl Pipeline {
         let missing = |kind, name| missing(file, kind, name);
         let slots = info.register(SLOT_REGISTER).ok_or_else(|| missing("register", SLOT_REGISTER))?.size;
         let jobs = info.counter(JOB_COUNTER).ok_or_else(|| missing("counter", JOB_COUNTER))?.size;
-        Ok(Self {
-            width: width(&info, file)?,
-            children: children(&info, file)?,
-            cookie,
+        let capacity = Capacity {
             slots: u32::try_from(slots).unwrap_or(u32::MAX),
             job_indices: u16::try_from(jobs).unwrap_or(u16::MAX).min(multicast::MAX_JOB_GROUPS),
+            widest: widest(&info, file)?,
+            children: children(&info, file)?,
+        };
+        Ok(Self {
+            capacity,
+            cookie,
             job_counters: counters(&info, JOB_COUNTER_PREFIX),
             port_counters: counters(&info, PORT_COUNTER_PREFIX),
             device_config,
@@ -218,7 +228,7 @@ impl Pipeline {
 }
 
 /// The slice width that matches a slot's bits.
-fn width(info: &P4Info, file: &Path) -> Result<SliceWidth, PipelineError> {
+fn widest(info: &P4Info, file: &Path) -> Result<SliceWidth, PipelineError> {
     let values = info.registers().filter(|register| register.name.alias.starts_with(VALUES_REGISTERS));
     let bits = values.map(|register| u64::from(register.bits)).sum::<u64>();
     SliceWidth::all()
@@ -344,7 +354,8 @@ mod tests {
     #[test]
     fn the_compiled_program_has_all_that_is_needed() {
         let pipeline = load(&compiled()).unwrap();
-        assert!(pipeline.slots > 0 && pipeline.job_indices > 0);
+        let Capacity { slots, job_indices, .. } = pipeline.capacity;
+        assert!(slots > 0 && job_indices > 0);
         assert!(pipeline.job_counters.iter().any(|counter| counter.reason == "released"));
         assert!(pipeline.port_counters.iter().any(|counter| counter.reason == "egress"));
     }
@@ -353,16 +364,16 @@ mod tests {
     fn the_program_is_as_wide_as_the_links_let_it_be_and_says_so() {
         let built_in = |mtu| {
             let widest = SliceWidth::widest_within(mtu).unwrap();
-            Pipeline::load(&PipelineSource::BuiltIn, widest).unwrap().width
+            Pipeline::load(&PipelineSource::BuiltIn, widest).unwrap().capacity.widest
         };
         assert_eq!([576, 1500, 4000, 9000].map(built_in).map(SliceWidth::values), [256, 256, 2048, 2048]);
         for values in [32, 256, 2048] {
             let pipeline = load(&compiled().join("..").join(values.to_string())).unwrap();
-            assert_eq!(pipeline.width.values(), values);
+            assert_eq!(pipeline.capacity.widest.values(), values);
         }
-        assert_eq!(load(&compiled()).unwrap().children, 64);
-        let tofino = load(&compiled().join("../tna-32")).unwrap();
-        assert_eq!((tofino.width.values(), tofino.children), (32, 32));
+        assert_eq!(load(&compiled()).unwrap().capacity.children, 64);
+        let tofino = load(&compiled().join("../tna-32")).unwrap().capacity;
+        assert_eq!((tofino.widest.values(), tofino.children), (32, 32));
         let odd = refused("bitwidth: 2048", "bitwidth: 1024");
         assert!(odd.starts_with("a slot has 5120 bits for values"), "{odd}");
     }

@@ -66,7 +66,7 @@ impl Controller for Service {
     ) -> Result<Response<v1::CreateJobResponse>, Status> {
         let topology = &self.manager.topology();
         let invalid = |error: request::RequestError| Status::invalid_argument(error.to_string());
-        let widest = self.manager.state().widest;
+        let widest = self.manager.state().capacity.widest;
         let job = request::job(topology, widest, request.get_ref()).map_err(invalid)?;
         let terms = request::terms(request.get_ref()).map_err(invalid)?;
         let creator = self.access.check_creator(&request, &topology[job.server])?;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tributary_planner::{Aggregation, JobRequest};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::SliceWidth;
+use tributary_wire::constants::MAX_CHILDREN;
 
 use crate::forwarding::base_state;
 use crate::jobs::{DesiredGeneration, Detachment, JobKey, OnDegraded, Terms};
-use crate::pipeline::{Pipeline, PipelineSource};
+use crate::pipeline::{Capacity, Pipeline, PipelineSource};
 use crate::quotas::{Asking, LOCAL};
 use crate::state::{ControllerState, CreateError};
 use crate::switch_state::SwitchState;
@@ -104,19 +105,24 @@ pub(crate) fn first_generation(state: &ControllerState, key: JobKey) -> DesiredG
     }
 }
 
+/// What switches hold that take slices of any width, and tell all children apart.
+pub(crate) fn capacity(slots: u32, job_indices: u16) -> Capacity {
+    Capacity { slots, job_indices, widest: SliceWidth::WIDEST, children: MAX_CHILDREN }
+}
+
 /// The state of a new controller on a fabric with two spines, either of which can aggregate.
 pub(crate) fn two_spines() -> ControllerState {
     const TEXT: &str = include_str!("../../topologies/leaf-spine-8.toml");
     let topology = Arc::new(Topology::parse(TEXT, "leaf-spine-8").unwrap());
     let base = base(&topology);
-    ControllerState::new(topology, base, 4096, 16)
+    ControllerState::new(topology, base, capacity(4096, 16))
 }
 
 /// The state of a new controller, whose switches have `slots` slots.
 pub(crate) fn controller_state(slots: u32, job_indices: u16) -> ControllerState {
     let topology = topology();
     let base = base(&topology);
-    ControllerState::new(topology, base, slots, job_indices)
+    ControllerState::new(topology, base, capacity(slots, job_indices))
 }
 
 impl ControllerState {

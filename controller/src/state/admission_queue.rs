@@ -52,7 +52,7 @@ impl ControllerState {
         };
         let Some(job) = self.next_id() else {
             self.give_back(&resources.switches, resources.job_index, waits.is_none());
-            return Err(CreateError::TooManyJobs(self.job_indices));
+            return Err(CreateError::TooManyJobs(self.capacity.job_indices));
         };
         let Resources { plan, fallbacks, switches, job_index } = resources;
         let first = Generation {
@@ -188,7 +188,7 @@ impl ControllerState {
         let switches = self.allocate(name, &plan)?;
         let Some(job_index) = self.indices.take() else {
             self.release(&switches);
-            return Err(CreateError::TooManyJobs(self.job_indices));
+            return Err(CreateError::TooManyJobs(self.capacity.job_indices));
         };
         Ok(Resources { plan, fallbacks, switches, job_index })
     }

@@ -12,8 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tributary_planner::{self as planner, FabricState, JobRequest, Plan, PlanError, WorkerRoute};
 use tributary_topology::{NodeKey, Topology};
-use tributary_wire::constants::MAX_CHILDREN;
-use tributary_wire::{JobId, SliceWidth};
+use tributary_wire::JobId;
 
 use crate::fallback;
 use crate::hosts::Hosts;
@@ -25,6 +24,7 @@ use crate::jobs::{
 use crate::journal::LoadedJob;
 use crate::liveness::{Cabling, Doubt, Health, ProvenPaths, StandstillDetector};
 use crate::loads::Loads;
+use crate::pipeline::Capacity;
 use crate::progress::Progress;
 use crate::quotas::Quotas;
 use crate::slots::{NoSlots, SlotMap};
@@ -89,11 +89,10 @@ pub(crate) struct ControllerState {
     /// What each managed switch holds while no job uses it.
     base: BTreeMap<NodeKey, SwitchState>,
     slots: BTreeMap<NodeKey, SlotMap>,
-    /// Slots of a switch, unless the topology gives it fewer.
-    most_slots: u32,
+    /// What a switch holds.
+    pub(crate) capacity: Capacity,
     ids: JobIds,
     indices: JobIndices,
-    job_indices: u16,
     pub(crate) jobs: Registry,
     /// The measured load of each link.
     pub(crate) loads: Loads,
@@ -109,10 +108,6 @@ pub(crate) struct ControllerState {
     pub(crate) standstills: StandstillDetector,
     /// What each creator may have.
     pub(crate) quotas: Quotas,
-    /// The widest slice that the switches take.
-    pub(crate) widest: SliceWidth,
-    /// How many children a switch tells apart.
-    pub(crate) children: usize,
     /// Switches whose slots are kept for jobs that wait.
     reserved: BTreeSet<NodeKey>,
     /// Told when something has come free that a queued job may wait for.
@@ -122,23 +117,23 @@ pub(crate) struct ControllerState {
 }
 
 impl ControllerState {
-    /// The state of a controller without jobs. `base`: every switch that it manages; `slots`: slots of a switch,
-    /// unless the topology gives it fewer; `job_indices`: how many jobs a switch can count for.
+    /// The state of a controller without jobs. `base`: every switch that it manages, each of which holds as much
+    /// as `capacity` says.
     pub(crate) fn new(
         topology: Arc<Topology>,
         base: BTreeMap<NodeKey, SwitchState>,
-        slots: u32,
-        job_indices: u16,
+        capacity: Capacity,
     ) -> Self {
         let programmable = topology.switches().filter(|(_, _, switch)| switch.programmable);
-        let maps = programmable.map(|(key, _, switch)| (key, SlotMap::new(switch.slots_of(slots)))).collect();
+        let maps = programmable
+            .map(|(key, _, switch)| (key, SlotMap::new(switch.slots_of(capacity.slots))))
+            .collect();
         Self {
             base,
             slots: maps,
-            most_slots: slots,
+            capacity,
             ids: JobIds::after(rand::random()),
-            indices: JobIndices::new(job_indices),
-            job_indices,
+            indices: JobIndices::new(capacity.job_indices),
             jobs: Registry::default(),
             loads: Loads::default(),
             health: Health::new(Instant::now()),
@@ -147,8 +142,6 @@ impl ControllerState {
             progress: Progress::default(),
             standstills: StandstillDetector::new(Instant::now()),
             quotas: Quotas::default(),
-            widest: SliceWidth::WIDEST,
-            children: MAX_CHILDREN,
             reserved: BTreeSet::new(),
             queue_news: watch::Sender::new(()),
             hung_up: false,
@@ -164,7 +157,7 @@ impl ControllerState {
     pub(crate) fn take_up(&mut self, kept: LoadedJob, now: Instant) -> Result<(), String> {
         let mut record = kept.record?;
         if kept.is_queued {
-            record.request.width = record.request.width.min(self.widest);
+            record.request.width = record.request.width.min(self.capacity.widest);
             self.jobs.take_up(kept.key, record, (false, false), now);
             if let Some(job) = self.jobs.get_mut(kept.key) {
                 job.enqueue("slots".to_owned());
@@ -192,16 +185,18 @@ impl ControllerState {
     /// have started cannot be told of narrower slices, and switches would drop the wide ones.
     fn check_program(&self, plan: &Plan) -> Result<(), String> {
         const REMEDY: &str = "start the controller with the --pipeline and --mtu that it had, or end the job with that and create it anew";
-        let (needed, there) = (plan.width.values(), self.widest.values());
+        let (needed, there) = (plan.width.values(), self.capacity.widest.values());
         if needed > there {
             return Err(format!(
                 "its slices have {needed} values, and the program's {there} at most: {REMEDY}"
             ));
         }
-        let crowded =
-            plan.switches.iter().find(|role| role.aggregate && usize::from(role.fan_in) > self.children);
+        let crowded = plan
+            .switches
+            .iter()
+            .find(|role| role.aggregate && usize::from(role.fan_in) > self.capacity.children);
         crowded.map_or(Ok(()), |role| {
-            let (name, streams, children) = (&role.name, role.fan_in, self.children);
+            let (name, streams, children) = (&role.name, role.fan_in, self.capacity.children);
             Err(format!("{streams} streams meet at {name}, and the program tells {children} apart: {REMEDY}"))
         })
     }
@@ -248,7 +243,7 @@ impl ControllerState {
         let switches = self.allocate(&name, &plan)?;
         let Some(job) = self.next_id() else {
             self.release(&switches);
-            return Err(CreateError::TooManyJobs(self.job_indices));
+            return Err(CreateError::TooManyJobs(self.capacity.job_indices));
         };
         let joined = desired.joined.clone();
         let beginning = Beginning::OF_JOB;

@@ -12,7 +12,7 @@ impl ControllerState {
         let free_slots = self.slots.iter().map(|(key, map)| (*key, free(map))).collect();
         let mut fabric = FabricState {
             free_slots,
-            children: Some(self.children),
+            children: Some(self.capacity.children),
             dead_nodes: self.health.dead_nodes(doubt),
             dead_links: self.health.dead_links(doubt),
             ..FabricState::of(&self.topology, 0)

@@ -45,7 +45,7 @@ impl ControllerState {
     /// How many slots a switch has under `topology`.
     fn capacity(&self, topology: &Topology, key: NodeKey) -> u32 {
         let own = topology.get(key).and_then(|node| node.switch()?.slots);
-        own.map_or(self.most_slots, |own| own.min(self.most_slots))
+        own.map_or(self.capacity.slots, |own| own.min(self.capacity.slots))
     }
 
     /// The network as it is now.

@@ -3,10 +3,12 @@ use proptest::prelude::*;
 use tributary_api::v1;
 use tributary_p4runtime::entry::CounterCell;
 use tributary_planner::Aggregation;
+use tributary_wire::SliceWidth;
 
 use super::*;
 use crate::testing::{
-    TERMS, base, controller_state, first_generation, pipeline, plain_topology, request, topology, two_spines,
+    TERMS, base, capacity, controller_state, first_generation, pipeline, plain_topology, request, topology,
+    two_spines,
 };
 
 /// Puts the tables of the job's first generation into the switches.
@@ -107,7 +109,7 @@ fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
     let now = Instant::now();
     assert_eq!(controller_state(64, 4).take_up(kept(false), now), Ok(()));
     let mut narrow = controller_state(64, 4);
-    narrow.widest = SliceWidth::NARROWEST;
+    narrow.capacity.widest = SliceWidth::NARROWEST;
     let reason = narrow.take_up(kept(false), now).unwrap_err();
     assert!(
         reason.starts_with("its slices have 256 values, and the program's 32 at most: start"),
@@ -118,7 +120,7 @@ fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
     assert_eq!(narrow.take_up(kept(true), now), Ok(()));
     assert_eq!(narrow.jobs.get(key).unwrap().record.request.width, SliceWidth::NARROWEST);
     let mut few = controller_state(64, 4);
-    few.children = 1;
+    few.capacity.children = 1;
     let reason = few.take_up(kept(false), now).unwrap_err();
     assert!(reason.starts_with("2 streams meet at "), "{reason}");
     assert!(reason.contains(", and the program tells 1 apart: start"), "{reason}");
@@ -150,7 +152,7 @@ fn slots_stay_taken_until_the_tables_are_gone() {
 fn a_job_without_switches_gives_its_index_back() {
     let topology = plain_topology();
     let request = JobRequest::of(&topology, 64, 4).unwrap();
-    let mut state = ControllerState::new(topology, BTreeMap::new(), 64, 1);
+    let mut state = ControllerState::new(topology, BTreeMap::new(), capacity(64, 1));
     let key = state.create("first", &request, TERMS).unwrap();
     state.jobs.get_mut(key).unwrap().end();
     assert!(state.create("second", &request, TERMS).is_err());
@@ -348,5 +350,5 @@ fn a_change_without_slots_goes_on_without_aggregation() {
 pub(super) fn fresh(topology: &Topology) -> ControllerState {
     let topology = Arc::new(topology.clone());
     let base = base(&topology);
-    ControllerState::new(topology, base, 256, 4)
+    ControllerState::new(topology, base, capacity(256, 4))
 }
