@@ -50,14 +50,14 @@ impl Plan {
             })
     }
 
-    /// Whether something that the job uses is dead.
+    /// Whether something that the job uses is dead, or does not carry its packets.
     fn is_hit(&self, state: &FabricState) -> bool {
         let workers = self.workers.iter().map(|worker| worker.key);
         let switches = self.switches.iter().map(|switch| switch.key);
         let mut nodes = workers.chain(switches).chain([self.server.key]);
         let mut links = self.traffic.links.iter().map(|link| link.direction.link);
         nodes.any(|node| state.dead_nodes.contains(&node))
-            || links.any(|link| state.dead_links.contains(&link))
+            || links.any(|link| state.dead_links.contains(&link) || state.loses(link, self.width))
     }
 
     /// Whether every plain switch on a worker's way takes its frames along it.

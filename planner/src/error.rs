@@ -78,6 +78,28 @@ pub enum PlanError {
         /// The width of the job's slices.
         width: SliceWidth,
     },
+    /// A worker reaches the server only over links that lose packets as long as the job's.
+    #[error(
+        "worker {worker:?} reaches the server {server:?} only over links that lose packets of {needed} bytes, as slices of \
+         {values} values need: that between {first:?} and {second:?} does, though its mtu is {mtu} by the topology; raise the \
+         MTU of the interfaces at both of its ends to that (`ip link`), or write into the topology what it carries",
+        values = width.values(),
+        needed = width.mtu(),
+        first = ends[0],
+        second = ends[1]
+    )]
+    ShortOfMtu {
+        /// The worker.
+        worker: String,
+        /// The server.
+        server: String,
+        /// The two ends of the link.
+        ends: [String; 2],
+        /// The longest packet that the link should carry, in bytes.
+        mtu: u16,
+        /// The width of the job's slices.
+        width: SliceWidth,
+    },
     /// No worker reaches a host that could serve.
     #[error(
         "no worker of the job reaches a host that could serve it ({}): mend what is down, or start an agent or a \

@@ -24,6 +24,8 @@ pub struct FabricState {
     pub dead_nodes: HashSet<NodeKey>,
     /// Links that are down.
     pub dead_links: HashSet<LinkKey>,
+    /// Links that lose packets which they should carry by their `mtu`: those of slices as wide as this, and wider.
+    pub short_of_mtu: HashMap<LinkKey, SliceWidth>,
     /// How plain switches now forward ordinary frames, and so ours. `None`: as [`Topology::forwarding`] says,
     /// whatever is down.
     pub forwarding: Option<Forwarding>,
@@ -48,6 +50,16 @@ impl FabricState {
 
     pub(crate) fn forwarding(&self, topology: &Topology) -> Forwarding {
         self.forwarding.clone().unwrap_or_else(|| topology.forwarding())
+    }
+
+    /// Whether a link is up and carries the packets of slices of this width.
+    pub(crate) fn carries(&self, key: LinkKey, link: &Link, width: SliceWidth) -> bool {
+        fits(link, width) && !self.dead_links.contains(&key) && !self.loses(key, width)
+    }
+
+    /// Whether a link that is up loses the packets of slices of this width, whatever its `mtu` says.
+    pub(crate) fn loses(&self, link: LinkKey, width: SliceWidth) -> bool {
+        self.short_of_mtu.get(&link).is_some_and(|lost| width >= *lost)
     }
 
     /// The present load of the link direction, bit/s.
@@ -105,9 +117,7 @@ impl<'a> Fabric<'a> {
             forwarding: OnceCell::new(),
             switches: topology.nodes().map(ability).collect(),
             loads,
-            links: Adjacency::new(topology, &live, |key, link| {
-                carries(link, width) && (state.dead_links.is_empty() || !state.dead_links.contains(&key))
-            }),
+            links: Adjacency::new(topology, &live, |key, link| state.carries(key, link, width)),
             live,
         }
     }
@@ -115,6 +125,11 @@ impl<'a> Fabric<'a> {
     /// The same for slices of another width.
     pub(crate) fn of_width(&self, width: SliceWidth) -> Self {
         Self::new(self.topology, self.state, width)
+    }
+
+    /// Whether a link loses the packets of slices of this width, though its `mtu` has room for them.
+    pub(crate) fn loses(&self, link: LinkKey, width: SliceWidth) -> bool {
+        self.state.loses(link, width)
     }
 
     /// How plain switches forward.
@@ -181,8 +196,8 @@ impl<'a> Fabric<'a> {
     }
 }
 
-/// Whether a link carries the packets of slices of this width.
-pub(crate) fn carries(link: &Link, width: SliceWidth) -> bool {
+/// Whether a link's `mtu` has room for the packets of slices of this width.
+pub(crate) fn fits(link: &Link, width: SliceWidth) -> bool {
     usize::from(link.mtu) >= width.mtu()
 }
 

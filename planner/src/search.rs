@@ -13,7 +13,7 @@ use crate::check;
 use crate::compare::{Comparison, PlainServer};
 use crate::costed_tree::CostedTree;
 use crate::error::PlanError;
-use crate::fabric::{Fabric, FabricState, carries};
+use crate::fabric::{Fabric, FabricState, fits};
 use crate::grow::{Links, Members};
 use crate::notes;
 use crate::plain;
@@ -220,7 +220,7 @@ fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> 
 }
 
 /// The error for a worker that cannot reach the server: at least one cannot, since there are no candidates. If a link
-/// is too narrow for the job's slices, the error names it.
+/// does not carry the job's slices, the error names it.
 fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
     let way = |fabric: &Fabric<'_>, host| plain::way(fabric, host, job.server, &HashMap::new());
     let cut_off = job.workers.iter().find(|worker| way(fabric, worker.host).is_none());
@@ -228,17 +228,15 @@ fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
         return PlanError::NoWorkers;
     };
     let narrowest = fabric.of_width(SliceWidth::NARROWEST);
-    let steps = way(&narrowest, worker).into_iter().flatten().map(|(_, via)| &fabric.topology[via.link]);
+    let links = way(&narrowest, worker).into_iter().flatten().map(|(_, via)| via.link);
+    let mut links = links.map(|key| (key, &fabric.topology[key]));
+    let obstacle = links.find(|(key, link)| !fits(link, job.width) || fabric.loses(*key, job.width));
     let (worker, server) = (fabric.name(worker), fabric.name(job.server));
-    match steps.into_iter().find(|link| !carries(link, job.width)) {
-        Some(link) => PlanError::TooNarrow {
-            worker,
-            server,
-            ends: link.ends.map(|end| fabric.name(end.node)),
-            mtu: link.mtu,
-            width: job.width,
-        },
-        None => PlanError::Unreachable { worker, server },
+    let Some((_, link)) = obstacle else { return PlanError::Unreachable { worker, server } };
+    let (ends, mtu, width) = (link.ends.map(|end| fabric.name(end.node)), link.mtu, job.width);
+    match fits(link, width) {
+        false => PlanError::TooNarrow { worker, server, ends, mtu, width },
+        true => PlanError::ShortOfMtu { worker, server, ends, mtu, width },
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tributary_planner::{FabricState, JobRequest, Member, Plan, is_better, plan};
 use tributary_topology::{LinkDirection, LinkKey, NodeKey, Topology};
+use tributary_wire::SliceWidth;
 
 struct Fabric {
     topology: Topology,
@@ -135,6 +136,26 @@ fn what_is_alive_and_who_is_in_come_before_times() {
 }
 
 /// A pair of workers on each of two leaves, a server each, and three spines.
+#[test]
+fn a_link_that_loses_a_jobs_packets_is_left_and_one_that_loses_longer_ones_is_not() {
+    let mut fabric = Fabric::shipped("leaf-spine-8.toml");
+    let job = fabric.job();
+    let present = fabric.plan(&job);
+    let (here, there) = match spine(&present) {
+        "spine0" => ("spine0", "spine1"),
+        _ => ("spine1", "spine0"),
+    };
+    let link = fabric.link(here, "leaf0");
+    fabric.state.short_of_mtu.insert(link, SliceWidth::WIDEST);
+    assert!(present.works(&fabric.topology, &fabric.state), "its slices have {} values", job.width.values());
+    assert_eq!(fabric.plan(&job), present);
+    fabric.state.short_of_mtu.insert(link, job.width);
+    assert!(!present.works(&fabric.topology, &fabric.state));
+    let new = fabric.plan(&job);
+    assert_eq!(spine(&new), there);
+    assert!(is_better(&new, &present, &fabric.state));
+}
+
 fn three_spines() -> Fabric {
     let mut text = "name = 'three'\ndefaults = { rate = '100 Mbit/s' }\nswitch = [".to_owned();
     text += "{ name = 's0' }, { name = 's1' }, { name = 's2' }, { name = 'l0' }, { name = 'l1' }]\nhost = [";

@@ -77,20 +77,24 @@ proptest! {
         dead in prop::collection::vec(any::<Index>(), 1..4),
     ) {
         let mut state = FabricState::of(&topology, 4096);
+        let job = &jobs(&topology)[0];
+        let link = |which: Index| topology.links().nth(which.index(topology.links().count())).unwrap().0;
         for (n, dead) in dead.into_iter().enumerate() {
-            if n % 2 == 0 {
-                state.dead_links.insert(topology.links().nth(dead.index(topology.links().count())).unwrap().0);
-            } else {
-                state.dead_nodes.insert(topology.switches().nth(dead.index(topology.switches().count())).unwrap().0);
+            match n % 3 {
+                0 => drop(state.dead_links.insert(link(dead))),
+                1 => drop(state.dead_nodes.insert(topology.switches().nth(dead.index(topology.switches().count())).unwrap().0)),
+                _ => drop(state.short_of_mtu.insert(link(dead), job.width)),
             }
         }
-        match plan(&topology, &state, &jobs(&topology)[0]) {
+        match plan(&topology, &state, job) {
             Ok(plan) => {
-                prop_assert!(plan.traffic.links.iter().all(|l| !state.dead_links.contains(&l.direction.link)));
+                let is_lost = |link| state.dead_links.contains(&link) || state.short_of_mtu.contains_key(&link);
+                prop_assert!(!plan.traffic.links.iter().any(|one| is_lost(one.direction.link)));
+                prop_assert!(plan.works(&topology, &state));
                 prop_assert!(plan.switches.iter().all(|s| !state.dead_nodes.contains(&s.key)));
                 walk(&topology, &plan);
             }
-            Err(PlanError::Unreachable { .. } | PlanError::TooDeep { .. }) => {}
+            Err(PlanError::Unreachable { .. } | PlanError::ShortOfMtu { .. } | PlanError::TooDeep { .. }) => {}
             Err(error) => panic!("{error}"),
         }
     }

@@ -153,3 +153,15 @@ fn who_cannot_reach_the_server_is_named() {
     state.dead_nodes = [job.server].into();
     assert!(matches!(plan(&topology, &state, &job), Err(PlanError::Unreachable { .. })));
 }
+
+#[test]
+fn a_link_that_loses_the_packets_it_should_carry_is_named() {
+    let topology = chain(2, 2);
+    let mut state = FabricState::of(&topology, 4096);
+    let (s0, s1) = (topology.find("s0").unwrap(), topology.find("s1").unwrap());
+    let link = topology.neighbours(s0).into_iter().find(|via| via.node == s1).unwrap().link;
+    let job = JobRequest::of(&topology, 64, 1024).unwrap();
+    state.short_of_mtu.insert(link, job.width);
+    let error = plan(&topology, &state, &job).unwrap_err().to_string();
+    assert!(error.contains(r#"that between "s0" and "s1" does, though its mtu is 1500"#), "{error}");
+}
