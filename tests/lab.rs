@@ -19,6 +19,7 @@ use tributary_testkit::labs;
 use tributary_testkit::root;
 
 const THREE_TIERS: &str = "topologies/three-tier-8.toml";
+const TWO_SPINES: &str = "topologies/leaf-spine-8.toml";
 const TWO_WORKERS: &str = "topologies/two-workers.toml";
 /// The user without rights on every system.
 const NOBODY: u32 = 65534;
@@ -51,6 +52,11 @@ impl Name {
     fn lab(&self, command: &str, arguments: &[&str]) {
         let output = tributary(&[&["lab", command, "--name", &self.0], arguments].concat());
         assert!(output.status.success(), "{command} {arguments:?}: {}", stderr(&output));
+    }
+
+    /// Runs a command at a station.
+    fn exec(&self, station: &str, command: &[&str]) -> Output {
+        tributary(&[&["lab", "exec", "--name", &self.0, station, "--"], command].concat())
     }
 
     /// Runs the same command, which must fail and say each of `words`.
@@ -331,6 +337,35 @@ fn a_host_whose_interface_is_too_narrow_for_a_job_refuses_it_and_says_why() {
     assert_eq!(refused.status.code(), Some(1));
     let why = "interface carries packets of 1500 bytes, and the job's have up to 8296: raise its MTU";
     assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    name.down();
+    name.is_gone();
+}
+
+/// Short probes get through such links: without long ones a job over them would stand still.
+#[test]
+fn a_job_goes_round_links_that_swallow_its_packets_and_they_are_named() {
+    let Some(name) = Name::new("swallow") else { return };
+    name.up(TWO_SPINES, &["--no-rates"]);
+    let set_mtu = |mtu: u16| {
+        let each =
+            format!("for port in $(ls /sys/class/net | grep spine0-); do ip link set $port mtu {mtu}; done");
+        name.lab("exec", &["spine0", "--", "sh", "-c", &each]);
+    };
+    let doctor = || name.exec("controller", &["tributary", "doctor", "--json"]);
+    set_mtu(1000);
+    let words = "packets of 1128 bytes get lost on the cable between spine0 and leaf0";
+    wait_until("the links are named", || {
+        let found = String::from_utf8(doctor().stdout).unwrap();
+        found.contains("cable-short-of-mtu") && found.contains(words)
+    });
+    let reduced = name.run(&["tributary", "allreduce", "--json", "--check", "--size", "64KiB"]);
+    assert_eq!(reports(&reduced).len(), 8);
+    let jobs = name.exec("controller", &["tributary", "jobs", "list", "--json"]);
+    let jobs: Value = serde_json::from_slice(&jobs.stdout).unwrap();
+    let aggregated_in = jobs["jobs"][0]["aggregated_in"].to_string();
+    assert!(aggregated_in.contains("spine1") && !aggregated_in.contains("spine0"), "{jobs}");
+    set_mtu(1500);
+    wait_until("the links are well again", || doctor().status.success());
     name.down();
     name.is_gone();
 }

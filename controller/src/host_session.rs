@@ -54,8 +54,7 @@ pub(crate) async fn open(
     );
     let what = trade(hello.works);
     manager.events.of_node(EventKind::DaemonCame, &hello.host, &format!("{what} attends"));
-    let node = manager.topology()[host].id.get().into();
-    let session = HostSession { orders, welcome: Some(welcome(node)), manager: manager.clone(), id };
+    let session = HostSession { orders, welcome: Some(welcome(manager, host)), manager: manager.clone(), id };
     let listener = Arc::downgrade(manager);
     tokio::spawn(async move {
         // An error means that the daemon has hung up, which its stream of orders says, too.
@@ -85,9 +84,20 @@ fn trade(works: bool) -> &'static str {
     if works { "its agent" } else { "its aggregation server" }
 }
 
-fn welcome(node: u32) -> v1::HostOrder {
-    let interval = u32::try_from(liveness::PROBE_INTERVAL.as_millis()).unwrap_or(u32::MAX);
-    let welcome = v1::Welcome { node, probe_interval_milliseconds: interval };
+/// What a host is told first: its node id, and what to probe its cable with.
+fn welcome(manager: &Manager, host: NodeKey) -> v1::HostOrder {
+    let (topology, widest) = (manager.topology(), manager.state().capacity.widest);
+    let link = topology.neighbours(host).first().map(|via| &topology[via.link]);
+    let long_bytes = link.map_or(0, |link| liveness::long_probe_bytes(link, widest));
+    let milliseconds = |interval: Duration| u32::try_from(interval.as_millis()).unwrap_or(u32::MAX);
+    let welcome = v1::Welcome {
+        node: topology[host].id.get().into(),
+        probe_interval_milliseconds: milliseconds(liveness::PROBE_INTERVAL),
+        long_probe_interval_milliseconds: milliseconds(
+            liveness::PROBE_INTERVAL * liveness::LONG_PROBES_EVERY,
+        ),
+        long_probe_bytes: u32::try_from(long_bytes).unwrap_or(0),
+    };
     v1::HostOrder { order: Some(Order::Welcome(welcome)) }
 }
 

@@ -10,7 +10,9 @@ use tributary_api::v1::EventKind;
 use tributary_topology::NodeKey;
 use tributary_wire::{MacAddr, NodeId, Probe};
 
-use crate::liveness::{End, Life, News, PROBE_INTERVAL, Standstill, cable, miswiring};
+use crate::liveness::{
+    End, Life, News, PROBE_INTERVAL, Standstill, cable, long_probe_bytes, miswiring, shortness,
+};
 use crate::manager::Manager;
 use crate::state::ControllerState;
 use crate::switch::SwitchHealth;
@@ -63,7 +65,7 @@ async fn hear_switches(manager: Weak<Manager>) {
         };
         let Some(manager) = manager.upgrade() else { return };
         if let Ok(probe) = Probe::parse(&packet.payload) {
-            manager.hear_probe((packet.switch, packet.port), probe);
+            manager.hear_probe((packet.switch, packet.port), probe, packet.payload.len());
         }
     }
 }
@@ -110,8 +112,8 @@ impl Manager {
         }
     }
 
-    fn hear_probe(&self, at: End, probe: Probe) {
-        let news = self.state().cabling.hear(at, probe, Instant::now());
+    fn hear_probe(&self, at: End, probe: Probe, bytes: usize) {
+        let news = self.state().cabling.hear(at, probe, bytes, Instant::now());
         if let Some(news) = news {
             self.announce(&news);
         }
@@ -123,7 +125,8 @@ impl Manager {
         for heard in &heartbeat.probes {
             let node = u16::try_from(heard.node).ok().and_then(NodeId::new);
             if let (Some(node), Ok(port)) = (node, u16::try_from(heard.port)) {
-                self.hear_probe((host, via.port), Probe { node, port });
+                let bytes = usize::try_from(heard.bytes).unwrap_or(usize::MAX);
+                self.hear_probe((host, via.port), Probe { node, port }, bytes);
             }
         }
         let mut state = self.state();
@@ -135,13 +138,7 @@ impl Manager {
     }
 
     fn beat(&self) {
-        for (key, switch) in self.switches() {
-            let node = self.topology()[*key].id;
-            for via in self.topology().neighbours(*key) {
-                let probe = Probe { node, port: via.port };
-                switch.packet_out(via.port, probe.to_frame(source_of(node)).to_vec());
-            }
-        }
+        self.send_probes();
         let news = {
             let mut state = self.state();
             let state: &mut ControllerState = &mut state;
@@ -170,6 +167,24 @@ impl Manager {
         }
     }
 
+    fn send_probes(&self) {
+        let (topology, widest, long_ones_are_due) = {
+            let state = self.state();
+            (state.topology().clone(), state.capacity.widest, state.cabling.are_long_probes_due())
+        };
+        for (key, switch) in self.switches() {
+            let (node, source) = (topology[*key].id, source_of(topology[*key].id));
+            for via in topology.neighbours(*key) {
+                let probe = Probe { node, port: via.port };
+                switch.packet_out(via.port, probe.to_frame(source).to_vec());
+                if long_ones_are_due {
+                    let bytes = long_probe_bytes(&topology[via.link], widest);
+                    switch.packet_out(via.port, probe.to_long_frame(source, bytes));
+                }
+            }
+        }
+    }
+
     /// Logs the news, and acts on it.
     fn announce(&self, news: &News) {
         let mut state = self.state();
@@ -177,15 +192,21 @@ impl Manager {
         let now = Instant::now();
         let news = match news {
             News::Link(link, life) => {
-                let (cable, was_dead) = (cable(topology, *link), state.health.is_dead(*link));
+                let was_bad = matches!(state.health.of_link(*link), Life::Dead | Life::ShortOfMtu(_));
+                let cable = cable(topology, *link);
                 match life {
                     Life::Dead => {
                         tracing::warn!(cable, "no frames get through any more");
                         let words = format!("no frames get through {cable} any more");
                         self.events.of_node(EventKind::CableDead, "", &words);
                     }
+                    Life::ShortOfMtu(width) => {
+                        let words = shortness(topology, *link, *width);
+                        tracing::warn!("{words}: compare the MTU of the interfaces at both of its ends");
+                        self.events.of_node(EventKind::CableShortOfMtu, "", &words);
+                    }
                     Life::Silent => tracing::debug!(cable, "nobody tells whether frames get through"),
-                    Life::Alive if was_dead => {
+                    Life::Alive if was_bad => {
                         tracing::info!(cable, "frames get through again");
                         let words = format!("frames get through {cable} again");
                         self.events.of_node(EventKind::CableBack, "", &words);

@@ -18,7 +18,7 @@ mod star;
 use std::sync::Arc;
 use std::time::Duration;
 
-use directory::{Directory, NODE, TOKEN};
+use directory::{Directory, LONG_PROBE_BYTES, NODE, TOKEN};
 use fabric::Fabric;
 use hosts::reduce;
 use line::{Condition, Line};
@@ -121,21 +121,26 @@ async fn probes_that_come_out_of_a_cable_are_told() {
     assert!(directory.heard()[0].contains("[2, 0, 0, 0, 0, 9]"), "the controller compares its address");
 
     let node = |id| NodeId::new(id).unwrap();
-    let frame = next_frame(&mut *end).await;
-    assert_eq!(Probe::parse(&frame), Ok(Probe { node: node(NODE as u16), port: 1 }));
-    assert_eq!(frame[6..12], own.octets());
+    for bytes in [60, LONG_PROBE_BYTES, 60] {
+        let frame = next_frame(&mut *end).await;
+        assert_eq!(Probe::parse(&frame), Ok(Probe { node: node(NODE as u16), port: 1 }));
+        assert_eq!((&frame[6..12], frame.len()), (&own.octets()[..], bytes as usize));
+    }
 
-    for frame in [Probe { node: node(7), port: 3 }.to_frame(MacAddr::zero()), [0xff; 60]] {
-        end.send(&frame).unwrap();
+    let probe = Probe { node: node(7), port: 3 };
+    let [short, long] = [60, 900].map(|bytes| probe.to_long_frame(MacAddr::zero(), bytes));
+    for frame in [&short[..], &long, &[0xff; 60], &short] {
+        end.send(frame).unwrap();
     }
     end.flush().unwrap();
+    // A heartbeat may leave before the long one has come.
     let heard = loop {
-        match directory.heartbeat("w0") {
-            Some(heartbeat) if !heartbeat.probes.is_empty() => break heartbeat.probes,
+        match directory.heartbeat("w0").and_then(|heartbeat| heartbeat.probes.into_iter().next()) {
+            Some(heard) if heard.bytes > 60 => break heard,
             _ => sleep(Duration::from_millis(1)).await,
         }
     };
-    assert_eq!(heard, [v1::HeardProbe { node: 7, port: 3 }]);
+    assert_eq!(heard, v1::HeardProbe { node: 7, port: 3, bytes: 900 });
 }
 
 #[tokio::test]

@@ -26,11 +26,13 @@ fn frames_of_its_type_come_in_and_no_others() {
     if !netns::enter_with_veth_pair("left", "right") {
         return;
     }
+    netns::ip("link set left mtu 9000");
+    netns::ip("link set right mtu 9000");
     let mut right = EtherTypePort::open("right", ETHER_TYPE, GROUP).unwrap();
     let mut poll = Poll::new().unwrap();
     right.register(poll.registry(), Token(1)).unwrap();
     let mut all = InterfacePort::open("left").unwrap();
-    for frame in [frame(0x88b6, 60), frame(ETHER_TYPE, 60), frame(0x0800, 60), frame(ETHER_TYPE, 61)] {
+    for frame in [frame(0x88b6, 60), frame(ETHER_TYPE, 60), frame(0x0800, 60), frame(ETHER_TYPE, 9_014)] {
         all.send(&frame).unwrap();
     }
     all.flush().unwrap();
@@ -43,7 +45,7 @@ fn frames_of_its_type_come_in_and_no_others() {
             heard.push(frame.to_vec());
         }
     }
-    assert_eq!(heard, [frame(ETHER_TYPE, 60), frame(ETHER_TYPE, 61)]);
+    assert_eq!(heard, [frame(ETHER_TYPE, 60), frame(ETHER_TYPE, 9_014)]);
 
     // In the other direction, and not back to itself.
     right.send(&frame(ETHER_TYPE, 62)).unwrap();

@@ -46,7 +46,7 @@ pub use plan::{Admission, Plan, ResultGroup, Sender, ServerRole, SwitchRole, Tre
 pub use replan::replan;
 pub use request::{Aggregation, DownlinkName, JobRequest, Member};
 pub use search::plan;
-pub use slice_width::widest_slices;
+pub use slice_width::{widest_slices, widest_slices_over};
 pub use stored::{StoredPlan, StoredPlanError};
 pub use traffic::{LinkTraffic, Traffic};
 pub use tributary_wire::Downlink;

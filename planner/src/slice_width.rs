@@ -1,6 +1,6 @@
 //! How wide a job's slices are.
 
-use tributary_topology::Topology;
+use tributary_topology::{Link, Topology};
 use tributary_wire::SliceWidth;
 
 use crate::fabric::FabricState;
@@ -36,7 +36,11 @@ impl JobRequest {
 
 /// The widest slices that any link of a topology carries.
 pub fn widest_slices(topology: &Topology) -> SliceWidth {
-    let widest = topology.links().map(|(_, link)| usize::from(link.mtu)).max();
-    // Every link carries the narrowest slices.
-    widest.and_then(SliceWidth::widest_within).unwrap_or(SliceWidth::NARROWEST)
+    topology.links().map(|(_, link)| widest_slices_over(link)).max().unwrap_or(SliceWidth::NARROWEST)
+}
+
+/// The widest slices that a link carries, by its `mtu`.
+pub fn widest_slices_over(link: &Link) -> SliceWidth {
+    // Every link carries the narrowest.
+    SliceWidth::widest_within(link.mtu.into()).unwrap_or(SliceWidth::NARROWEST)
 }

@@ -12,7 +12,8 @@
 //! | 20..22 | node |
 //! | 22..24 | port |
 //!
-//! The rest, up to the shortest length that Ethernet allows, is 0 and ignored.
+//! The rest is 0 and ignored: up to the shortest length that Ethernet allows, or, in long probes, to a length that shows
+//! whether frames of it get through, too.
 
 use crate::error::WireError;
 use crate::frame::MacAddr;
@@ -26,7 +27,7 @@ pub const ETHER_TYPE: u16 = 0x88b5;
 pub const MAGIC: u32 = 0x5450_5242;
 /// Version of the format.
 pub const VERSION: u8 = 1;
-/// Length of a sent probe: the shortest that Ethernet allows, without the frame check sequence.
+/// Length of most probes: the shortest that Ethernet allows, without the frame check sequence.
 pub const FRAME_BYTES: usize = 60;
 
 /// The places of the fields.
@@ -63,6 +64,13 @@ impl Probe {
         frame[field::VERSION] = VERSION;
         frame[field::NODE].copy_from_slice(&self.node.get().to_be_bytes());
         frame[field::PORT].copy_from_slice(&self.port.to_be_bytes());
+        frame
+    }
+
+    /// The same, filled up to `bytes`.
+    pub fn to_long_frame(self, source: MacAddr, bytes: usize) -> Vec<u8> {
+        let mut frame = self.to_frame(source).to_vec();
+        frame.resize(bytes.max(FRAME_BYTES), 0);
         frame
     }
 

@@ -20,6 +20,9 @@ proptest! {
         prop_assert_eq!(Probe::parse(&frame), Ok(probe));
         // Ethernet pads, and hardware may cut the padding off.
         prop_assert_eq!(Probe::parse(&frame[..SAID]), Ok(probe));
+        let long = probe.to_long_frame(MacAddr::from(source), 9_014);
+        prop_assert_eq!((Probe::parse(&long), long.len()), (Ok(probe), 9_014));
+        prop_assert_eq!(&long[..FRAME_BYTES], &frame[..]);
         prop_assert_eq!(&frame[6..12], &source);
     }
 

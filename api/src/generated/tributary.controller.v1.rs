@@ -368,6 +368,9 @@ pub struct HeardProbe {
     pub node: u32,
     #[prost(uint32, tag = "2")]
     pub port: u32,
+    /// The length of its frame; of several, that of the longest.
+    #[prost(uint32, tag = "3")]
+    pub bytes: u32,
 }
 /// A job that this host serves.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -440,6 +443,12 @@ pub struct Welcome {
     /// Between two probes that it sends out of its interface; 0: none are wanted.
     #[prost(uint32, tag = "2")]
     pub probe_interval_milliseconds: u32,
+    /// Between two that are longer; 0: none of these are wanted.
+    #[prost(uint32, tag = "3")]
+    pub long_probe_interval_milliseconds: u32,
+    /// The length of their frames.
+    #[prost(uint32, tag = "4")]
+    pub long_probe_bytes: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Serve {
@@ -1591,6 +1600,8 @@ pub enum CableFaultKind {
     Dead = 1,
     /// It does not lead where the topology says.
     Miswired = 2,
+    /// Frames as long as jobs send by its MTU in the topology get lost, in one direction or both, and shorter ones do not.
+    ShortOfMtu = 3,
 }
 impl CableFaultKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1602,6 +1613,7 @@ impl CableFaultKind {
             Self::Unspecified => "CABLE_FAULT_KIND_UNSPECIFIED",
             Self::Dead => "CABLE_FAULT_KIND_DEAD",
             Self::Miswired => "CABLE_FAULT_KIND_MISWIRED",
+            Self::ShortOfMtu => "CABLE_FAULT_KIND_SHORT_OF_MTU",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1610,6 +1622,7 @@ impl CableFaultKind {
             "CABLE_FAULT_KIND_UNSPECIFIED" => Some(Self::Unspecified),
             "CABLE_FAULT_KIND_DEAD" => Some(Self::Dead),
             "CABLE_FAULT_KIND_MISWIRED" => Some(Self::Miswired),
+            "CABLE_FAULT_KIND_SHORT_OF_MTU" => Some(Self::ShortOfMtu),
             _ => None,
         }
     }
@@ -1624,6 +1637,8 @@ pub enum LinkState {
     Silent = 2,
     /// Frames do not get through, in one direction or both.
     Dead = 3,
+    /// Short frames get through, and those as long as jobs send by its MTU in the topology do not.
+    ShortOfMtu = 4,
 }
 impl LinkState {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1636,6 +1651,7 @@ impl LinkState {
             Self::Alive => "LINK_STATE_ALIVE",
             Self::Silent => "LINK_STATE_SILENT",
             Self::Dead => "LINK_STATE_DEAD",
+            Self::ShortOfMtu => "LINK_STATE_SHORT_OF_MTU",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1645,6 +1661,7 @@ impl LinkState {
             "LINK_STATE_ALIVE" => Some(Self::Alive),
             "LINK_STATE_SILENT" => Some(Self::Silent),
             "LINK_STATE_DEAD" => Some(Self::Dead),
+            "LINK_STATE_SHORT_OF_MTU" => Some(Self::ShortOfMtu),
             _ => None,
         }
     }
@@ -1678,6 +1695,8 @@ pub enum EventKind {
     MemberLeft = 17,
     /// Its connection has broken; it may come back.
     MemberLost = 18,
+    /// Long frames get lost, and shorter ones do not.
+    CableShortOfMtu = 19,
 }
 impl EventKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1705,6 +1724,7 @@ impl EventKind {
             Self::MemberJoined => "EVENT_KIND_MEMBER_JOINED",
             Self::MemberLeft => "EVENT_KIND_MEMBER_LEFT",
             Self::MemberLost => "EVENT_KIND_MEMBER_LOST",
+            Self::CableShortOfMtu => "EVENT_KIND_CABLE_SHORT_OF_MTU",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1729,6 +1749,7 @@ impl EventKind {
             "EVENT_KIND_MEMBER_JOINED" => Some(Self::MemberJoined),
             "EVENT_KIND_MEMBER_LEFT" => Some(Self::MemberLeft),
             "EVENT_KIND_MEMBER_LOST" => Some(Self::MemberLost),
+            "EVENT_KIND_CABLE_SHORT_OF_MTU" => Some(Self::CableShortOfMtu),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use tributary_api::v1;
 use tributary_topology::NodeKey;
 
-use crate::liveness;
+use crate::liveness::{self, Life};
 use crate::manager::Manager;
 
 /// What is wrong with cables, by the node where it shows.
@@ -17,11 +17,20 @@ impl CableFaults {
             let description = liveness::miswiring(topology, &one);
             (one.at.0, fault(v1::CableFaultKind::Miswired, description))
         });
-        let dead = state.cabling.dead().flat_map(|link| {
-            let description = format!("no frames get through {}", liveness::cable(topology, link));
-            topology[link].ends.map(|end| (end.node, fault(v1::CableFaultKind::Dead, description.clone())))
+        let lost = state.cabling.lost().filter_map(|(link, life)| match life {
+            Life::Dead => {
+                let description = format!("no frames get through {}", liveness::cable(topology, link));
+                Some((link, fault(v1::CableFaultKind::Dead, description)))
+            }
+            Life::ShortOfMtu(width) => {
+                let description = liveness::shortness(topology, link, width);
+                Some((link, fault(v1::CableFaultKind::ShortOfMtu, description)))
+            }
+            Life::Silent | Life::Alive => None,
         });
-        Self(miswired.chain(dead).collect())
+        let at_both_ends =
+            lost.flat_map(|(link, fault)| topology[link].ends.map(|end| (end.node, fault.clone())));
+        Self(miswired.chain(at_both_ends).collect())
     }
 
     pub(super) fn at(&self, node: NodeKey) -> Vec<v1::CableFault> {

@@ -4,17 +4,17 @@ use tributary_api::v1;
 use tributary_topology::{End, Link, LinkKey, Topology};
 
 use crate::jobs::Job;
-use crate::liveness::Doubt;
+use crate::liveness::Life;
 use crate::manager::Manager;
 
 /// The topology's links, in its order.
 pub(crate) fn links(manager: &Manager) -> Vec<v1::Link> {
     let (state, topology) = (manager.state(), manager.topology());
-    let (dead, doubtful) = (state.health.dead_links(Doubt::Alive), state.health.dead_links(Doubt::Dead));
-    let link_state = |key: LinkKey| match (dead.contains(&key), doubtful.contains(&key)) {
-        (true, _) => v1::LinkState::Dead,
-        (false, true) => v1::LinkState::Silent,
-        (false, false) => v1::LinkState::Alive,
+    let link_state = |key: LinkKey| match state.health.of_link(key) {
+        Life::Dead => v1::LinkState::Dead,
+        Life::Silent => v1::LinkState::Silent,
+        Life::ShortOfMtu(_) => v1::LinkState::ShortOfMtu,
+        Life::Alive => v1::LinkState::Alive,
     };
     let of_link = |(key, link): (LinkKey, &Link)| {
         let [first, second] = link.ends.map(|end| Some(link_end(&topology, end)));

@@ -3,10 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
+use tributary_planner::widest_slices_over;
 use tributary_topology::{LinkKey, NodeKey, Topology};
-use tributary_wire::{NodeId, Probe};
+use tributary_wire::{NodeId, Probe, SliceWidth};
 
-use super::detector::Detector;
+use super::direction::{Audibility, Direction};
+
+/// Every how many beats long probes are sent, too. They take time on a slow link, so a cable that loses only them is known
+/// ten times later than a dead one.
+pub(crate) const LONG_PROBES_EVERY: u32 = 10;
 
 /// One end of a cable.
 pub(crate) type End = (NodeKey, u16);
@@ -22,10 +27,13 @@ pub(crate) enum News {
     Rewired(End),
 }
 
-/// Whether something is alive, as far as is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether something is alive, as far as is known; the worse, the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Life {
     Alive,
+    /// A link that loses the packets of slices of this width, though its MTU in the topology has room for them, and
+    /// lets shorter ones through.
+    ShortOfMtu(SliceWidth),
     /// Nothing is heard of it, nor of those who would know: it may work perfectly well.
     Silent,
     Dead,
@@ -50,31 +58,28 @@ pub(crate) struct Cabling {
     lost: BTreeMap<LinkKey, Life>,
     /// Nodes that have reported anything since the last beat.
     heard: BTreeSet<NodeKey>,
+    /// The same since the last beat of the long probes.
+    heard_of_late: BTreeSet<NodeKey>,
     /// When each node last reported anything.
     words: BTreeMap<NodeKey, Instant>,
-}
-
-/// One direction of a cable, by the end where its frames arrive.
-#[derive(Debug)]
-struct Direction {
-    link: LinkKey,
-    sender: End,
-    /// The sender's probe.
-    expected: Probe,
-    detector: Detector,
-    /// When its probe last arrived.
-    heard: Option<Instant>,
+    /// The widest slices that switches take.
+    widest: SliceWidth,
+    /// How many beats have ended.
+    beats: u32,
 }
 
 impl Cabling {
-    /// Cables of which nothing is known yet.
-    pub(crate) fn new(topology: &Topology) -> Self {
+    /// Cables of which nothing is known yet. `widest`: the widest slices that switches take.
+    pub(crate) fn new(topology: &Topology, widest: SliceWidth) -> Self {
         let mut cabling = Self {
             ends: BTreeMap::new(),
             miswired: BTreeMap::new(),
             lost: BTreeMap::new(),
             heard: BTreeSet::new(),
+            heard_of_late: BTreeSet::new(),
             words: BTreeMap::new(),
+            widest,
+            beats: 0,
         };
         cabling.adopt(topology);
         cabling
@@ -85,14 +90,10 @@ impl Cabling {
         for (listener, _) in topology.nodes() {
             for via in topology.neighbours(listener) {
                 let node: NodeId = topology[via.node].id;
-                let direction = Direction {
-                    link: via.link,
-                    sender: (via.node, via.remote_port),
-                    expected: Probe { node, port: via.remote_port },
-                    detector: Detector::default(),
-                    heard: None,
-                };
-                self.ends.entry((listener, via.port)).or_insert(direction);
+                let expected = Probe { node, port: via.remote_port };
+                let widest = widest_slices_over(&topology[via.link]).min(self.widest);
+                let direction = || Direction::new(via.link, (via.node, via.remote_port), expected, widest);
+                self.ends.entry((listener, via.port)).or_insert_with(direction);
             }
         }
     }
@@ -118,13 +119,12 @@ impl Cabling {
         nodes.iter().any(|node| self.words.contains_key(node))
     }
 
-    /// Notes that a probe has arrived at one end of a cable.
-    pub(crate) fn hear(&mut self, at: End, probe: Probe, now: Instant) -> Option<News> {
+    /// Notes that a probe has arrived at one end of a cable, as a frame of this length.
+    pub(crate) fn hear(&mut self, at: End, probe: Probe, bytes: usize, now: Instant) -> Option<News> {
         self.hear_of(at.0, now);
         let direction = self.ends.get_mut(&at)?;
         if direction.expected == probe {
-            direction.detector.hear();
-            direction.heard = Some(now);
+            direction.hear(bytes, now);
             return self.miswired.remove(&at).map(|_| News::Rewired(at));
         }
         let known = self.miswired.insert(at, probe);
@@ -137,23 +137,39 @@ impl Cabling {
         others.filter_map(|direction| direction.heard).max()
     }
 
+    /// Whether long probes are to be sent in this beat, too.
+    pub(crate) fn are_long_probes_due(&self) -> bool {
+        self.beats.is_multiple_of(LONG_PROBES_EVERY)
+    }
+
     /// Ends a beat, in which every node for which `able` is true should have sent probes and reported those it heard.
     pub(crate) fn beat(&mut self, able: impl Fn(NodeKey) -> bool) -> Vec<News> {
         let heard = std::mem::take(&mut self.heard);
-        for ((listener, _), Direction { sender, detector, .. }) in &mut self.ends {
-            let ends = [listener, &sender.0];
-            match ends.iter().all(|end| able(**end)) {
+        self.heard_of_late.extend(&heard);
+        let heard_of_late = self.are_long_probes_due().then(|| std::mem::take(&mut self.heard_of_late));
+        self.beats = self.beats.wrapping_add(1);
+        for ((listener, _), direction) in &mut self.ends {
+            let ends = [*listener, direction.sender.0];
+            let audibility = |heard: &BTreeSet<NodeKey>| match ends.iter().all(|end| able(*end)) {
+                true if ends.iter().all(|end| heard.contains(end)) => Audibility::Audible,
                 // A switch that cannot be heard may not even have been told to send probes.
-                true => detector.beat(ends.iter().all(|end| heard.contains(end))),
-                false => detector.skip(),
+                true => Audibility::Doubtful,
+                false => Audibility::Away,
+            };
+            direction.beat(audibility(&heard));
+            if let Some(heard) = &heard_of_late {
+                direction.beat_of_long_probes(audibility(heard));
             }
         }
-        let mut lost = BTreeMap::new();
+        let mut lost: BTreeMap<LinkKey, Life> = BTreeMap::new();
         for direction in self.ends.values() {
-            if direction.detector.is_dead() {
-                lost.insert(direction.link, Life::Dead);
-            } else if direction.detector.is_silent() && !self.is_heard_back(direction) {
-                lost.entry(direction.link).or_insert(Life::Silent);
+            let life = match direction.life() {
+                Life::Silent if self.is_heard_back(direction) => Life::Alive,
+                life => life,
+            };
+            if life > Life::Alive {
+                let worst = lost.entry(direction.link).or_insert(life);
+                *worst = life.max(*worst);
             }
         }
         let life = |links: &BTreeMap<LinkKey, Life>, link| links.get(link).copied().unwrap_or(Life::Alive);
@@ -167,12 +183,12 @@ impl Cabling {
     /// Whether frames get through in the other direction: then the cable is whole, and only its listener cannot be
     /// heard.
     fn is_heard_back(&self, direction: &Direction) -> bool {
-        self.ends.get(&direction.sender).is_some_and(|back| back.detector.is_alive())
+        self.ends.get(&direction.sender).is_some_and(Direction::is_alive)
     }
 
-    /// Cables that frames do not get through, in one direction or both.
-    pub(crate) fn dead(&self) -> impl Iterator<Item = LinkKey> {
-        self.lost.iter().filter(|(_, life)| **life == Life::Dead).map(|(link, _)| *link)
+    /// Cables that are not known to be alive.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = (LinkKey, Life)> {
+        self.lost.iter().map(|(link, life)| (*link, *life))
     }
 
     /// Cables that do not lead where the topology says.
@@ -183,18 +199,25 @@ impl Cabling {
 
 #[cfg(test)]
 mod tests {
+    use tributary_wire::frame::longest_frame;
+    use tributary_wire::probe::FRAME_BYTES;
+
     use super::*;
     use crate::testing::topology;
 
     struct Net {
         topology: std::sync::Arc<Topology>,
         cabling: Cabling,
+        /// Ends where long frames do not arrive.
+        short_of_mtu: Vec<End>,
     }
+
+    const WIDTH: SliceWidth = SliceWidth::ETHERNET;
 
     impl Net {
         fn new() -> Self {
             let topology = topology();
-            Self { cabling: Cabling::new(&topology), topology }
+            Self { cabling: Cabling::new(&topology, WIDTH), topology, short_of_mtu: Vec::new() }
         }
 
         fn end(&self, node: &str, towards: &str) -> End {
@@ -240,6 +263,7 @@ mod tests {
                     .iter()
                     .map(|(at, direction)| (*at, direction.sender, direction.expected))
                     .collect();
+                let are_long = self.cabling.are_long_probes_due();
                 for (at, sender, probe) in ends {
                     let is_sent =
                         !away.contains(&sender.0) && (!silent.contains(&sender.0) || is_host(sender.0));
@@ -248,7 +272,9 @@ mod tests {
                     }
                     self.cabling.hear_of(at.0, Instant::now());
                     if is_sent && !cut.contains(&at) {
-                        news.extend(self.cabling.hear(at, probe, Instant::now()));
+                        let is_long = are_long && !self.short_of_mtu.contains(&at);
+                        let bytes = if is_long { longest_frame(WIDTH) } else { FRAME_BYTES };
+                        news.extend(self.cabling.hear(at, probe, bytes, Instant::now()));
                     }
                 }
                 news.extend(self.cabling.beat(|node| !away.contains(&node)));
@@ -269,6 +295,40 @@ mod tests {
     }
 
     #[test]
+    fn a_cable_that_swallows_long_frames_is_told_from_a_dead_one_and_comes_back() {
+        let mut net = Net::new();
+        let (link, at) = (net.link("leaf0", "w0"), net.end("leaf0", "w0"));
+        assert_eq!(net.beats(25, &[], &[]), []);
+        net.short_of_mtu = vec![at];
+        assert_eq!(net.beats(90, &[], &[]), [], "a busy link may lose some of them");
+        assert_eq!(net.beats(20, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
+        // Cut, it is dead; back again, it is as short as it was.
+        let found = [net.beats(20, &[("leaf0", "w0")], &[]), net.beats(20, &[], &[])].concat();
+        assert_eq!(found, [News::Link(link, Life::Dead), News::Link(link, Life::ShortOfMtu(WIDTH))]);
+        net.short_of_mtu.clear();
+        assert_eq!(net.beats(60, &[], &[]), [News::Link(link, Life::Alive)]);
+    }
+
+    #[test]
+    fn a_cable_that_never_let_long_frames_through_is_known_too() {
+        let mut net = Net::new();
+        net.short_of_mtu = vec![net.end("w0", "leaf0")];
+        let link = net.link("leaf0", "w0");
+        assert_eq!(net.beats(120, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
+    }
+
+    #[test]
+    fn long_probes_that_could_not_be_heard_say_nothing() {
+        let mut net = Net::new();
+        net.beats(20, &[], &[]);
+        assert_eq!(net.beats(300, &[], &["leaf0"]), [], "nobody sends them");
+        net.beats_with(300, &[], &[], &["leaf0"]);
+        assert!(net.cabling.lost().all(|(_, life)| life == Life::Silent));
+        let back = net.beats(60, &[], &[]);
+        assert!(back.iter().all(|one| matches!(one, News::Link(_, Life::Alive))), "{back:?}");
+    }
+
+    #[test]
     fn a_switch_or_host_that_is_away_kills_no_cable() {
         let mut net = Net::new();
         net.beats(5, &[], &[]);
@@ -285,7 +345,7 @@ mod tests {
             !news.is_empty() && news.iter().all(|one| matches!(one, News::Link(_, Life::Silent))),
             "{news:?}"
         );
-        assert_eq!(net.cabling.dead().count(), 0);
+        assert!(net.cabling.lost().all(|(_, life)| life == Life::Silent));
         let back = net.beats(10, &[], &[]);
         assert_eq!(back.len(), news.len());
         assert!(back.iter().all(|one| matches!(one, News::Link(_, Life::Alive))), "{back:?}");
@@ -294,7 +354,7 @@ mod tests {
         let link = net.link("leaf0", "w0");
         let found = net.beats(10, &[("leaf0", "w0")], &[]);
         assert!(found.contains(&News::Link(link, Life::Dead)), "{found:?}");
-        assert_eq!(net.cabling.dead().collect::<Vec<_>>(), [link]);
+        assert_eq!(net.cabling.lost().collect::<Vec<_>>(), [(link, Life::Dead)]);
     }
 
     #[test]
@@ -321,11 +381,11 @@ mod tests {
         let (at, wrong) = (net.end("leaf0", "w0"), net.probe("w1", "leaf0"));
         let now = Instant::now();
         let miswiring = Miswiring { at, heard: wrong };
-        assert_eq!(net.cabling.hear(at, wrong, now), Some(News::Miswired(miswiring.clone())));
-        assert_eq!(net.cabling.hear(at, wrong, now), None);
+        assert_eq!(net.cabling.hear(at, wrong, FRAME_BYTES, now), Some(News::Miswired(miswiring.clone())));
+        assert_eq!(net.cabling.hear(at, wrong, FRAME_BYTES, now), None);
         assert_eq!(net.cabling.miswired().collect::<Vec<_>>(), [miswiring]);
         let right = net.probe("w0", "leaf0");
-        assert_eq!(net.cabling.hear(at, right, now), Some(News::Rewired(at)));
+        assert_eq!(net.cabling.hear(at, right, FRAME_BYTES, now), Some(News::Rewired(at)));
         assert_eq!(net.cabling.miswired().count(), 0);
     }
 }

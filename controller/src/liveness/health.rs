@@ -6,6 +6,7 @@ use std::hash::Hash;
 use tokio::time::Instant;
 use tributary_planner::Plan;
 use tributary_topology::{LinkKey, NodeKey, Topology};
+use tributary_wire::SliceWidth;
 
 use super::cabling::Life;
 use super::proven_paths::ProvenPaths;
@@ -55,9 +56,15 @@ impl Health {
         dead(&self.links, doubt)
     }
 
-    /// Whether a link is known to be dead.
-    pub(crate) fn is_dead(&self, link: LinkKey) -> bool {
-        self.links.get(&link) == Some(&Life::Dead)
+    /// Links that lose long packets, each with the width of the slices that get lost.
+    pub(crate) fn links_short_of_mtu(&self) -> HashMap<LinkKey, SliceWidth> {
+        let lost = |life: &Life| if let Life::ShortOfMtu(width) = life { Some(*width) } else { None };
+        self.links.iter().filter_map(|(link, life)| Some((*link, lost(life)?))).collect()
+    }
+
+    /// What is known of a link.
+    pub(crate) fn of_link(&self, link: LinkKey) -> Life {
+        self.links.get(&link).copied().unwrap_or(Life::Alive)
     }
 
     fn note(&mut self, news: bool, now: Instant) -> bool {
@@ -94,6 +101,8 @@ impl Health {
     pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt, paths: &ProvenPaths) -> Option<String> {
         let words = |life: Option<&Life>, is_on_a_path: bool, what: &str| match life? {
             Life::Dead => Some(format!("{what} is dead")),
+            Life::ShortOfMtu(width) => (plan.width >= *width)
+                .then(|| format!("{what} loses packets of {} bytes, and not short ones", width.mtu())),
             Life::Silent if doubt == Doubt::Dead && !is_on_a_path => {
                 Some(format!("nothing is heard of {what}"))
             }
@@ -122,6 +131,6 @@ fn set<K: Eq + Hash>(lives: &mut HashMap<K, Life>, key: K, life: Life) -> bool {
 
 /// Those that count as dead.
 fn dead<K: Copy + Eq + Hash>(lives: &HashMap<K, Life>, doubt: Doubt) -> HashSet<K> {
-    let is_dead = |life: &Life| *life == Life::Dead || doubt == Doubt::Dead;
+    let is_dead = |life: &Life| *life == Life::Dead || (*life == Life::Silent && doubt == Doubt::Dead);
     lives.iter().filter(|(_, life)| is_dead(life)).map(|(key, _)| *key).collect()
 }

@@ -2,19 +2,25 @@
 //!
 //! Every [`PROBE_INTERVAL`] the controller has each switch send a probe ([`tributary_wire::probe`]) out of each port
 //! that has a cable; hosts send theirs by themselves. Switches hand the probes that arrive to the controller, and
-//! hosts report those they have heard. So each direction of each cable shows that it works, and where it leads.
+//! hosts report those they have heard. So each direction of each cable shows that it works, and where it leads. Every tenth
+//! time there is a [long probe](long_probe_bytes), too: cables whose interfaces carry less than the topology says swallow what
+//! jobs send, and let everything short through.
 
 mod cabling;
 mod detector;
+mod direction;
 mod health;
 mod proven_paths;
 mod standstill;
 
 use std::time::Duration;
 
-use tributary_topology::{LinkKey, Topology};
+use tributary_planner::widest_slices_over;
+use tributary_topology::{Link, LinkKey, Topology};
+use tributary_wire::SliceWidth;
+use tributary_wire::frame::longest_frame;
 
-pub(crate) use cabling::{Cabling, End, Life, Miswiring, News};
+pub(crate) use cabling::{Cabling, End, LONG_PROBES_EVERY, Life, Miswiring, News};
 pub(crate) use health::{Doubt, Health};
 pub(crate) use proven_paths::ProvenPaths;
 pub(crate) use standstill::{Standstill, StandstillDetector};
@@ -22,10 +28,26 @@ pub(crate) use standstill::{Standstill, StandstillDetector};
 /// Between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The length of the long probes of a link, whose switches take slices of up to `widest`: that of the longest frames that
+/// jobs may send over it.
+pub(crate) fn long_probe_bytes(link: &Link, widest: SliceWidth) -> usize {
+    longest_frame(widest_slices_over(link).min(widest))
+}
+
 /// A cable, for people.
 pub(crate) fn cable(topology: &Topology, link: LinkKey) -> String {
     let ends = topology[link].ends.map(|end| topology[end.node].name.as_str());
     format!("the cable between {}", ends.join(" and "))
+}
+
+/// That a cable loses the packets of slices of this width, for people.
+pub(crate) fn shortness(topology: &Topology, link: LinkKey, width: SliceWidth) -> String {
+    format!(
+        "packets of {} bytes get lost on {}, whose mtu is {} by the topology; short ones get through",
+        width.mtu(),
+        cable(topology, link),
+        topology[link].mtu
+    )
 }
 
 /// A cable that does not lead where the topology says, for people.

@@ -211,8 +211,8 @@ impl ControllerState {
 
     /// The fabric as if all of it were alive and free.
     fn sound_fabric(&self) -> FabricState {
-        let (dead_nodes, dead_links) = Default::default();
-        FabricState { dead_nodes, dead_links, ..self.fabric(Doubt::Dead, |_| u32::MAX) }
+        let (dead_nodes, dead_links, short_of_mtu) = Default::default();
+        FabricState { dead_nodes, dead_links, short_of_mtu, ..self.fabric(Doubt::Dead, |_| u32::MAX) }
     }
 
     /// The means of a job that waits: a plan as if it had all the slots it wants, and nothing reserved.

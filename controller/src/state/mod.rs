@@ -138,7 +138,7 @@ impl ControllerState {
             loads: Loads::default(),
             health: Health::new(Instant::now()),
             hosts: Hosts::default(),
-            cabling: Cabling::new(&topology),
+            cabling: Cabling::new(&topology, capacity.widest),
             progress: Progress::default(),
             standstills: StandstillDetector::new(Instant::now()),
             quotas: Quotas::default(),

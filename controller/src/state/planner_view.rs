@@ -15,6 +15,7 @@ impl ControllerState {
             children: Some(self.capacity.children),
             dead_nodes: self.health.dead_nodes(doubt),
             dead_links: self.health.dead_links(doubt),
+            short_of_mtu: self.health.links_short_of_mtu(),
             ..FabricState::of(&self.topology, 0)
         };
         // A load in the topology file is to be reckoned with even while it is absent.

@@ -52,8 +52,8 @@ type Reply<T> = oneshot::Sender<Result<T, SwitchError>>;
 
 /// Orders of one kind that may be queued for a switch. Orders that have a slot are not queued.
 const QUEUE: usize = 64;
-/// Packets that wait for a switch before more of them are dropped.
-const PACKETS: usize = 64;
+/// Packets that wait for a switch before more of them are dropped: at times a beat has two for each port.
+const PACKETS: usize = 512;
 
 /// What all switches of a controller have in common.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! One stream between a daemon and its controller, from Hello to the end.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -12,9 +12,9 @@ use tributary_api::v1::controller_client::ControllerClient;
 use tributary_api::v1::host_order::Order;
 use tributary_api::v1::host_report::Report;
 use tributary_transport::{ConnectError, innermost};
-use tributary_wire::{NodeId, Probe};
+use tributary_wire::Probe;
 
-use super::cable::Prober;
+use super::cable::{HeardProbe, Prober, WantedProbes};
 use super::condition::condition;
 use super::config::AttendConfig;
 use super::duties::{Duties, Progress};
@@ -70,8 +70,8 @@ pub(super) struct Conversation<'a> {
     orders: Streaming<v1::HostOrder>,
     looks: Interval,
     probing: Probing,
-    /// Probes received since the last heartbeat.
-    heard: BTreeSet<Probe>,
+    /// Probes received since the last heartbeat, each with the length of its longest frame.
+    heard: BTreeMap<Probe, usize>,
     /// The progress reported in the last heartbeat, and its time.
     said: (Progress, Instant),
     /// When the host's condition was last reported.
@@ -99,7 +99,7 @@ impl<'a> Conversation<'a> {
         };
         let probing = Probing::new(&welcome);
         let looks = probing.looks();
-        let (heard, said) = (BTreeSet::new(), (Progress::default(), Instant::now()));
+        let (heard, said) = (BTreeMap::new(), (Progress::default(), Instant::now()));
         Ok(Self { config, duties, reports, orders, looks, probing, heard, said, told: None })
     }
 
@@ -122,7 +122,12 @@ impl<'a> Conversation<'a> {
                     Ok(None) => return End::Away("it has closed the connection".to_owned()),
                     Err(status) => return status.into(),
                 },
-                probe = self.probing.hear() => self.heard.extend(probe),
+                heard = self.probing.hear() => {
+                    if let Some(HeardProbe { probe, bytes }) = heard {
+                        let longest = self.heard.entry(probe).or_default();
+                        *longest = bytes.max(*longest);
+                    }
+                }
                 _ = self.looks.tick() => self.report().await,
             }
         }
@@ -146,8 +151,12 @@ impl<'a> Conversation<'a> {
         if self.heard.is_empty() && *said == progress && at.elapsed() < HEARTBEAT {
             return;
         }
-        let probe = |probe: &Probe| v1::HeardProbe { node: probe.node.get().into(), port: probe.port.into() };
-        let probes = self.heard.iter().map(probe).collect();
+        let heard = |(probe, bytes): (&Probe, &usize)| v1::HeardProbe {
+            node: probe.node.get().into(),
+            port: probe.port.into(),
+            bytes: u32::try_from(*bytes).unwrap_or(u32::MAX),
+        };
+        let probes = self.heard.iter().map(heard).collect();
         let due = self.told.is_none_or(|told| told.elapsed() >= HEARTBEAT);
         let condition = due.then(|| condition(self.config));
         let Progress { jobs, served } = progress.clone();
@@ -164,8 +173,8 @@ impl<'a> Conversation<'a> {
 
 /// The probes of this host's cable.
 pub(super) struct Probing {
-    /// The probe that this host sends, and its interval; `None`: no probes are wanted.
-    wanted: Option<(Probe, Duration)>,
+    /// `None`: no probes are wanted.
+    wanted: Option<WantedProbes>,
     prober: Option<Prober>,
     /// When a prober was last started.
     tried: Option<Instant>,
@@ -173,42 +182,36 @@ pub(super) struct Probing {
 
 impl Probing {
     fn new(welcome: &v1::Welcome) -> Self {
-        let node = u16::try_from(welcome.node).ok().and_then(NodeId::new);
-        let interval = Duration::from_millis(welcome.probe_interval_milliseconds.into());
-        let wanted = node.filter(|_| !interval.is_zero()).map(|node| {
-            // A host has only one port.
-            (Probe { node, port: 1 }, interval)
-        });
-        Self { wanted, prober: None, tried: None }
+        Self { wanted: WantedProbes::of(welcome), prober: None, tried: None }
     }
 
     /// The interval at which to look for news.
     fn looks(&self) -> Interval {
-        let mut looks = interval(self.wanted.map_or(LOOK, |(_, interval)| interval.min(LOOK)));
+        let mut looks = interval(self.wanted.map_or(LOOK, |wanted| wanted.interval.min(LOOK)));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         looks
     }
 
     /// Starts a prober if one is wanted and none runs.
     fn keep_up(&mut self, config: &AttendConfig) {
-        let (Some((probe, interval)), Some(cable)) = (self.wanted, &config.cable) else { return };
+        let (Some(wanted), Some(cable)) = (self.wanted, &config.cable) else { return };
         if self.prober.is_some() || self.tried.is_some_and(|tried| tried.elapsed() < RETRY) {
             return;
         }
         self.tried = Some(Instant::now());
-        match Prober::start(cable, probe, interval) {
+        match Prober::start(cable, wanted) {
             Ok(prober) => self.prober = Some(prober),
             Err(error) => tracing::warn!(%error, "cannot probe this host's cable"),
         }
     }
 
     /// Waits for the next probe that comes in; `None`: the prober has ended.
-    async fn hear(&mut self) -> Option<Probe> {
+    async fn hear(&mut self) -> Option<HeardProbe> {
         let Some(prober) = &mut self.prober else { return std::future::pending().await };
-        let probe = prober.hear().await;
-        if probe.is_none() {
+        let heard = prober.hear().await;
+        if heard.is_none() {
             self.prober = None;
         }
-        probe
+        heard
     }
 }

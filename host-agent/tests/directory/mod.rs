@@ -18,6 +18,8 @@ use tributary_transport::Remote;
 pub(crate) const TOKEN: &[u8] = b"token";
 /// The node id that every host gets.
 pub(crate) const NODE: u32 = 4711;
+/// The length of the long probes that every host is to send.
+pub(crate) const LONG_PROBE_BYTES: u32 = 1_142;
 
 type Events = mpsc::Sender<Result<v1::JobEvent, Status>>;
 type Orders = mpsc::Sender<Result<v1::HostOrder, Status>>;
@@ -265,8 +267,13 @@ impl Controller for Service {
             let mut state = self.state();
             state.hear(format!("{host} attends: version {version}, {mac:?}, serves {serves}, works {works}"));
             state.hosts.insert(host.clone(), orders.clone());
-            let probe_interval_milliseconds = state.probe_interval;
-            Some(Order::Welcome(v1::Welcome { node: NODE, probe_interval_milliseconds }))
+            let welcome = v1::Welcome {
+                node: NODE,
+                probe_interval_milliseconds: state.probe_interval,
+                long_probe_interval_milliseconds: 10 * state.probe_interval,
+                long_probe_bytes: LONG_PROBE_BYTES,
+            };
+            Some(Order::Welcome(welcome))
         };
         orders.try_send(Ok(v1::HostOrder { order })).unwrap();
         let state = Arc::clone(&self.0);

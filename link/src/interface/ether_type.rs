@@ -10,10 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::socket;
 use crate::error::LinkError;
-use crate::{FramePort, check_length};
-
-/// The longest frame that is received, in bytes; longer ones are skipped.
-const MOST_BYTES: usize = 2048;
+use crate::{FramePort, MAX_FRAME_BYTES, check_length};
 
 /// A port that receives only the frames of one EtherType from a Linux interface. Needs the capability `CAP_NET_RAW`.
 #[derive(Debug)]
@@ -21,7 +18,8 @@ pub struct EtherTypePort {
     name: String,
     socket: OwnedFd,
     address: [u8; 6],
-    frame: Box<[u8; MOST_BYTES]>,
+    /// The last frame that was received.
+    frame: Box<[u8]>,
 }
 
 impl EtherTypePort {
@@ -32,7 +30,7 @@ impl EtherTypePort {
     /// [`LinkError::NotPermitted`], [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step that failed.
     pub fn open(name: &str, ether_type: u16, group: [u8; 6]) -> Result<Self, LinkError> {
         let (socket, address) = socket::open_ether_type(name, ether_type, group)?;
-        Ok(Self { name: name.into(), socket, address, frame: Box::new([0; MOST_BYTES]) })
+        Ok(Self { name: name.into(), socket, address, frame: vec![0; MAX_FRAME_BYTES].into() })
     }
 
     /// The interface's own Ethernet address.
@@ -65,17 +63,13 @@ impl FramePort for EtherTypePort {
     fn receive(&mut self) -> io::Result<Option<&[u8]>> {
         loop {
             match recv(&self.socket, &mut self.frame[..], RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
-                Ok((kept, len)) if len <= MOST_BYTES => return Ok(self.frame.get(..kept)),
+                Ok((kept, len)) if len <= MAX_FRAME_BYTES => return Ok(self.frame.get(..kept)),
                 // A frame too long for the buffer; a signal; the interface went down, which is reported once.
                 Ok(_) | Err(Errno::INTR | Errno::NETDOWN) => {}
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(errno) => return Err(self.failed("receive", errno)),
             }
         }
-    }
-
-    fn longest_frame(&self) -> usize {
-        MOST_BYTES
     }
 
     fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {

@@ -5,30 +5,33 @@ use std::time::Duration;
 
 use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
-use tributary_planner::Aggregation;
-use tributary_wire::Probe;
+use tributary_planner::{Aggregation, JobRequest, Plan};
+use tributary_wire::probe::FRAME_BYTES;
+use tributary_wire::{Probe, SliceWidth};
 
 use super::*;
 use crate::jobs::JobKey;
 use crate::jobs::{Answered, Joined, Joining};
 use crate::liveness::Life;
 use crate::state::ControllerState;
-use crate::testing::{TERMS, controller_state, first_generation, request, topology};
+use crate::testing::{TERMS, controller_state, first_generation, request, topology, two_spines};
 
 /// A member joins a job, and is told to start.
-fn join(job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
-    let joined = job.join(&topology(), &Joining { host, role, elastic: true, resume: 0 }).unwrap();
+fn join(topology: &Topology, job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
+    let joined = job.join(topology, &Joining { host, role, elastic: true, resume: 0 }).unwrap();
     job.participant_mut(&joined.participant).unwrap().started = true;
     joined
 }
 
-/// A running job of all four workers, with its members: workers by rank, then the server.
+/// A running job of all the topology's workers, with its members: workers by rank, then the server.
 fn running(state: &mut ControllerState) -> (JobKey, Vec<Joined>) {
-    let key = state.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
+    let topology = Arc::clone(state.topology());
+    let request = JobRequest::of(&topology, 64, 4_000_000).unwrap();
+    let key = state.create("job", &request, TERMS).unwrap();
     let job = state.jobs.get_mut(key).unwrap();
-    let workers = ["w0", "w1", "w2", "w3"].map(|host| (host, v1::MemberRole::Worker));
-    let all = workers.into_iter().chain([("ps", v1::MemberRole::Server)]);
-    let members = all.map(|(host, role)| join(job, host, role)).collect();
+    let workers = request.workers.iter().map(|member| (member.host, v1::MemberRole::Worker));
+    let all = workers.chain([(request.server, v1::MemberRole::Server)]);
+    let members = all.map(|(host, role)| join(&topology, job, &topology[host].name, role)).collect();
     carry_out(state, key, &first_generation(state, key));
     (key, members)
 }
@@ -84,7 +87,7 @@ fn probe(state: &mut ControllerState, host: &str, now: Instant) {
     let host = topology.find(host).unwrap();
     let via = topology.neighbours(host)[0];
     let probe = Probe { node: topology[host].id, port: via.port };
-    state.cabling.hear((via.node, via.remote_port), probe, now);
+    state.cabling.hear((via.node, via.remote_port), probe, FRAME_BYTES, now);
 }
 
 /// Reports that the process on w0 has waited this long for a result.
@@ -368,6 +371,29 @@ fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
 }
 
 #[test]
+fn a_job_leaves_a_link_that_loses_packets_as_long_as_its_own() {
+    let mut state = two_spines();
+    let (key, _) = running(&mut state);
+    let (start, topology) = (Instant::now(), Arc::clone(state.topology()));
+    let spine_of = |plan: &Plan| {
+        plan.switches.iter().find(|role| role.name.starts_with("spine")).map(|role| role.key).unwrap()
+    };
+    let plan = state.jobs.get(key).unwrap().record.generation().plan.clone();
+    let (spine, leaf) = (spine_of(&plan), topology.find("leaf0").unwrap());
+    let link = topology.neighbours(spine).into_iter().find(|via| via.node == leaf).unwrap().link;
+    assert_ne!(plan.width, SliceWidth::WIDEST);
+    state.health.set_link(link, Life::ShortOfMtu(SliceWidth::WIDEST), start);
+    assert!(matches!(state.next_step(key, start), Step::Rest(_)), "its own packets get through");
+    state.health.set_link(link, Life::ShortOfMtu(plan.width), start);
+    let desired = due(&mut state, key, start);
+    assert_eq!(desired.members.len(), 8, "there is a way round");
+    let why = "loses packets of 1128 bytes, and not short ones";
+    assert!(desired.reason.ends_with(why), "{}", desired.reason);
+    carry_out(&mut state, key, &desired);
+    assert_ne!(spine_of(&state.jobs.get(key).unwrap().record.generation().plan), spine);
+}
+
+#[test]
 fn who_is_cut_off_is_given_up_soon_where_he_may_come_back_and_late_where_he_would_be_lost() {
     let topology = topology();
     let start = Instant::now();
@@ -397,7 +423,7 @@ fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later(
         DesiredGeneration { server: topology.find("w0").unwrap(), ..first_generation(&state, key) };
     let job = state.jobs.get_mut(key).unwrap();
     job.invite("w0", Instant::now());
-    let _second = join(job, "w0", v1::MemberRole::Server);
+    let _second = join(&topology, job, "w0", v1::MemberRole::Server);
     carry_out(&mut state, key, &taken_over);
     let now = Instant::now();
     let job = state.jobs.get_mut(key).unwrap();
@@ -427,7 +453,7 @@ fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
     assert_eq!(state.next_step(key, now), Step::Invite("ps".into()));
     let job = state.jobs.get_mut(key).unwrap();
     job.invite("ps", now);
-    let server = join(job, "ps", v1::MemberRole::Server);
+    let server = join(&topology(), job, "ps", v1::MemberRole::Server);
     assert!(matches!(state.next_step(key, now), Step::Rest(Some(_))));
 
     // The server's stream breaks. The same daemon is asked again after a while, another one at once.

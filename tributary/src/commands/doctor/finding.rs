@@ -28,7 +28,7 @@ pub(super) enum Severity {
 }
 
 /// Kinds of findings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Code {
     ControllerAway,
@@ -40,6 +40,7 @@ pub(super) enum Code {
     TablesDiffer,
     SwitchReset,
     CableDead,
+    CableShortOfMtu,
     CableMiswired,
     HostTurnedAway,
     HostAbsent,
@@ -60,7 +61,7 @@ pub(super) enum Code {
 impl Code {
     /// All codes, in the order of docs/doctor.md.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::ControllerAway,
         Self::JobsNotWritten,
         Self::SwitchAway,
@@ -70,6 +71,7 @@ impl Code {
         Self::TablesDiffer,
         Self::SwitchReset,
         Self::CableDead,
+        Self::CableShortOfMtu,
         Self::CableMiswired,
         Self::HostTurnedAway,
         Self::HostAbsent,

@@ -342,7 +342,7 @@ function makeLink(link, aside, plan, y, wires, labels, crowded) {
     setClasses(words, [now.state]);
     setText(title, `${now.ends[0][0]} – ${now.ends[1][0]}: ${now.state}, ${loads.title}`);
     const quiet = !flows || (crowded && child === null);
-    const sign = { dead: "✕ dead", silent: "?" }[now.state];
+    const sign = { dead: "✕ dead", silent: "?", "short-of-mtu": "✕ MTU" }[now.state];
     setText(text, sign ?? (quiet ? "" : loads.words));
   };
 }
@@ -430,14 +430,15 @@ function makeChip(name, via, place, lines, plan, leafY, wires, boxes, state) {
     const loads = now ? load(now, lower) : { words: "", word: "", title: "", up: 0, down: 0 };
     const flows = now && loads.up + loads.down > now.rate / 1000;
     const [broken, doubt] = [now?.state === "dead", now?.state === "silent"];
-    const long = broken ? "✕ cable" : words || (doubt ? "? cable" : flows ? loads.words : "");
-    const short = broken ? "✕" : word || (doubt ? "?" : flows ? loads.word : "");
+    const swallows = now?.state === "short-of-mtu";
+    const long = broken ? "✕ cable" : swallows ? "✕ MTU" : words || (doubt ? "? cable" : flows ? loads.words : "");
+    const short = broken || swallows ? "✕" : word || (doubt ? "?" : flows ? loads.word : "");
     const said = isNarrow ? short : long;
     setText(text, said);
     const signed = isNarrow && sign === "●" ? "" : `${sign} `;
     const room = width - 14 - 6.5 * said.length - 7 * signed.length;
     setText(label, signed + shortened(name, Math.floor(room / 6.9)));
-    setClasses(box, [onTree && "on-tree", broken ? "lost" : kind || (doubt && "doubt")]);
+    setClasses(box, [onTree && "on-tree", broken || swallows ? "lost" : kind || (doubt && "doubt")]);
     setClasses(wireGroup, [onTree && "on-tree", now?.state]);
     setText(title, `host ${name}${words ? `: ${words}` : ""}${now ? `; its cable is ${now.state}, ${loads.title}` : ""}`);
   };

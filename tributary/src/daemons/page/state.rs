@@ -120,6 +120,7 @@ fn link(link: &v1::Link) -> Value {
         "state": match link.state() {
             v1::LinkState::Dead => "dead",
             v1::LinkState::Silent => "silent",
+            v1::LinkState::ShortOfMtu => "short-of-mtu",
             v1::LinkState::Alive | v1::LinkState::Unspecified => "alive",
         },
     })
@@ -224,6 +225,7 @@ fn mood(kind: v1::EventKind) -> &'static str {
     match kind {
         Kind::SwitchAway
         | Kind::CableDead
+        | Kind::CableShortOfMtu
         | Kind::CableMiswired
         | Kind::DaemonWent
         | Kind::JobHeldUp

@@ -119,7 +119,7 @@ fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Findin
             "every process has, and no result comes".to_owned(),
             format!(
                 "look at the other findings, at `tributary counters --job {}`, and at the server's log; if there is nothing, \
-                 a link of its tree may let short packets through only: compare the MTU at both of its ends",
+                 a link of a plain switch may let short packets through only: compare the MTU at both of its ends",
                 job.name
             ),
         ),

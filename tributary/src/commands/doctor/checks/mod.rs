@@ -11,6 +11,8 @@ mod switches;
 #[cfg(test)]
 mod testing;
 
+use std::collections::HashSet;
+
 use super::finding::Finding;
 use super::snapshot::Snapshot;
 pub(super) use limits::Limits;
@@ -26,7 +28,8 @@ pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
     findings.extend(losses::check(snapshot));
     findings.sort_by_key(|finding| (finding.severity, finding.code));
     // A faulty cable is found at both of its ends.
-    findings.dedup_by(|later, first| later.is_same(first));
+    let mut told = HashSet::new();
+    findings.retain(|finding| told.insert((finding.code, finding.place.clone())));
     findings
 }
 

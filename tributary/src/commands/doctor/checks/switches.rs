@@ -134,6 +134,13 @@ fn cable(fault: &v1::CableFault) -> Finding {
             "plug it where the topology says, or correct the topology file; of an embedded switch, look at the order \
              of its --port options, too",
         ),
+        v1::CableFaultKind::ShortOfMtu => Finding::problem(
+            Code::CableShortOfMtu,
+            description,
+            "long probes get lost, and short ones do not: jobs whose slices are as long go round it, or cannot go on",
+            "give the interfaces at both of its ends the topology's MTU (`ip link set INTERFACE mtu …`), and start an embedded \
+             switch or an agent there again that was started with less; or give that link its real mtu in the topology, and restart the controller",
+        ),
         v1::CableFaultKind::Dead | v1::CableFaultKind::Unspecified => Finding::problem(
             Code::CableDead,
             description,
@@ -222,11 +229,16 @@ mod tests {
         };
         let dead = fault(v1::CableFaultKind::Dead, "no frames get through the cable between leaf and w0");
         let crossed = fault(v1::CableFaultKind::Miswired, "port 1 of leaf leads to port 1 of w1");
-        snapshot.switches[0].cable_faults = vec![dead.clone(), crossed];
+        let short = fault(
+            v1::CableFaultKind::ShortOfMtu,
+            "packets of 8296 bytes get lost on the cable between leaf and w1",
+        );
+        snapshot.switches[0].cable_faults = vec![dead.clone(), short.clone(), crossed];
         snapshot.hosts[0].cable_faults = vec![dead];
+        snapshot.hosts[1].cable_faults = vec![short];
         let found = super::super::all(&snapshot, &super::super::testing::LIMITS);
         let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
-        assert_eq!(codes, [Code::CableDead, Code::CableMiswired]);
+        assert_eq!(codes, [Code::CableDead, Code::CableShortOfMtu, Code::CableMiswired]);
         assert_eq!(found[0].place, "no frames get through the cable between leaf and w0");
     }
 }

@@ -1,0 +1,90 @@
+//! One direction of a cable, as the probes that come along it show it.
+
+use tokio::time::Instant;
+use tributary_topology::LinkKey;
+use tributary_wire::frame::longest_frame;
+use tributary_wire::{Probe, SliceWidth};
+
+use super::cabling::{End, Life};
+use super::detector::Detector;
+
+/// One direction of a cable, by the end where its frames arrive.
+#[derive(Debug)]
+pub(super) struct Direction {
+    pub(super) link: LinkKey,
+    pub(super) sender: End,
+    /// The sender's probe.
+    pub(super) expected: Probe,
+    /// Whether frames get through.
+    frames: Detector,
+    /// Whether those of the widest slices do, while others get through.
+    long_frames: Detector,
+    /// The widest slices that jobs may send this way.
+    widest: SliceWidth,
+    /// When the sender's probe last arrived.
+    pub(super) heard: Option<Instant>,
+}
+
+/// How much can be told of a beat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Audibility {
+    /// A probe that has not come has got lost.
+    Audible,
+    /// It may have come: those who would tell cannot be heard.
+    Doubtful,
+    /// None was sent, or nobody was there to receive it.
+    Away,
+}
+
+impl Direction {
+    pub(super) fn new(link: LinkKey, sender: End, expected: Probe, widest: SliceWidth) -> Self {
+        let (frames, long_frames) = Default::default();
+        Self { link, sender, expected, frames, long_frames, widest, heard: None }
+    }
+
+    /// Notes that the sender's probe has arrived, as a frame of this length.
+    pub(super) fn hear(&mut self, bytes: usize, now: Instant) {
+        self.frames.hear();
+        if bytes >= longest_frame(self.widest) {
+            self.long_frames.hear();
+        }
+        self.heard = Some(now);
+    }
+
+    /// Ends a beat of the short probes.
+    pub(super) fn beat(&mut self, audibility: Audibility) {
+        beat(&mut self.frames, audibility);
+    }
+
+    /// Ends a beat of the long probes. Where no frames get through at all, they say nothing.
+    pub(super) fn beat_of_long_probes(&mut self, audibility: Audibility) {
+        let audibility = if self.frames.is_alive() { audibility } else { Audibility::Away };
+        beat(&mut self.long_frames, audibility);
+    }
+
+    /// Whether frames have come lately.
+    pub(super) fn is_alive(&self) -> bool {
+        self.frames.is_alive()
+    }
+
+    /// What is known of the cable from this direction alone.
+    pub(super) fn life(&self) -> Life {
+        if self.frames.is_dead() {
+            Life::Dead
+        } else if self.frames.is_silent() {
+            Life::Silent
+        } else if self.long_frames.is_dead() {
+            Life::ShortOfMtu(self.widest)
+        } else {
+            Life::Alive
+        }
+    }
+}
+
+fn beat(detector: &mut Detector, audibility: Audibility) {
+    match audibility {
+        Audibility::Audible => detector.beat(true),
+        Audibility::Doubtful => detector.beat(false),
+        Audibility::Away => detector.skip(),
+    }
+}
