@@ -362,8 +362,8 @@ fn a_job_goes_round_links_that_swallow_its_packets_and_they_are_named() {
     assert_eq!(reports(&reduced).len(), 8);
     let jobs = name.exec("controller", &["tributary", "jobs", "list", "--json"]);
     let jobs: Value = serde_json::from_slice(&jobs.stdout).unwrap();
-    let aggregated_in = jobs["jobs"][0]["aggregated_in"].to_string();
-    assert!(aggregated_in.contains("spine1") && !aggregated_in.contains("spine0"), "{jobs}");
+    let switches = jobs["jobs"][0]["plan"]["switches"].to_string();
+    assert!(switches.contains("spine1") && !switches.contains("spine0"), "{jobs}");
     set_mtu(1500);
     wait_until("the links are well again", || doctor().status.success());
     name.down();
