@@ -1,6 +1,7 @@
 //! The configuration of a job's member, in the types of the packets.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use tributary_wire::{
     Downlink, Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tally,
@@ -29,6 +30,8 @@ pub struct JobConfig {
     pub begun: u64,
     /// How results travel to the workers.
     pub downlink: Downlink,
+    /// How long a slice keeps the slowest link of the job's tree busy; zero: unknown.
+    pub slice_time: Duration,
     /// Ranks of all workers: ascending, at least one, never [`Rank::ALL`].
     pub ranks: Vec<Rank>,
     /// Ranks that were not in the generation before, ascending; empty in the first generation.

@@ -1,6 +1,7 @@
 //! Conversions between the generated messages and the validated types.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS};
 use tributary_wire::{
@@ -45,6 +46,7 @@ impl TryFrom<v1::JobConfig> for JobConfig {
                 .ok()
                 .and_then(|downlink| Downlink::try_from(downlink).ok())
                 .ok_or_else(|| out_of_range("downlink", message.downlink.cast_unsigned(), "unknown"))?,
+            slice_time: Duration::from_nanos(message.slice_nanoseconds),
             ranks,
             joined,
             regroup: message.regroup,
@@ -86,6 +88,7 @@ impl From<&JobConfig> for v1::JobConfig {
             values_per_slice: config.width.values() as u32,
             start_seq: config.start_seq.0,
             downlink: v1::Downlink::from(config.downlink).into(),
+            slice_nanoseconds: u64::try_from(config.slice_time.as_nanos()).unwrap_or(u64::MAX),
             ranks: numbers(&config.ranks),
             own: Some(config.own.into()),
             server: Some(config.server.into()),

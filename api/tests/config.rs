@@ -1,6 +1,7 @@
 //! A member's configuration survives the API unchanged, and nothing invalid is accepted.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
@@ -109,6 +110,7 @@ fn config() -> impl Strategy<Value = JobConfig> {
                 adopted: version.2.2.into_iter().map(Rank::new).collect(),
                 reason: version.2.3,
                 start_seq: Seq(seq),
+                slice_time: Duration::from_nanos(seq.into()),
                 downlink: if multicast_down { Downlink::Multicast } else { Downlink::Unicast },
                 ranks: ranks.iter().copied().map(Rank::new).collect(),
                 own,
@@ -177,6 +179,7 @@ fn sample() -> v1::JobConfig {
         values_per_slice: 256,
         start_seq: 1,
         downlink: v1::Downlink::Multicast.into(),
+        slice_nanoseconds: 180_000,
         ranks: vec![0, 1],
         own: Some(endpoint(1)),
         server: Some(endpoint(9)),

@@ -136,6 +136,7 @@ fn config(topology: &Topology, plan: &Plan, host: NodeKey, role: Role) -> JobCon
         window: WINDOW,
         start_seq: Seq::FIRST,
         downlink: plan.downlink,
+        slice_time: plan.slice_time(),
         ranks: plan.workers.iter().map(|worker| Rank::new(worker.rank)).collect(),
         own: endpoint(topology, host),
         server: endpoint(topology, plan.server.key),

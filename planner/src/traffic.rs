@@ -4,6 +4,8 @@
 //! slice, in MAX slices of V exponents each; the last slice of either kind is padded. A GRADIENT frame sheds one hop
 //! entry at every programmable switch. Losses and probes are not counted.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use tributary_topology::{LinkDirection, Neighbour};
 use tributary_wire::constants::HOP_BYTES;
@@ -11,7 +13,8 @@ use tributary_wire::frame::ENCAPSULATION_BYTES;
 use tributary_wire::message::message_len;
 use tributary_wire::{Downlink, SliceWidth};
 
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, seconds};
+use crate::plan::Plan;
 use crate::request::JobRequest;
 use crate::roles::Roles;
 use crate::tree::Tree;
@@ -74,9 +77,13 @@ pub(crate) struct Frames {
 
 impl Frames {
     pub(crate) fn of(job: &JobRequest) -> Self {
-        let per_slice = job.width.values() as u64;
-        let sum_slices = job.gradient_bytes.div_ceil(BYTES_PER_VALUE).div_ceil(per_slice);
-        Self { slices: sum_slices.saturating_add(sum_slices.div_ceil(per_slice)), width: job.width }
+        Self::of_gradient(job.gradient_bytes, job.width)
+    }
+
+    fn of_gradient(bytes: u64, width: SliceWidth) -> Self {
+        let per_slice = width.values() as u64;
+        let sum_slices = bytes.div_ceil(BYTES_PER_VALUE).div_ceil(per_slice);
+        Self { slices: sum_slices.saturating_add(sum_slices.div_ceil(per_slice)), width }
     }
 
     /// The least bytes of a tree's link in each direction: those of one stream, without a hop stack.
@@ -89,6 +96,16 @@ impl Frames {
         let bare = (ENCAPSULATION_BYTES + message_len(0, self.width.bytes())) as u64;
         let headers = flow.streams.saturating_mul(bare);
         self.slices.saturating_mul(headers.saturating_add(flow.hops.saturating_mul(HOP_BYTES as u64)))
+    }
+}
+
+impl Plan {
+    /// How long a slice, all streams of it, keeps the slowest link of the tree busy, whatever else it carries.
+    pub fn slice_time(&self) -> Duration {
+        let seconds =
+            self.traffic.links.iter().map(|one| seconds(one.bytes, one.rate, 0)).fold(0.0, f64::max);
+        let slices = Frames::of_gradient(self.gradient_bytes, self.width).slices;
+        Duration::try_from_secs_f64(seconds / slices.max(1) as f64).unwrap_or_default()
     }
 }
 

@@ -83,6 +83,22 @@ fn bytes_follow_from_the_frames() {
     assert_eq!(plan.traffic.busiest_link().unwrap().bytes, 5 * (70 + 4 * 6 + 1024));
 }
 
+/// Of a slice, a link carries as many streams as nobody has aggregated; loads of others do not count.
+#[test]
+fn a_slice_takes_as_long_as_on_the_slowest_link() {
+    let topology = shipped("three-tier-8.toml");
+    let micros = |aggregation| with(&topology, aggregation, Downlink::Multicast).slice_time().as_micros();
+    // 1,110 bytes and the hop entries of the longest stack that is left, at 50 Mbit/s.
+    let tree = micros(Aggregation::Tree);
+    assert!((176..184).contains(&tree), "{tree} µs");
+    let alone = micros(Aggregation::None);
+    assert!((8 * tree - 20..8 * tree + 20).contains(&alone), "{alone} µs for 8 streams into the server");
+    let mut state = FabricState::of(&topology, SLOTS);
+    state.load.values_mut().for_each(|load| *load = 49_000_000);
+    let loaded = plan(&topology, &state, &job(&topology)).unwrap();
+    assert_eq!(loaded.slice_time().as_micros(), tree);
+}
+
 #[test]
 fn stacks_and_tables_of_three_tiers() {
     let plan = with(&shipped("three-tier-8.toml"), Aggregation::Tree, Downlink::Multicast);

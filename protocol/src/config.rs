@@ -90,6 +90,9 @@ pub struct Timers {
     /// The number of transmissions after which a slice counts as missing: once the result of one that was sent so much
     /// later has come.
     pub gap: u32,
+    /// How long a slice keeps the slowest link of the job's tree busy; zero: unknown. What is in flight cannot be answered
+    /// sooner than such links carry it.
+    pub slice_time: Duration,
 }
 
 impl Default for Timers {
@@ -102,6 +105,7 @@ impl Default for Timers {
             early: Duration::from_millis(3),
             asks: 8,
             gap: 4,
+            slice_time: Duration::ZERO,
         }
     }
 }

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use thiserror::Error;
 use tributary_protocol::{
     AllReduce, CollectiveError, ConfigError, GradientData, OperationEvent, Recipient, Reduced, Server,
-    ServerConfig, StartError, Sums, Time, Worker, WorkerConfig, vouching_key,
+    ServerConfig, StartError, Sums, Time, Timers, Worker, WorkerConfig, vouching_key,
 };
 use tributary_wire::{Hop, JobId, JobSecret, Kind, Rank};
 
@@ -142,7 +142,8 @@ impl<'a> Simulation<'a> {
             confidential: false,
         };
         let worker = |&rank: &Rank| {
-            let (members, timers) = (members.clone(), scenario.timers);
+            let members = members.clone();
+            let timers = Timers { slice_time: scenario.slice_time(), ..scenario.timers };
             let config = WorkerConfig {
                 job,
                 rank,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tributary_protocol::{DEFAULT_WINDOW, Downlink, Timers};
+use tributary_wire::frame::longest_frame;
 use tributary_wire::{Seq, SliceWidth};
 
 use crate::tree::Tree;
@@ -127,6 +128,11 @@ impl Scenario {
             switch_delay: Duration::from_micros(50),
             ..Self::default()
         }
+    }
+
+    /// How long a slice, as a GRADIENT with a full hop stack, takes on a link.
+    pub fn slice_time(&self) -> Duration {
+        Duration::from_secs_f64(longest_frame(self.width) as f64 * 8.0 / self.link.rate as f64)
     }
 
     /// The least time of one operation: every link carries the bare gradient once.

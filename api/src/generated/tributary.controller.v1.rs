@@ -528,6 +528,9 @@ pub struct JobConfig {
     /// to servers.
     #[prost(string, tag = "21")]
     pub reason: ::prost::alloc::string::String,
+    /// How long a slice keeps the slowest link of the job's tree busy; 0: unknown.
+    #[prost(uint64, tag = "22")]
+    pub slice_nanoseconds: u64,
     #[prost(oneof = "job_config::Role", tags = "11, 12")]
     pub role: ::core::option::Option<job_config::Role>,
 }

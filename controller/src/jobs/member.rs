@@ -68,6 +68,7 @@ fn config(
         start_seq: beginning.seq,
         begun: beginning.begun,
         downlink: plan.downlink,
+        slice_time: plan.slice_time(),
         ranks: generation.ranks().collect(),
         joined: generation.joined.clone(),
         regroup: generation.regroup,

@@ -5,6 +5,7 @@
 //! folder.
 
 use std::path::Path;
+use std::time::Duration;
 
 use prost::Message;
 use tributary_api::agent::SegmentName;
@@ -127,6 +128,7 @@ fn seeds() -> Vec<Seed> {
         start_seq: Seq(17),
         begun: 1,
         downlink: Downlink::Multicast,
+        slice_time: Duration::ZERO,
         ranks: vec![Rank::new(0), Rank::new(3)],
         joined: vec![Rank::new(3)],
         regroup: true,

@@ -111,7 +111,7 @@ impl WorkerRole {
             window: config.window,
             start: config.start_seq,
             begun: config.begun,
-            timers,
+            timers: Timers { slice_time: config.slice_time, ..timers },
         })?;
         let members = members(config, None);
         Ok(Self {
@@ -267,6 +267,7 @@ impl WorkerRole {
         // Operations that have not begun wait until the members have synchronised.
         let withdrawn = if joined.is_some() { self.worker.withdraw_waiting() } else { Vec::new() };
         self.worker.change_generation(now, config.job, &config.ranks)?;
+        self.worker.set_slice_time(config.slice_time);
         self.job = config.job;
         self.up = up;
         self.addresses = [config.own.mac, config.multicast.mac];

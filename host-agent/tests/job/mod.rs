@@ -1,6 +1,7 @@
 //! A job in each of its generations; its members know each other's addresses and have no switch between them.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role, TakeOver};
 use tributary_protocol::vouching_key;
@@ -69,6 +70,7 @@ impl Structure {
             reason: self.reason.into(),
             start_seq: self.start_seq,
             downlink: self.downlink,
+            slice_time: Duration::ZERO,
             ranks: ranks(&self.ranks),
             own: host(number),
             server: host(SERVER_NUMBER + self.server),

@@ -5,6 +5,7 @@
 //! they say about where they stand stays true until they change.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth};
 
@@ -166,6 +167,12 @@ impl Worker {
         self.begin_waiting();
         self.ask_for_everything(now);
         Ok(())
+    }
+
+    /// How long a slice keeps the slowest link of the present generation's tree busy: see
+    /// [`Timers::slice_time`](crate::Timers::slice_time).
+    pub fn set_slice_time(&mut self, slice_time: Duration) {
+        self.recovery.set_slice_time(slice_time);
     }
 
     /// The last result of a slot, if it is this slice's: kept until the slot's next slice has its own, whether or

@@ -9,7 +9,7 @@ const LATELY: u32 = 64;
 /// slow ones 0.1 to 8, but where there are the most, there are few questions.
 const NEEDED_FOR_ONE: u32 = 5;
 /// The most spurious timeouts that count: silence then lasts up to 16 times `max_silence`, 4 s.
-const MOST_SPURIOUS: u32 = 15;
+pub(super) const MOST_SPURIOUS: u32 = 15;
 
 /// The answers to this worker's questions, lately.
 #[derive(Debug, Clone)]

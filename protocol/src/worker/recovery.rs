@@ -10,9 +10,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
+use tributary_wire::constants::MAX_HOPS;
 use tributary_wire::{Rank, Seq};
 
-use super::questions::Questions;
+use super::questions::{MOST_SPURIOUS, Questions};
 use super::slots::Flight;
 use super::spacing::Spacing;
 use crate::config::Timers;
@@ -29,6 +30,8 @@ const SPREAD: f64 = 4.0;
 const IMPATIENCE: f64 = 1.5;
 /// Round trips of silence before the first, single question.
 const SILENCE: u32 = 2;
+/// Links that a slice may pass, there and back. Each holds it for as long as it takes to send it.
+const LINKS: u64 = 2 * MAX_HOPS as u64;
 /// The part of each later silence over which the members' questions are spread. Members that wait for the same slice are
 /// silent since the same instant. If they asked at one instant again, a short queue on the way would drop the same
 /// members' questions each time, for ever: among them the one question that helps.
@@ -208,7 +211,8 @@ impl Recovery {
     /// before its result can be there then, no result would tell a round trip, and the questions would fill the queues. So would
     /// they if all `members`, who are silent together, asked again before their last questions can have been answered. But results
     /// also come slowly because questions do, where much is lost. If questions are needed, there is no queue that they could be in,
-    /// and a longer silence than is usual needs signs that there is one: questions that were not needed.
+    /// and a longer silence than is usual needs signs that there is one: questions that were not needed, or links that by the
+    /// job's plan are that slow.
     pub(crate) fn deadline(&self, in_flight: u64, members: u32) -> Time {
         let wait = match (self.backoff.checked_sub(1), self.round_trip.smoothed()) {
             (None, Some(round_trip)) => (round_trip * SILENCE).max(self.timers.early).min(self.timeout()),
@@ -218,8 +222,20 @@ impl Recovery {
         let wait = wait.min(self.timers.max_silence.max(self.timeout()));
         let most = self.timers.max_silence * (1 + self.questions.spurious());
         let wait = wait.max(self.spacing_of(in_flight, members).min(most));
+        let wait =
+            wait.max(self.carried(in_flight, members).min(self.timers.max_silence * (1 + MOST_SPURIOUS)));
         let jitter = if self.backoff == 0 { 0.0 } else { JITTER * self.place };
         self.silent_since + wait.mul_f64(1.0 - jitter)
+    }
+
+    /// How long the slowest link takes for what is on its way, and the way itself for one slice.
+    fn carried(&self, in_flight: u64, members: u32) -> Duration {
+        if self.questions.are_needed() {
+            return Duration::ZERO;
+        }
+        let asked = u64::from(self.asked).saturating_mul(members.into());
+        let slices = in_flight.saturating_add(asked).saturating_add(LINKS);
+        self.timers.slice_time.saturating_mul(u32::try_from(slices).unwrap_or(u32::MAX))
     }
 
     /// How long the results take that are on their way, at their pace.
@@ -287,6 +303,11 @@ impl Recovery {
         self.streak = 0;
     }
 
+    /// The tree has changed, and with it the time for which a slice keeps its slowest link busy.
+    pub(crate) fn set_slice_time(&mut self, slice_time: Duration) {
+        self.timers.slice_time = slice_time;
+    }
+
     pub(crate) fn smoothed_round_trip(&self) -> Option<Duration> {
         self.round_trip.smoothed()
     }
@@ -337,6 +358,7 @@ mod tests {
             early: 3 * MS,
             asks: 4,
             gap: 2,
+            slice_time: Duration::ZERO,
         }
     }
 
@@ -389,6 +411,26 @@ mod tests {
             assert!(wait <= MS * most && wait >= (MS * most).mul_f64(1.0 - JITTER), "{wait:?} of {most} ms");
             now = recovery.deadline(1, 1);
         }
+    }
+
+    #[test]
+    fn nothing_is_asked_for_before_the_slowest_link_can_have_carried_what_is_in_flight() {
+        let mut recovery = recovery(0);
+        recovery.set_slice_time(MS);
+        recovery.sent(at(0), 0, false, true);
+        let least = |in_flight: u64, asked: u64| MS * u32::try_from(in_flight + asked + LINKS).unwrap();
+        assert_eq!(recovery.deadline(64, 8), Time::ZERO + least(64, 0));
+        let now = recovery.deadline(64, 8);
+        recovery.timed_out(now, 8);
+        let wait = recovery.deadline(64, 8) - now;
+        assert!(wait >= least(64, 8).mul_f64(1.0 - JITTER), "{wait:?}: each of the members may have asked");
+        // A wrong plan must not silence a member for long.
+        recovery.set_slice_time(Duration::MAX);
+        let wait = recovery.deadline(64, 8) - now;
+        assert!(wait <= timers().max_silence * (1 + MOST_SPURIOUS), "{wait:?}");
+        // What is asked for and comes was lost, and waits in no queue.
+        (0..20).for_each(|_| recovery.questions.answered());
+        assert!(recovery.deadline(64, 8) - now <= timers().max_silence);
     }
 
     #[test]
