@@ -163,10 +163,8 @@ impl Cabling {
         }
         let mut lost: BTreeMap<LinkKey, Life> = BTreeMap::new();
         for direction in self.ends.values() {
-            let life = match direction.life() {
-                Life::Silent if self.is_heard_back(direction) => Life::Alive,
-                life => life,
-            };
+            let is_heard_back = self.ends.get(&direction.sender).is_some_and(Direction::is_alive);
+            let life = direction.life(is_heard_back);
             if life > Life::Alive {
                 let worst = lost.entry(direction.link).or_insert(life);
                 *worst = life.max(*worst);
@@ -178,12 +176,6 @@ impl Cabling {
         let news = news.map(|link| News::Link(*link, life(&lost, link))).collect();
         self.lost = lost;
         news
-    }
-
-    /// Whether frames get through in the other direction: then the cable is whole, and only its listener cannot be
-    /// heard.
-    fn is_heard_back(&self, direction: &Direction) -> bool {
-        self.ends.get(&direction.sender).is_some_and(Direction::is_alive)
     }
 
     /// Cables that are not known to be alive.
@@ -315,6 +307,15 @@ mod tests {
         net.short_of_mtu = vec![net.end("w0", "leaf0")];
         let link = net.link("leaf0", "w0");
         assert_eq!(net.beats(120, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
+    }
+
+    #[test]
+    fn what_is_known_of_a_cable_stays_while_only_the_controller_cannot_hear_its_host() {
+        let mut net = Net::new();
+        net.short_of_mtu = vec![net.end("w0", "leaf0")];
+        let link = net.link("leaf0", "w0");
+        assert_eq!(net.beats(120, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
+        assert_eq!(net.beats_with(300, &[], &[], &["w0"]), []);
     }
 
     #[test]

@@ -67,11 +67,12 @@ impl Direction {
         self.frames.is_alive()
     }
 
-    /// What is known of the cable from this direction alone.
-    pub(super) fn life(&self) -> Life {
+    /// What this direction tells of the cable. `is_heard_back`: frames get through in the other one, so that the cable is whole,
+    /// and only this one's listener cannot be heard.
+    pub(super) fn life(&self, is_heard_back: bool) -> Life {
         if self.frames.is_dead() {
             Life::Dead
-        } else if self.frames.is_silent() {
+        } else if self.frames.is_silent() && !is_heard_back {
             Life::Silent
         } else if self.long_frames.is_dead() {
             Life::ShortOfMtu(self.widest)
