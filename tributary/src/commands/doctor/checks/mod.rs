@@ -11,8 +11,6 @@ mod switches;
 #[cfg(test)]
 mod testing;
 
-use std::collections::HashSet;
-
 use super::finding::Finding;
 use super::snapshot::Snapshot;
 pub(super) use limits::Limits;
@@ -28,9 +26,12 @@ pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
     findings.extend(losses::check(snapshot));
     findings.sort_by_key(|finding| (finding.severity, finding.code));
     // A faulty cable is found at both of its ends.
-    let mut told = HashSet::new();
-    findings.retain(|finding| told.insert((finding.code, finding.place.clone())));
-    findings
+    findings.into_iter().fold(Vec::new(), |mut told, finding| {
+        if !told.iter().any(|other: &Finding| other.is_same(&finding)) {
+            told.push(finding);
+        }
+        told
+    })
 }
 
 #[cfg(test)]
