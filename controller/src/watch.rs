@@ -168,9 +168,10 @@ impl Manager {
     }
 
     fn send_probes(&self) {
-        let (topology, widest, long_ones_are_due) = {
+        let topology = self.topology();
+        let (widest, long_ones_are_due) = {
             let state = self.state();
-            (state.topology().clone(), state.capacity.widest, state.cabling.are_long_probes_due())
+            (state.capacity.widest, state.cabling.are_long_probes_due())
         };
         for (key, switch) in self.switches() {
             let (node, source) = (topology[*key].id, source_of(topology[*key].id));

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
-use tributary_planner::widest_slices_over;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 use tributary_wire::{NodeId, Probe, SliceWidth};
 
 use super::direction::{Audibility, Direction};
+use super::widest_sent_over;
 
 /// Every how many beats long probes are sent, too. They take time on a slow link, so a cable that loses only them is known
 /// ten times later than a dead one.
@@ -91,7 +91,7 @@ impl Cabling {
             for via in topology.neighbours(listener) {
                 let node: NodeId = topology[via.node].id;
                 let expected = Probe { node, port: via.remote_port };
-                let widest = widest_slices_over(&topology[via.link]).min(self.widest);
+                let widest = widest_sent_over(&topology[via.link], self.widest);
                 let direction = || Direction::new(via.link, (via.node, via.remote_port), expected, widest);
                 self.ends.entry((listener, via.port)).or_insert_with(direction);
             }

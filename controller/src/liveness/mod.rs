@@ -28,10 +28,15 @@ pub(crate) use standstill::{Standstill, StandstillDetector};
 /// Between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The widest slices that jobs may send over a link, whose switches take slices of up to `widest`.
+fn widest_sent_over(link: &Link, widest: SliceWidth) -> SliceWidth {
+    widest_slices_over(link).min(widest)
+}
+
 /// The length of the long probes of a link, whose switches take slices of up to `widest`: that of the longest frames that
 /// jobs may send over it.
 pub(crate) fn long_probe_bytes(link: &Link, widest: SliceWidth) -> usize {
-    longest_frame(widest_slices_over(link).min(widest))
+    longest_frame(widest_sent_over(link, widest))
 }
 
 /// A cable, for people.
