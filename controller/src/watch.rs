@@ -8,11 +8,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tributary_api::v1;
 use tributary_api::v1::EventKind;
 use tributary_topology::NodeKey;
+use tributary_transport::Standstill;
 use tributary_wire::{MacAddr, NodeId, Probe};
 
-use crate::liveness::{
-    End, Life, News, PROBE_INTERVAL, Standstill, cable, long_probe_bytes, miswiring, shortness,
-};
+use crate::liveness::{End, Life, News, PROBE_INTERVAL, cable, long_probe_bytes, miswiring, shortness};
 use crate::manager::Manager;
 use crate::state::ControllerState;
 use crate::switch::SwitchHealth;

@@ -26,6 +26,7 @@ mod names;
 mod remote;
 mod room;
 mod service;
+mod standstill;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(not(feature = "tls"))]
@@ -41,6 +42,7 @@ pub use incoming::incoming;
 pub use names::{Names, NotItsHost};
 pub use remote::Remote;
 pub use service::Service;
+pub use standstill::{Standstill, StandstillDetector};
 pub use tls::{ClientTls, ServerTls};
 #[cfg(feature = "tls")]
 pub use tls::{TlsError, TlsFiles, Unfit};

@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tributary_planner::FabricState;
 use tributary_topology::Topology;
+use tributary_transport::Standstill;
 use tributary_wire::Rank;
 
 use super::participant::ParticipantId;
 use crate::hosts::WORD_PATIENCE;
-use crate::liveness::{Health, Standstill};
+use crate::liveness::Health;
 
 /// How soon a job is looked at again to see whether somebody waits for a result.
 pub(super) const STALL_INTERVAL: Duration = Duration::from_millis(200);

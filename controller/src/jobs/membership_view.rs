@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tributary_planner::{self as planner, FabricState, Member};
 use tributary_topology::{NodeKey, Topology};
+use tributary_transport::Standstill;
 use tributary_wire::Rank;
 
 use super::decision_inputs::{DecisionInputs, STALL_INTERVAL};
@@ -12,7 +13,7 @@ use super::degraded_policy::well_again;
 use super::detachment::Detachment;
 use super::job::{Job, State};
 use super::participant::{Participant, ParticipantId};
-use crate::liveness::{Doubt, ProvenPaths, Standstill};
+use crate::liveness::{Doubt, ProvenPaths};
 
 /// How long a member whose stream breaks has to come back, while its host's daemon is there.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);

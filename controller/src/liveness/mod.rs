@@ -11,7 +11,6 @@ mod detector;
 mod direction;
 mod health;
 mod proven_paths;
-mod standstill;
 
 use std::time::Duration;
 
@@ -23,10 +22,12 @@ use tributary_wire::frame::longest_frame;
 pub(crate) use cabling::{Cabling, End, LONG_PROBES_EVERY, Life, Miswiring, News};
 pub(crate) use health::{Doubt, Health};
 pub(crate) use proven_paths::ProvenPaths;
-pub(crate) use standstill::{Standstill, StandstillDetector};
 
 /// Between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// So long without a beat, of which there is one each [`PROBE_INTERVAL`], the controller itself has stood still.
+pub(crate) const STANDSTILL: Duration = Duration::from_secs(1);
 
 /// The widest slices that jobs may send over a link, whose switches take slices of up to `widest`.
 fn widest_sent_over(link: &Link, widest: SliceWidth) -> SliceWidth {

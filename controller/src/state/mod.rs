@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tributary_planner::{self as planner, FabricState, JobRequest, Plan, PlanError, WorkerRoute};
 use tributary_topology::{NodeKey, Topology};
+use tributary_transport::StandstillDetector;
 use tributary_wire::JobId;
 
 use crate::fallback;
@@ -22,7 +23,7 @@ use crate::jobs::{
     LifeSigns, ParticipantId, Registry, Stage, Step, add_job, next_step,
 };
 use crate::journal::LoadedJob;
-use crate::liveness::{Cabling, Doubt, Health, ProvenPaths, StandstillDetector};
+use crate::liveness::{Cabling, Doubt, Health, ProvenPaths, STANDSTILL};
 use crate::loads::Loads;
 use crate::pipeline::Capacity;
 use crate::progress::Progress;
@@ -140,7 +141,7 @@ impl ControllerState {
             hosts: Hosts::default(),
             cabling: Cabling::new(&topology, capacity.widest),
             progress: Progress::default(),
-            standstills: StandstillDetector::new(Instant::now()),
+            standstills: StandstillDetector::new(STANDSTILL, Instant::now()),
             quotas: Quotas::default(),
             reserved: BTreeSet::new(),
             queue_news: watch::Sender::new(()),
