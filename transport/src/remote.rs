@@ -97,7 +97,9 @@ impl Remote {
         match timeout(patience, first_words).await {
             Ok(Ok(Ok(()))) => Ok(channel),
             Ok(Ok(Err(error))) => Err(self.explain(&error)),
-            Ok(Err(_)) => Err(self.unreachable("it closes the connection".to_owned())),
+            Ok(Err(_)) => {
+                Err(self.unreachable("it closes the connection, as it does where it has too many".to_owned()))
+            }
             Err(_) => Err(self.unreachable(format!("it has said nothing for {patience:?}"))),
         }
     }

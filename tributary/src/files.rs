@@ -1,7 +1,7 @@
 //! Files that are written as a whole or not at all, and read as a whole or refused.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -18,22 +18,57 @@ pub(crate) enum Readers {
 
 /// The most bytes of a file that is read as a whole. The largest programs are a few megabytes.
 const MAX_BYTES: u64 = 256 << 20;
+/// The most bytes of a file that people write.
+const MAX_TEXT_BYTES: u64 = 16 << 20;
+/// The most bytes of a secret.
+const MAX_SECRET_BYTES: u64 = 64 << 10;
 
 /// Reads a regular file of a sensible size: a pipe might never end, and neither might a device.
 ///
 /// # Errors
 /// Which file, and what is wrong with it.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
-    let file = || path.display();
-    let about = path.metadata().with_context(|| format!("cannot read {}", file()))?;
-    ensure!(about.is_file(), "cannot read {}: it is no regular file", file());
-    let length = about.len();
+    read_up_to(path, MAX_BYTES)
+}
+
+/// Reads a regular file that people write, such as settings.
+///
+/// # Errors
+/// Which file, and what is wrong with it.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    String::from_utf8(read_up_to(path, MAX_TEXT_BYTES)?)
+        .with_context(|| format!("cannot read {}: it is no UTF-8 text", path.display()))
+}
+
+/// Reads a secret, which may come through a pipe.
+///
+/// # Errors
+/// Which file, and what is wrong with it.
+pub(crate) fn read_secret(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_SECRET_BYTES).read_to_string(&mut text));
+    read.with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text)
+}
+
+fn read_up_to(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let length = check_is_regular(path)?;
     ensure!(
-        length <= MAX_BYTES,
-        "cannot read {}: it has {length} bytes, and {MAX_BYTES} are the most that are read",
-        file()
+        length <= most,
+        "cannot read {}: it has {length} bytes, and {most} are the most that are read",
+        path.display()
     );
-    fs::read(path).with_context(|| format!("cannot read {}", file()))
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Checks that a file is a regular one, and returns its length in bytes.
+///
+/// # Errors
+/// Which file, and that it is something else, or not there.
+pub(crate) fn check_is_regular(path: &Path) -> Result<u64> {
+    let about = path.metadata().with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(about.is_file(), "cannot read {}: it is no regular file", path.display());
+    Ok(about.len())
 }
 
 /// Writes a file, replacing an existing one.
@@ -74,7 +109,9 @@ mod tests {
         assert!(read(&path).unwrap_err().to_string().contains("1099511627776 bytes"));
         for none in [folder.path(), Path::new("/dev/zero")] {
             assert!(read(none).unwrap_err().to_string().contains("no regular file"));
+            assert!(read_text(none).unwrap_err().to_string().contains("no regular file"));
         }
+        assert_eq!(read_secret(Path::new("/dev/zero")).unwrap().len(), MAX_SECRET_BYTES as usize);
     }
 
     #[test]

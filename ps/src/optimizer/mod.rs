@@ -99,7 +99,7 @@ impl OptimizerKind {
     }
 
     /// The number of its state's vectors.
-    fn vectors(self) -> usize {
+    pub(crate) fn vectors(self) -> usize {
         match self {
             Self::Sgd {} => 0,
             Self::Momentum { .. } => 1,

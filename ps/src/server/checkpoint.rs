@@ -11,20 +11,23 @@
 //! the old one or the new one.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
+use super::spec::JobSpec;
 use crate::optimizer::OptimizerState;
 use crate::policy::Worker;
 
 const MAGIC: [u8; 8] = *b"TRIBPS\r\n";
 const VERSION: u32 = 1;
 const HEADER_LEN: usize = 16;
+/// The most bytes of a snapshot besides its values: two numbers for each worker, of up to 13 bytes, and some more.
+const SNAPSHOT_ROOM: u64 = 1 << 20;
 
 /// Everything that a job needs to go on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,7 +91,9 @@ pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
 /// file system has no locks.
 pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
     let failed = |error| CheckpointError::Io { doing: "lock", path: path.into(), error };
-    let file = match File::create(path.with_extension("lock")) {
+    let lock = path.with_extension("lock");
+    check_is_file(&lock)?;
+    let file = match File::create(lock) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(failed)?,
     };
@@ -97,6 +102,17 @@ pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
         Err(TryLockError::WouldBlock) => Err(CheckpointError::Taken { path: path.into() }),
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
         Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// Checks that what is at `path`, if anything, is a regular file: before it is opened, since that waits for a pipe's other
+/// end.
+fn check_is_file(path: &Path) -> Result<(), CheckpointError> {
+    match path.metadata() {
+        Ok(about) if !about.is_file() => {
+            Err(CheckpointError::Unusable { path: path.into(), what: "no regular file".to_owned() })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -120,40 +136,70 @@ fn replace(path: &Path, body: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The last snapshot of a job, if there is one.
-pub(super) fn read(path: &Path, job: &str) -> Result<Option<Snapshot>, CheckpointError> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(CheckpointError::Io { doing: "read", path: path.into(), error }),
-    };
+/// The last snapshot of a job, if there is one. Whatever is there, not much more is read than the job's snapshots have.
+pub(super) fn read(path: &Path, job: &JobSpec) -> Result<Option<Snapshot>, CheckpointError> {
+    let failed = |error| CheckpointError::Io { doing: "read", path: path.into(), error };
     let unusable = |what: String| CheckpointError::Unusable { path: path.into(), what };
-    let snapshot = parse(&bytes).map_err(unusable)?;
-    if snapshot.job != job {
+    check_is_file(path)?;
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut header = Vec::with_capacity(HEADER_LEN);
+    (&mut file).take(HEADER_LEN as u64).read_to_end(&mut header).map_err(failed)?;
+    let checksum = parse_header(&header).map_err(unusable)?;
+    let (most, mut body) = (longest(job), Vec::new());
+    file.take(most + 1).read_to_end(&mut body).map_err(failed)?;
+    if body.len() as u64 > most {
+        let problem = format!("longer than {most} bytes, which the job's max-parameters allow");
+        return Err(unusable(problem));
+    }
+    if checksum != crc32fast::hash(&body) {
+        return Err(unusable("damaged: its checksum is wrong".to_owned()));
+    }
+    let snapshot: Snapshot =
+        postcard::from_bytes(&body).map_err(|error| unusable(format!("unreadable: {error}")))?;
+    if snapshot.job != job.name {
         return Err(unusable(format!("a checkpoint of job {:?}", snapshot.job)));
     }
     Ok(Some(snapshot))
 }
 
-fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
-    let Some((header, body)) = bytes.split_at_checked(HEADER_LEN) else {
+/// Checks the first bytes of a file, and returns the checksum of the others.
+fn parse_header(header: &[u8]) -> Result<u32, String> {
+    if header.len() < HEADER_LEN {
         return Err("too short for a checkpoint".to_owned());
-    };
+    }
     let (magic, numbers) = header.split_at(MAGIC.len());
     let numbers: Vec<u32> = numbers.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
     match numbers[..] {
-        _ if magic != MAGIC => Err("not a checkpoint of a parameter server".to_owned()),
-        [version, _] if version != VERSION => {
+        [VERSION, checksum] if magic == MAGIC => Ok(checksum),
+        [version, _] if magic == MAGIC => {
             Err(format!("of version {version}, and this program reads version {VERSION}"))
         }
-        [_, sum] if sum != crc32fast::hash(body) => Err("damaged: its checksum is wrong".to_owned()),
-        _ => postcard::from_bytes(body).map_err(|error| format!("unreadable: {error}")),
+        _ => Err("not a checkpoint of a parameter server".to_owned()),
     }
+}
+
+/// The most bytes that a job's snapshot takes: its parameters, the optimiser's vectors, and what is counted for workers.
+fn longest(job: &JobSpec) -> u64 {
+    let values = job.max_parameters.saturating_mul(1 + job.optimizer.vectors() as u64);
+    values.saturating_mul(size_of::<f32>() as u64).saturating_add(SNAPSHOT_ROOM)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::num::{NonZeroU16, NonZeroU64};
+
+    use super::super::spec::PolicyKind;
     use super::*;
+
+    fn job(name: &str) -> JobSpec {
+        let spec = JobSpec::new(name, NonZeroU16::MIN, PolicyKind::Bsp, NonZeroU64::MIN, 1.0);
+        JobSpec { max_parameters: 1000, ..spec }
+    }
 
     fn snapshot() -> Snapshot {
         Snapshot {
@@ -170,11 +216,11 @@ mod tests {
     fn what_is_written_is_read_and_the_last_one_counts() {
         let folder = tempfile::tempdir().unwrap();
         let path = path(folder.path(), "digits");
-        assert_eq!(read(&path, "digits").unwrap(), None);
+        assert_eq!(read(&path, &job("digits")).unwrap(), None);
         for updates in [11, 12] {
             let snapshot = Snapshot { updates, ..snapshot() };
             write(&path, &snapshot).unwrap();
-            assert_eq!(read(&path, "digits").unwrap(), Some(snapshot));
+            assert_eq!(read(&path, &job("digits")).unwrap(), Some(snapshot));
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "temporary files are left");
     }
@@ -185,16 +231,39 @@ mod tests {
         let path = path(folder.path(), "digits");
         write(&path, &snapshot()).unwrap();
         let good = fs::read(&path).unwrap();
-        assert!(read(&path, "other").unwrap_err().to_string().contains("of job \"digits\""));
+        assert!(read(&path, &job("other")).unwrap_err().to_string().contains("of job \"digits\""));
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             fs::write(&path, &bad).unwrap();
-            assert!(read(&path, "digits").is_err(), "byte {at}");
+            assert!(read(&path, &job("digits")).is_err(), "byte {at}");
             fs::write(&path, &good[..at]).unwrap();
-            let said = read(&path, "digits").unwrap_err().to_string();
+            let said = read(&path, &job("digits")).unwrap_err().to_string();
             assert!(said.contains("digits.checkpoint") && said.contains("remove it"), "{said}");
         }
+    }
+
+    #[test]
+    fn no_more_is_read_than_a_snapshot_may_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path(folder.path(), "digits");
+        let refused = |words: &str| {
+            let said = read(&path, &job("digits")).unwrap_err().to_string();
+            assert!(said.contains("digits.checkpoint") && said.contains(words), "{said}");
+        };
+        // Sparse: they would not fit into memory.
+        let long = |header: &[u8]| {
+            fs::write(&path, header).unwrap();
+            File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        };
+        long(b"");
+        refused("not a checkpoint");
+        let header = [&MAGIC[..], &VERSION.to_le_bytes(), &[0; 4]].concat();
+        long(&header);
+        refused("max-parameters");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        refused("no regular file");
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl ParameterServer {
 }
 
 fn restore(spec: &JobSpec, file: &Path) -> Result<Option<Job>, ServerError> {
-    let Some(snapshot) = checkpoint::read(file, &spec.name)? else { return Ok(None) };
+    let Some(snapshot) = checkpoint::read(file, spec)? else { return Ok(None) };
     let updates = snapshot.updates;
     let job = Job::restore(spec.clone(), snapshot);
     let job = job.map_err(|error| ServerError::Optimizer { job: spec.name.clone(), error })?;

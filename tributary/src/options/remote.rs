@@ -1,6 +1,5 @@
 //! The controller, as clients reach it.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -9,6 +8,7 @@ use tonic::transport::Channel;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_transport::Remote;
 
+use crate::files;
 use crate::options::tls::ClientTlsArgs;
 
 pub(crate) use tributary_cli::controller::{connect, refused};
@@ -56,8 +56,7 @@ impl ControllerArgs {
 /// # Errors
 /// The file cannot be read, or holds something else.
 pub(crate) fn read_token(file: &Path) -> Result<Vec<u8>> {
-    let text =
-        fs::read_to_string(file).with_context(|| format!("cannot read the token in {}", file.display()))?;
+    let text = files::read_secret(file).context("there is no token")?;
     match hex::decode(text.trim()) {
         Ok(token) if !token.is_empty() => Ok(token),
         _ => bail!("{} holds no token: give the file that `tributary jobs create` wrote", file.display()),
@@ -66,6 +65,8 @@ pub(crate) fn read_token(file: &Path) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -16,6 +16,7 @@ use tributary_transport::ServerTls;
 
 use crate::daemons::metrics::{Page, labels};
 use crate::daemons::service::{WrongUse, in_words};
+use crate::files;
 use crate::options::remote;
 pub(crate) use reductions::Reductions;
 
@@ -92,12 +93,16 @@ impl Listening {
 /// Reads a job from its file.
 fn load(file: &Path) -> Result<JobSettings> {
     let name = file.display();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let text = files::read_text(file)?;
     let mut table: Table = text.parse().map_err(|error| anyhow!("{name}: {error}"))?;
     let wrong = |problem: String| WrongUse(format!("{name}: {problem}"));
     let token = match table.remove(TOKEN_KEY) {
         None => None,
-        Some(Value::String(path)) => Some(remote::read_token(Path::new(&path))?),
+        Some(Value::String(path)) => {
+            // A server would wait for the other end of a pipe, and not say so.
+            files::check_is_regular(Path::new(&path))?;
+            Some(remote::read_token(Path::new(&path))?)
+        }
         Some(_) => return Err(wrong(format!("{TOKEN_KEY} is not a file's name")).into()),
     };
     let spec: JobSpec = table.try_into().map_err(|error: toml::de::Error| wrong(in_words(&error)))?;

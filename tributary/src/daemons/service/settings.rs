@@ -2,14 +2,15 @@
 
 use std::env;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Table;
+
+use crate::files;
 
 /// The command was used wrongly: exit status 2.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl SettingsFile {
     /// # Errors
     /// The file cannot be read, or is not TOML; the error has the line.
     pub(crate) fn load(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = files::read_text(path)?;
         let table = text.parse().map_err(|error| anyhow!("{}: {error}", path.display()))?;
         Ok(Self { path: Some(path.into()), table })
     }
@@ -144,6 +145,8 @@ pub(crate) fn in_words(error: &toml::de::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde::Deserialize;
 
     use super::*;
