@@ -155,6 +155,37 @@ fn synchronous_training_ends_with_the_same_bits_when_the_server_is_killed() {
     assert_eq!(whole, killed);
 }
 
+/// Workers take a server that is silent for 20 seconds for dead, and it cannot know which of them have done so.
+#[test]
+fn a_server_that_has_stood_still_gathers_its_workers_again_and_ends_with_the_same_bits() {
+    let train = |stop: bool| {
+        let place = Place::new("bsp");
+        let server = place.serve();
+        let start = |worker| {
+            let mut command = place.worker(worker, 40, &[place.listen]);
+            command.args(["--step-time", "0.02"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let mut workers: Vec<Child> = (0..WORKERS).map(start).collect();
+        place.wait_for(UPDATES, 3.0);
+        if stop {
+            server.signal("-STOP");
+            let said = BufReader::new(workers[0].stderr.as_mut().unwrap()).lines().map(Result::unwrap);
+            // By then it has given the server up, or nearly so.
+            assert!(said.take(100).any(|line| line.contains("no step for 20 s")));
+            server.signal("-CONT");
+        }
+        let reports = reports(workers);
+        let (_, log) = server.terminate();
+        assert_eq!(log.contains("this server has stood still"), stop, "{log}");
+        for report in &reports {
+            assert_eq!((&report["iterations"], &report["updates"]), (&40.into(), &40.into()), "{log}");
+        }
+        reports[0]["parameters"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(train(true), train(false));
+}
+
 #[test]
 fn layers_by_themselves_change_nothing_but_what_a_codec_scales() {
     let train = |options: &[&str]| {
@@ -251,6 +282,48 @@ fn a_worker_whose_server_is_not_there_says_so_while_it_waits() {
 }
 
 #[test]
+fn a_worker_learns_for_whom_it_waits() {
+    let place = Place::new("bsp");
+    let mut server = place.serve();
+    let mut worker = place.worker(1, 5, &[place.listen]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(worker.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let waits = said.find(|line| line.contains("no step for")).unwrap();
+    assert!(
+        waits.contains("workers 0 and 2 have not joined") && waits.contains("starts without them in"),
+        "{waits}"
+    );
+    server.wait_for_line("training has not started");
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+}
+
+#[test]
+fn workers_of_another_seed_are_refused() {
+    let place = Place::new("bsp");
+    let mut server = place.serve();
+    let worker = |number| place.worker(number, 5, &[place.listen]);
+    let mut first = worker(0).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    server.wait_for_line("a worker has joined");
+    let mut other = worker(1);
+    other.args(["--seed", "7"]);
+    assert_refused(&other.output().unwrap(), &["seed 7", "seed 1", "start all with the same"]);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    server.terminate();
+}
+
+#[test]
+fn a_model_that_diverges_is_no_success() {
+    let place = Place::new("asp");
+    let job = fs::read_to_string(place.file("job.toml")).unwrap().replace("0.2", "1e38");
+    fs::write(place.file("job.toml"), job).unwrap();
+    let _server = place.serve();
+    for worker in place.start_workers(4) {
+        assert_refused(&worker.wait_with_output().unwrap(), &["the model has diverged", "learning-rate"]);
+    }
+}
+
+#[test]
 fn with_certificates_workers_train_and_strangers_are_not_listened_to() {
     let place = Place::new("bsp");
     place.certificates("certs");
@@ -303,6 +376,15 @@ fn settings_that_make_no_sense_are_refused() {
     fs::remove_file(place.file("token")).unwrap();
     fs::write(&job, good).unwrap();
     serve(1, &["token"]);
+    // A server would wait for a pipe's other end for ever, and read a device until there is no memory left.
+    let pipe = |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    pipe(place.file("token"));
+    serve(1, &["token", "no regular file"]);
+    fs::remove_file(place.file("token")).unwrap();
+    fs::write(place.file("token"), TOKEN).unwrap();
+    fs::create_dir(place.file("checkpoints")).unwrap();
+    pipe(place.file("checkpoints/digits.checkpoint"));
+    assert_refused(&place.server().output().unwrap(), &["digits.checkpoint", "no regular file"]);
     refused(&["ps", "run", "--policy", "bulk"], 2, &["bsp", "a2s"]);
     refused(&["ps", "run", "--codec", "zip"], 2, &["casq-4"]);
     refused(&["ps", "run", "--codec", "casq-4-shared"], 2, &["codebook"]);

@@ -13,7 +13,7 @@ use crate::options::JoinOptions;
 use crate::session::Session;
 use crate::training::{Training, TrainingOptions};
 use crate::vigil::Vigil;
-use crate::waits::Place;
+use crate::waits::{Limit, Place};
 
 /// A connection to the agent of this host.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ impl Agent {
         let mut client = self.client.clone();
         let vigil = Vigil::keep(client.clone(), self.socket.clone(), options.observer.clone());
         // A job may take its time to start, so there is no deadline.
-        let wait = vigil.waits().begin(Place::Alone, None);
+        let wait = vigil.waits().begin(Place::Alone, Limit::Never);
         let request = v1::OpenJobRequest { job: job.into(), token, elastic };
         let mut events = client.open_job(request).await.map_err(ClientError::refused)?.into_inner();
         loop {
@@ -80,13 +80,25 @@ impl Agent {
         }
     }
 
-    /// Takes part in a parameter server's job as one of its workers, from [`Training::begin`] on.
+    /// Takes part in a parameter server's job as one of its workers, from [`Training::begin`] on. Must be called in a
+    /// tokio runtime.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]: the options are invalid.
+    /// [`ClientError::Refused`]: the options are invalid. [`ClientError::AgentSilent`].
     pub async fn train(&self, options: TrainingOptions) -> Result<Training, ClientError> {
         let mut client = self.client.clone();
-        let TrainingOptions { servers, job, token, worker, codec, parameters_codec, patience } = options;
+        let TrainingOptions {
+            servers,
+            job,
+            token,
+            worker,
+            workers,
+            settings,
+            codec,
+            parameters_codec,
+            patience,
+            observer,
+        } = options;
         let request = v1::OpenTrainingRequest {
             job,
             token,
@@ -95,14 +107,22 @@ impl Agent {
             codec,
             parameters_codec,
             patience_milliseconds: patience.map_or(0, milliseconds),
+            workers: workers.map_or(0, |workers| workers.get().into()),
+            settings,
         };
-        let mut events = client.open_training(request).await.map_err(ClientError::refused)?.into_inner();
-        let event = events.message().await.map_err(ClientError::refused)?;
-        match event.and_then(|event| event.event) {
-            Some(TrainingEvent::Opened(v1::TrainingOpened { session, host })) => {
-                Ok(Training::new(Session { client, id: session }, events, host))
+        let vigil = Vigil::keep(client.clone(), self.socket.clone(), observer.clone());
+        let limit = patience.map_or(Limit::Never, Limit::Silence);
+        let opening = async {
+            let mut events = client.open_training(request).await.map_err(ClientError::refused)?.into_inner();
+            let event = events.message().await.map_err(ClientError::refused)?;
+            Ok((event.and_then(|event| event.event), events))
+        };
+        match vigil.waits().call("a request to take part in a training", limit, opening).await? {
+            (Some(TrainingEvent::Opened(v1::TrainingOpened { session, host })), events) => {
+                let session = Session { client, id: session };
+                Ok(Training::new(session, vigil, limit, events, observer, host))
             }
-            None => Err(ClientError::BadAnswer("it did not say that the training is open")),
+            _ => Err(ClientError::BadAnswer("it did not say that the training is open")),
         }
     }
 }

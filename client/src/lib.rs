@@ -100,7 +100,7 @@ pub use element::Element;
 pub use error::ClientError;
 pub use job::Job;
 pub use operation::{Operation, Reduced, Run};
-pub use options::{JoinOptions, Waiting};
+pub use options::{JoinOptions, Observer, Waiting};
 pub use quantised::{Quantised, Sent};
 pub use reduction::Reduction;
 pub use regroup::{Detached, Regroup};

@@ -40,7 +40,7 @@ impl JoinOptions {
     /// block.
     #[must_use]
     pub fn on_waiting(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
-        self.observer = Observer(Some(Arc::new(tell)));
+        self.observer = Observer::new(tell);
         self
     }
 }
@@ -72,9 +72,14 @@ impl fmt::Display for Waiting {
 
 /// The callback for waits, if there is one.
 #[derive(Clone, Default)]
-pub(crate) struct Observer(Option<Tell>);
+pub struct Observer(Option<Tell>);
 
 impl Observer {
+    /// Calls `tell`, in a runtime's thread: it must not block.
+    pub fn new(tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(tell)))
+    }
+
     /// Tells what the agent waits for.
     pub(crate) fn tell(&self, v1::Waiting { what, seconds }: v1::Waiting) {
         self.call(&Waiting { what, time: Duration::from_secs(seconds), agent_is_silent: false });

@@ -101,7 +101,7 @@ impl RequestStream {
         }
         let (reply, answer) = oneshot::channel();
         let deadline = Some(deadline).filter(|deadline| *deadline > 0).map(Duration::from_millis);
-        let wait = self.waits.begin(Place::InOrder, deadline);
+        let wait = self.waits.begin(Place::InOrder, deadline.into());
         let number = state.asked;
         state.asked += 1;
         state.under_way.insert(number, UnderWay { loan, wait, tensor, reply });

@@ -1,18 +1,24 @@
+use std::num::NonZeroU16;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use tonic::Streaming;
 use tributary_api::agent::v1;
+use tributary_api::agent::v1::training_event::Event;
 
 use crate::error::ClientError;
+use crate::options::Observer;
 use crate::segment::Segment;
 use crate::session::{self, Session, Unanswered};
+use crate::vigil::Vigil;
+use crate::waits::{Limit, Waits};
 
 /// Options for taking part in a parameter server's job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct TrainingOptions {
     /// The servers' addresses, `HOST:PORT`. Each holds a range of the parameters, in the ranges' order.
     pub servers: Vec<String>,
@@ -22,20 +28,37 @@ pub struct TrainingOptions {
     pub token: Vec<u8>,
     /// This worker's rank.
     pub worker: u16,
+    /// How many workers share the data, if this one knows: the server refuses it if its job has another number.
+    pub workers: Option<NonZeroU16>,
+    /// What all workers have to have in common besides, in words of up to 255 bytes: the server refuses a worker that
+    /// says something else than those that are there. Empty: it does not say.
+    pub settings: String,
     /// The codec of gradients: `none`, `casq-4-ef`, and so on.
     pub codec: String,
     /// The codec of parameters on their way back, by the same names; it always has error feedback.
     pub parameters_codec: String,
-    /// How long a server may be away before the worker gives up; `None`: the agent's default.
+    /// How long a server may be away, or the agent silent, before the worker gives up; `None`: the agent's default for
+    /// servers, and no limit for the agent.
     pub patience: Option<Duration>,
+    /// Is told what the worker waits for, once it has waited for two seconds, and every five seconds from then on.
+    pub observer: Observer,
 }
 
 impl TrainingOptions {
-    /// Options without a token and codecs, and with the agent's patience.
+    /// Options without a token, a number of workers, settings and codecs, and with the agent's patience.
     pub fn new(servers: Vec<String>, job: impl Into<String>, worker: u16) -> Self {
-        let (job, token) = (job.into(), Vec::new());
-        let (codec, parameters_codec) = ("none".to_owned(), "none".to_owned());
-        Self { servers, job, token, worker, codec, parameters_codec, patience: None }
+        Self {
+            servers,
+            job: job.into(),
+            token: Vec::new(),
+            worker,
+            workers: None,
+            settings: String::new(),
+            codec: "none".to_owned(),
+            parameters_codec: "none".to_owned(),
+            patience: None,
+            observer: Observer::default(),
+        }
     }
 }
 
@@ -43,8 +66,11 @@ impl TrainingOptions {
 #[derive(Debug)]
 pub struct Training {
     session: Session,
+    vigil: Vigil,
+    /// For how long the agent may be silent while a call waits for it.
+    limit: Limit,
     /// Keeps the session alive: the agent takes the stream's end for the end of this process.
-    _events: Streaming<v1::TrainingEvent>,
+    events: AbortHandle,
     host: String,
     /// Done when the last call that concerns parts is.
     parts: Mutex<Option<oneshot::Receiver<()>>>,
@@ -66,8 +92,16 @@ pub struct Step {
 }
 
 impl Training {
-    pub(crate) fn new(session: Session, events: Streaming<v1::TrainingEvent>, host: String) -> Self {
-        Self { session, _events: events, host, parts: Mutex::default() }
+    pub(crate) fn new(
+        session: Session,
+        vigil: Vigil,
+        limit: Limit,
+        events: Streaming<v1::TrainingEvent>,
+        observer: Observer,
+        host: String,
+    ) -> Self {
+        let events = tokio::spawn(follow(events, Arc::clone(vigil.waits()), observer)).abort_handle();
+        Self { session, vigil, limit, events, host, parts: Mutex::default() }
     }
 
     /// This host's name in the topology.
@@ -83,8 +117,8 @@ impl Training {
         &self,
         bytes: usize,
     ) -> impl Future<Output = Result<Segment, ClientError>> + Send + 'static + use<> {
-        let session = self.session.clone();
-        async move { session.open_segment(bytes).await }
+        let (session, waits, limit) = (self.session.clone(), Arc::clone(self.vigil.waits()), self.limit);
+        async move { waits.call("a request for shared memory", limit, session.open_segment(bytes)).await }
     }
 
     /// Joins the job, and waits until its training has started. All f32 values in `parameters` are the model's first
@@ -109,10 +143,9 @@ impl Training {
         };
         let lent = [Unanswered::new(segment.lend()?)];
         let mut client = self.session.client.clone();
-        Ok(Box::pin(async move {
-            let answer = client.begin_training(request).await;
-            Ok(session::answer(answer, lent)?.into())
-        }))
+        let begun = async move { session::answer(client.begin_training(request).await, lent) };
+        let (waits, limit) = (Arc::clone(self.vigil.waits()), self.limit);
+        Ok(Box::pin(async move { Ok(waits.call("the training's begin", limit, begun).await?.into()) }))
     }
 
     /// Hands in the gradient of the last step's iteration, one value for each parameter, and waits for the next step,
@@ -162,11 +195,12 @@ impl Training {
         let lent = [parameters.lend()?, gradient.lend()?].map(Unanswered::new);
         let mut client = self.session.client.clone();
         let (before, done) = self.after_parts();
+        let (waits, limit) = (Arc::clone(self.vigil.waits()), self.limit);
         Ok(Box::pin(async move {
             let _done = done;
             until(before).await;
-            let answer = client.push_gradient(request).await;
-            Ok(session::answer(answer, lent)?.into())
+            let pushed = async { session::answer(client.push_gradient(request).await, lent) };
+            Ok(waits.call("a step of the training", limit, pushed).await?.into())
         }))
     }
 
@@ -190,11 +224,12 @@ impl Training {
         let lent = [Unanswered::new(part.lend()?)];
         let mut client = self.session.client.clone();
         let (before, done) = self.after_parts();
+        let (waits, limit) = (Arc::clone(self.vigil.waits()), self.limit);
         Ok(Box::pin(async move {
             let _done = done;
             until(before).await;
-            let answer = client.push_part(request).await;
-            session::answer(answer, lent).map(drop)
+            let pushed = async { session::answer(client.push_part(request).await, lent).map(drop) };
+            waits.call("a part of a gradient", limit, pushed).await
         }))
     }
 
@@ -207,10 +242,12 @@ impl Training {
         let request = v1::DropPartsRequest { session: self.session.id.clone() };
         let mut client = self.session.client.clone();
         let (before, done) = self.after_parts();
+        let (waits, limit) = (Arc::clone(self.vigil.waits()), self.limit);
         Box::pin(async move {
             let _done = done;
             until(before).await;
-            client.drop_parts(request).await.map_err(ClientError::refused).map(drop)
+            let dropped = async { client.drop_parts(request).await.map_err(ClientError::refused).map(drop) };
+            waits.call("a request to drop parts of a gradient", limit, dropped).await
         })
     }
 
@@ -221,6 +258,23 @@ impl Training {
         let (done, is_done) = oneshot::channel();
         let mut last = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         (last.replace(is_done), done)
+    }
+}
+
+impl Drop for Training {
+    fn drop(&mut self) {
+        self.events.abort();
+    }
+}
+
+/// Passes on what the agent says until the stream ends.
+async fn follow(mut events: Streaming<v1::TrainingEvent>, waits: Arc<Waits>, observer: Observer) {
+    // An end with an error shows in the next call.
+    while let Ok(Some(event)) = events.message().await {
+        waits.heard();
+        if let Some(Event::Waiting(waiting)) = event.event {
+            observer.tell(waiting);
+        }
     }
 }
 

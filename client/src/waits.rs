@@ -40,9 +40,27 @@ struct State {
 #[derive(Debug)]
 struct UnderWay {
     place: Place,
-    deadline: Option<Duration>,
-    /// From when on the deadline counts; `None`: others come first.
+    limit: Limit,
+    /// From when on a deadline counts; `None`: others come first.
     since: Option<Instant>,
+}
+
+/// How long something may wait while the agent is silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// For ever.
+    Never,
+    /// For so long in all.
+    Deadline(Duration),
+    /// Until the agent has been silent for so long, as other waits may be long.
+    Silence(Duration),
+}
+
+impl From<Option<Duration>> for Limit {
+    /// A deadline, if there is one.
+    fn from(deadline: Option<Duration>) -> Self {
+        deadline.map_or(Self::Never, Self::Deadline)
+    }
 }
 
 /// The relation of a wait to the others.
@@ -80,13 +98,13 @@ pub(crate) struct Wait {
 
 impl Waits {
     /// Something begins to wait.
-    pub(crate) fn begin(self: &Arc<Self>, place: Place, deadline: Option<Duration>) -> Wait {
+    pub(crate) fn begin(self: &Arc<Self>, place: Place, limit: Limit) -> Wait {
         let mut state = self.state();
         let is_behind = place == Place::InOrder && state.first_in_order().is_some();
         let since = if is_behind { None } else { Some(Instant::now()) };
         let number = state.begun;
         state.begun += 1;
-        state.under_way.insert(number, UnderWay { place, deadline, since });
+        state.under_way.insert(number, UnderWay { place, limit, since });
         if std::mem::take(&mut state.is_idle) {
             self.begun.notify_one();
         }
@@ -100,10 +118,10 @@ impl Waits {
     pub(crate) async fn call<T>(
         self: &Arc<Self>,
         what: &str,
-        deadline: Option<Duration>,
+        limit: impl Into<Limit>,
         call: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        let wait = self.begin(Place::Alone, deadline);
+        let wait = self.begin(Place::Alone, limit.into());
         tokio::select! {
             biased;
             () = self.given_up() => Err(wait.lost(|| what.to_owned())),
@@ -166,12 +184,16 @@ impl Waits {
         !state.silent.is_zero() && !state.heard
     }
 
-    /// Gives the agent up, which has been `silent` for so long, if a deadline has passed.
+    /// Gives the agent up, which has been `silent` for so long, if something has reached its limit.
     pub(crate) fn give_up_in_time(&self, silent: Duration, socket: &Path) {
         let state = self.state();
         let expired = state.under_way.iter().find_map(|(number, wait)| {
-            let (deadline, since) = (wait.deadline?, wait.since?);
-            (since.elapsed() >= deadline.saturating_add(GRACE)).then_some((*number, deadline))
+            let (limit, passed) = match wait.limit {
+                Limit::Never => return None,
+                Limit::Deadline(limit) => (limit, wait.since?.elapsed() >= limit.saturating_add(GRACE)),
+                Limit::Silence(limit) => (limit, silent >= limit),
+            };
+            passed.then_some((*number, limit))
         });
         if let Some((expired, deadline)) = expired {
             self.verdict.send_replace(Some(Verdict { expired, deadline, silent, socket: socket.into() }));
@@ -246,14 +268,14 @@ mod tests {
     async fn the_time_of_an_all_reduce_counts_from_the_end_of_those_before_it() {
         let waits = Arc::new(Waits::default());
         let deadline = Duration::from_secs(5);
-        let first = waits.begin(Place::InOrder, None);
-        let second = waits.begin(Place::InOrder, Some(deadline));
+        let first = waits.begin(Place::InOrder, Limit::Never);
+        let second = waits.begin(Place::InOrder, Limit::Deadline(deadline));
         advance(2 * deadline).await;
         assert!(!is_given_up(&waits), "the first one has no deadline");
         drop(first);
         advance(deadline).await;
         assert!(!is_given_up(&waits), "the agent may still say itself that the deadline has passed");
-        let third = waits.begin(Place::InOrder, Some(deadline));
+        let third = waits.begin(Place::InOrder, Limit::Deadline(deadline));
         advance(GRACE).await;
         assert!(is_given_up(&waits));
         assert!(matches!(second.lost(String::new), ClientError::AgentSilent { .. }));
@@ -264,18 +286,28 @@ mod tests {
     async fn a_call_does_not_wait_for_all_reduces() {
         let waits = Arc::new(Waits::default());
         let deadline = Duration::from_secs(5);
-        let _all_reduce = waits.begin(Place::InOrder, None);
-        let call = waits.begin(Place::Alone, Some(deadline));
+        let _all_reduce = waits.begin(Place::InOrder, Limit::Never);
+        let call = waits.begin(Place::Alone, Limit::Deadline(deadline));
         advance(deadline + GRACE).await;
         assert!(is_given_up(&waits));
         assert!(matches!(call.lost(String::new), ClientError::AgentSilent { .. }));
     }
 
     #[tokio::test(start_paused = true)]
+    async fn who_waits_for_others_anyway_gives_the_agent_up_for_its_silence_alone() {
+        let waits = Arc::new(Waits::default());
+        let step = waits.begin(Place::Alone, Limit::Silence(2 * Moments::FIRST));
+        advance(Duration::from_secs(3600)).await;
+        assert!(!is_given_up(&waits));
+        waits.give_up_in_time(2 * Moments::FIRST, "agent.sock".as_ref());
+        assert!(matches!(step.lost(String::new), ClientError::AgentSilent { .. }));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn only_looks_count_as_silence() {
         let waits = Arc::new(Waits::default());
         assert_eq!(waits.look(), None);
-        let _wait = waits.begin(Place::Alone, None);
+        let _wait = waits.begin(Place::Alone, Limit::Never);
         // As of a process that was stopped itself.
         advance(Duration::from_secs(60)).await;
         assert_eq!(waits.look(), Some(Moments::LOOK_INTERVAL));

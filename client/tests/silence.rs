@@ -10,7 +10,9 @@ use agent::{Agent, MEMBERS};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
-use tributary_client::{ClientError, Job, JoinOptions, Operation, Segment, Waiting};
+use tributary_client::{
+    ClientError, Job, JoinOptions, Observer, Operation, Segment, TrainingOptions, Waiting,
+};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -160,4 +162,41 @@ async fn an_agent_that_waits_itself_is_not_silent() {
     agent.hold_sums(false);
     reducing.await.unwrap();
     assert_eq!(seconds(&mut told), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_waits_for_others_and_not_for_an_agent_that_is_silent_for_longer_than_its_patience() {
+    let agent = Agent::start([MEMBERS; 2]).await;
+    let (tell, mut told) = mpsc::unbounded_channel::<Waiting>();
+    let options = TrainingOptions {
+        patience: Some(DEADLINE),
+        observer: Observer::new(move |waiting| drop(tell.send(waiting.clone()))),
+        ..TrainingOptions::new(vec!["10.0.0.1:1".to_owned()], "job", 0)
+    };
+    let connected = tributary_client::Agent::connect(agent.socket()).await.unwrap();
+    let mut training = connected.train(options).await.unwrap();
+    let [mut gradient, mut parameters] =
+        [training.segment(8).await.unwrap(), training.segment(8).await.unwrap()];
+    training.begin(&mut parameters).await.unwrap();
+    let Waiting { what, agent_is_silent, .. } = told.recv().await.unwrap();
+    assert_eq!((what.as_str(), agent_is_silent), ("worker 1", false));
+
+    agent.hold_sums(true);
+    let mut pushing = Box::pin(training.push(&mut gradient, &mut parameters));
+    timeout(LONG, &mut pushing).await.unwrap_err();
+    agent.stop();
+    let stopped = Instant::now();
+    let error = pushing.await.unwrap_err();
+    assert!(matches!(error, ClientError::AgentSilent { .. }), "{error}");
+    assert!(error.to_string().starts_with("a step of the training"), "{error}");
+    // What it said last may have been a look earlier.
+    let second = Duration::from_secs(1);
+    let elapsed = stopped.elapsed();
+    assert!((DEADLINE - second..DEADLINE + second).contains(&elapsed), "{elapsed:?}");
+    assert_eq!(seconds(&mut told), [2]);
+    // The agent may still write to these.
+    agent.go_on();
+    assert!(matches!(parameters.elements::<f32>(), Err(ClientError::SegmentInUse)));
+    drop(training);
+    agent.is_left().await;
 }

@@ -104,6 +104,18 @@ fn deliver(py: Python<'_>, delivery: Delivery) {
     }
 }
 
+/// A callback that lets the delivery thread call `tell`.
+pub(crate) fn telling(tell: Py<PyAny>) -> impl Fn(&Waiting) + Send + Sync + 'static {
+    let tell = Arc::new(tell);
+    move |waiting| {
+        // Without the delivery thread the interpreter is shutting down.
+        if let Ok(deliveries) = deliveries() {
+            let (tell, waiting) = (Arc::clone(&tell), waiting.clone());
+            let _ = deliveries.send(Delivery::Waits { tell, waiting });
+        }
+    }
+}
+
 /// Reports an exception of a callback, which nobody waits for.
 fn check(py: Python<'_>, callback: &Py<PyAny>, called: PyResult<Py<PyAny>>) {
     if let Err(error) = called {

@@ -14,7 +14,7 @@ use tributary_client::{
     ProfileNumber, Regroup, Set,
 };
 
-use crate::deliver::{Delivery, Outcome, deliveries};
+use crate::deliver::{Delivery, Outcome, deliveries, telling};
 use crate::error::{During, exception, exception_during, left};
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::schedule::{SetOfGradients, nanoseconds};
@@ -51,14 +51,7 @@ impl Job {
         deadline: Option<Duration>,
         waits: Py<PyAny>,
     ) -> PyResult<Self> {
-        let tell = Arc::new(waits);
-        let mut options = JoinOptions::default().on_waiting(move |waiting| {
-            // Without the delivery thread the interpreter is shutting down.
-            if let Ok(deliveries) = deliveries() {
-                let (tell, waiting) = (Arc::clone(&tell), waiting.clone());
-                let _ = deliveries.send(Delivery::Waits { tell, waiting });
-            }
-        });
+        let mut options = JoinOptions::default().on_waiting(telling(waits));
         if elastic {
             options = options.elastic();
         }

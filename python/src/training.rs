@@ -1,15 +1,16 @@
 //! A process's part in a parameter server's job.
 #![allow(clippy::needless_pass_by_value, reason = "what Python hands over")]
 
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tributary_client::{Agent, ClientError, TrainingOptions};
+use tributary_client::{Agent, ClientError, Observer, TrainingOptions};
 
-use crate::deliver::{Delivery, Outcome, deliveries};
+use crate::deliver::{Delivery, Outcome, deliveries, telling};
 use crate::error::{exception, left};
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::segment::Segment;
@@ -37,7 +38,8 @@ impl Training {
 
 #[pymethods]
 impl Training {
-    /// Opens a training through the agent behind `socket`; `begin` joins the job.
+    /// Opens a training through the agent behind `socket`; `begin` joins the job. What it waits for then a thread of this
+    /// module says as `Job.join` has it.
     #[staticmethod]
     #[allow(clippy::too_many_arguments, reason = "Python names them")]
     fn open(
@@ -50,8 +52,22 @@ impl Training {
         codec: String,
         parameters_codec: String,
         patience: Option<Duration>,
+        workers: Option<NonZeroU16>,
+        settings: String,
+        waits: Py<PyAny>,
     ) -> PyResult<Self> {
-        let options = TrainingOptions { servers, job, token, worker, codec, parameters_codec, patience };
+        let options = TrainingOptions {
+            servers,
+            job,
+            token,
+            worker,
+            workers,
+            settings,
+            codec,
+            parameters_codec,
+            patience,
+            observer: Observer::new(telling(waits)),
+        };
         let opening = async move { Agent::connect(&socket).await?.train(options).await };
         let opened = wait(py, opening)?.map_err(|error| exception(py, &error))?;
         Ok(Self(Owned::new(Mutex::new(Some(opened)))))

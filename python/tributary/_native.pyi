@@ -90,6 +90,9 @@ class Training:
         codec: str,
         parameters_codec: str,
         patience: timedelta | None,
+        workers: int | None,
+        settings: str,
+        waits: Callable[[str, bool], object],
     ) -> Training: ...
     @property
     def host(self) -> str: ...

@@ -362,6 +362,16 @@ def join(
         TributaryError: the agent or the controller refuses.
     """
 
+    name = job or os.environ.get("TRIBUTARY_JOB")
+    if not name:
+        raise ValueError("which job? give its name, or set TRIBUTARY_JOB")
+    secret = token if token is not None else _token()
+    return Job(_native.Job.join(socket_of(socket), name, secret, elastic, duration(deadline), telling(waits)))
+
+
+def telling(waits: Callable[[str], object] | None) -> Callable[[str, bool], None]:
+    """What tells `waits`, if there is one, what is waited for; the silence of an agent is logged in any case."""
+
     def tell(what: str, agent_is_silent: bool) -> None:
         this_thread_hands_out()
         if agent_is_silent:
@@ -369,11 +379,7 @@ def join(
         if waits is not None:
             waits(what)
 
-    name = job or os.environ.get("TRIBUTARY_JOB")
-    if not name:
-        raise ValueError("which job? give its name, or set TRIBUTARY_JOB")
-    secret = token if token is not None else _token()
-    return Job(_native.Job.join(socket_of(socket), name, secret, elastic, duration(deadline), tell))
+    return tell
 
 
 def socket_of(agent: str | os.PathLike[str] | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Lock
@@ -11,7 +11,7 @@ from types import TracebackType
 
 from tributary import _native
 from tributary.errors import TributaryError
-from tributary.job import duration, socket_of, store
+from tributary.job import duration, socket_of, store, telling
 from tributary.memory import Memory, MemoryPool, SharesMemory
 from tributary.pending import Pending, this_thread_hands_out
 from tributary.values import Elements, Values
@@ -261,6 +261,9 @@ def train(
     parameters_codec: str = "none",
     socket: str | os.PathLike[str] | None = None,
     patience: float | timedelta | None = None,
+    workers: int | None = None,
+    settings: str = "",
+    waits: Callable[[str], object] | None = None,
 ) -> Training:
     """Takes part in a parameter server's job through the agent of this host; `Training.begin` joins it.
 
@@ -272,14 +275,22 @@ def train(
         codec: the codec for gradients: see `Codec`.
         parameters_codec: the codec for parameters on their way back; it always includes error feedback.
         socket: the socket of this host's agent [default: TRIBUTARY_SOCKET, or /run/tributary/agent.sock].
-        patience: seconds that a server may be away [default: five minutes].
+        patience: seconds that a server may be away, or the agent silent [default: five minutes for servers, and no limit
+            for the agent].
+        workers: how many workers share the data, if this one knows: the server refuses it if its job has another number.
+        settings: what all workers have to have in common besides, such as "seed 1": the server refuses a worker that says
+            something else than those that are there. At most 255 bytes.
+        waits: called with what is being waited for, once that takes longer than two seconds, and every five seconds then;
+            as for `join`.
 
     Raises:
         TributaryError: there is no agent, or it refuses; the message says why.
     """
-    agent = socket_of(socket)
-    waits = duration(patience)
-    return Training(_native.Training.open(agent, job, token, worker, list(servers), codec, parameters_codec, waits))
+    agent, away = socket_of(socket), duration(patience)
+    opened = _native.Training.open(
+        agent, job, token, worker, list(servers), codec, parameters_codec, away, workers, settings, telling(waits)
+    )
+    return Training(opened)
 
 
 def _floats(values: Values, what: str) -> Elements:

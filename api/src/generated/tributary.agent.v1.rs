@@ -310,10 +310,17 @@ pub struct OpenTrainingRequest {
     /// What parameters are encoded with on their way back, by the same names. Empty: "none".
     #[prost(string, tag = "7")]
     pub parameters_codec: ::prost::alloc::string::String,
+    /// How many workers share the data: the server refuses the worker if its job has another number. 0: it does not say.
+    #[prost(uint32, tag = "8")]
+    pub workers: u32,
+    /// What all workers have to have in common besides, in the process's words ("seed 1"): the server refuses a worker that
+    /// says something else than those that are there. Empty: it does not say. Up to 255 bytes.
+    #[prost(string, tag = "9")]
+    pub settings: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TrainingEvent {
-    #[prost(oneof = "training_event::Event", tags = "1")]
+    #[prost(oneof = "training_event::Event", tags = "1, 2")]
     pub event: ::core::option::Option<training_event::Event>,
 }
 /// Nested message and enum types in `TrainingEvent`.
@@ -322,6 +329,9 @@ pub mod training_event {
     pub enum Event {
         #[prost(message, tag = "1")]
         Opened(super::TrainingOpened),
+        /// What the process has been waiting for.
+        #[prost(message, tag = "2")]
+        Waiting(super::Waiting),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

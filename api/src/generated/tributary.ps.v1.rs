@@ -28,7 +28,7 @@ pub mod worker_message {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ServerMessage {
-    #[prost(oneof = "server_message::Message", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "server_message::Message", tags = "1, 2, 3, 4, 5, 6")]
     pub message: ::core::option::Option<server_message::Message>,
 }
 /// Nested message and enum types in `ServerMessage`.
@@ -45,6 +45,8 @@ pub mod server_message {
         PushPlain(super::PushPlain),
         #[prost(message, tag = "5")]
         LeaveGroup(super::LeaveGroup),
+        #[prost(message, tag = "6")]
+        Waiting(super::Waiting),
     }
 }
 /// Who a worker is. A session of the same worker that is still open ends; with TLS only if it was opened with the same
@@ -73,6 +75,10 @@ pub struct Hello {
     /// number. 0: it does not say.
     #[prost(uint32, tag = "7")]
     pub workers: u32,
+    /// What all workers have to have in common besides, in the worker's words ("seed 1"): the server refuses a worker that
+    /// says something else than those that are there. Empty: it does not say. Up to 255 bytes.
+    #[prost(string, tag = "8")]
+    pub settings: ::prost::alloc::string::String,
 }
 /// A gradient. Always possible, whatever the Step or a Ready said. Pushing the same iteration again, after a session has ended, does not apply it twice.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -192,6 +198,19 @@ pub struct Contribute {
 pub struct PushPlain {
     #[prost(uint64, tag = "1")]
     pub iteration: u64,
+}
+/// What a worker waits for that has waited for a while. It is told again while it waits.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Waiting {
+    /// Workers that have not joined, if training has not started; otherwise those whose gradients have not come.
+    #[prost(uint32, repeated, tag = "1")]
+    pub workers: ::prost::alloc::vec::Vec<u32>,
+    /// Set if training has not started: when it starts without the missing ones.
+    #[prost(uint64, optional, tag = "2")]
+    pub starts_in_milliseconds: ::core::option::Option<u64>,
+    /// How long the worker has waited.
+    #[prost(uint64, tag = "3")]
+    pub waited_milliseconds: u64,
 }
 /// The group's reduction is over: nothing more has to be contributed, nor need what is under way come to an end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

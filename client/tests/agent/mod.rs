@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_server::{Agent as Calls, AgentServer};
 use tributary_api::agent::v1::job_event::Event;
+use tributary_api::agent::v1::training_event::Event as TrainingEvent;
 
 /// The number of the job's members; this process is the first.
 pub(crate) const MEMBERS: u32 = 3;
@@ -153,15 +154,30 @@ impl Calls for Service {
     }
 
     async fn open_training(&self, _: Request<v1::OpenTrainingRequest>) -> Answer<Self::OpenTrainingStream> {
-        not_here()
+        let (events, stream) = mpsc::channel(2);
+        let opened = v1::TrainingOpened { session: vec![1], host: "w0".to_owned() };
+        let waiting = v1::Waiting { what: "worker 1".to_owned(), seconds: 2 };
+        for event in [TrainingEvent::Opened(opened), TrainingEvent::Waiting(waiting)] {
+            let event = v1::TrainingEvent { event: Some(event) };
+            events.send(Ok(event)).await.map_err(|_| Status::internal("nobody listens"))?;
+        }
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            events.closed().await;
+            shared.is_left.send_replace(true);
+        });
+        Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn begin_training(&self, _: Request<v1::BeginTrainingRequest>) -> Answer<v1::Step> {
-        not_here()
+        Ok(Response::new(v1::Step::default()))
     }
 
+    /// Other workers are waited for as long as sums are held.
     async fn push_gradient(&self, _: Request<v1::PushGradientRequest>) -> Answer<v1::Step> {
-        not_here()
+        let mut holds_sums = self.shared.holds_sums.subscribe();
+        holds_sums.wait_for(|holds| !holds).await.map_err(|_| Status::internal("the test is over"))?;
+        Ok(Response::new(v1::Step { iteration: 1, ..v1::Step::default() }))
     }
 
     async fn push_part(&self, _: Request<v1::PushPartRequest>) -> Answer<v1::PushPartResponse> {

@@ -1,5 +1,6 @@
 //! The agent's gRPC service.
 
+use std::num::NonZeroU16;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,7 +15,7 @@ use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_server::Agent;
 use tributary_api::agent::v1::job_event::Event;
 use tributary_codec::UnknownCodec;
-use tributary_ps::client::ClientOptions;
+use tributary_ps::client::{ClientOptions, Fabric};
 use tributary_ps::policy::Worker;
 use tributary_transport::{ClientTls, Remote};
 
@@ -78,18 +79,24 @@ impl Agent for Service {
     ) -> Result<Response<TrainingEvents>, Status> {
         let account = Account::open(&self.budget, owner(&request)?)?;
         let fabric = HostFabric { jobs: Arc::clone(&self.jobs), account: Arc::clone(&account) };
-        let options = training_options(request.into_inner(), fabric, self.jobs.controller.tls())?;
+        let mut options = training_options(request.into_inner(), fabric, self.jobs.controller.tls())?;
+        let (waits, mut waiting) = mpsc::channel(1);
+        options.waits = Some(waits);
+        let job = options.job.clone();
         let descriptors = account.descriptors(options.servers.len() as u64)?;
         let training = Training::new(options, Arc::clone(&account), descriptors);
         let session = self.sessions.open(Session::new(Participation::Training(training), account));
         let opened = v1::TrainingOpened { session: session.id.to_vec(), host: self.jobs.host.clone() };
-        let (sender, events) = mpsc::channel(1);
+        let (sender, events) = mpsc::channel(EVENTS);
         let jobs = Arc::clone(&self.jobs);
         tokio::spawn(async move {
             let event = Some(v1::training_event::Event::Opened(opened));
             // If nobody listens, the next line returns at once.
             let _ = sender.send(Ok(v1::TrainingEvent { event })).await;
-            stay(&jobs, &sender).await;
+            tokio::select! {
+                () = stay(&jobs, &sender) => {}
+                () = waiting::pass_on(&job, &mut waiting, &sender) => {}
+            }
         });
         Ok(Response::new(Events { events, _session: session }))
     }
@@ -238,10 +245,13 @@ fn training_options(
         codec,
         patience_milliseconds,
         parameters_codec,
+        workers,
+        settings,
     } = request;
     check_name("job", &job)?;
     check_name("codec", &codec)?;
     check_name("codec", &parameters_codec)?;
+    check_name("setting", &settings)?;
     servers.iter().try_for_each(|server| check_name("server", server))?;
     if servers.len() > MAX_SERVERS {
         let problem = format!("{} servers: a training has {MAX_SERVERS} at most", servers.len());
@@ -249,6 +259,8 @@ fn training_options(
     }
     let no_worker = || Status::invalid_argument(format!("worker {worker}: ranks are below 65536"));
     let worker = Worker::try_from(worker).map_err(|_| no_worker())?;
+    let too_many = || Status::invalid_argument(format!("{workers} workers: there are less than 65536"));
+    let workers = u16::try_from(workers).map_err(|_| too_many())?;
     let servers = servers.iter().map(|address| Remote::parameter_server(address, tls.cloned()));
     let servers = servers.collect::<Result<_, _>>().map_err(|error| invalid(&error))?;
     let mut options = ClientOptions::new(servers, job, worker);
@@ -260,7 +272,8 @@ fn training_options(
     if patience_milliseconds > 0 {
         options.patience = Duration::from_millis(patience_milliseconds);
     }
-    Ok(ClientOptions { token, fabric: Some(Arc::new(fabric)), ..options })
+    let fabric: Arc<dyn Fabric> = Arc::new(fabric);
+    Ok(ClientOptions { token, workers: NonZeroU16::new(workers), settings, fabric: Some(fabric), ..options })
 }
 
 /// Checks a name: it appears in errors, which have to fit into a message.

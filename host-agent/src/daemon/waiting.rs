@@ -9,6 +9,8 @@ use tonic::Status;
 use tributary_api::agent::v1::job_event::Event;
 use tributary_api::agent::{Moments, v1};
 
+use tributary_ps::client::Waiting;
+
 use super::member::{Member, Phase};
 use super::running::Running;
 
@@ -44,6 +46,22 @@ pub(super) async fn say(
         // A process that does not listen now gets the next report.
         let _ = events.try_send(Ok(v1::JobEvent { event }));
     }
+}
+
+/// Reports to a process and the log what its training waits for, until the training is over.
+pub(super) async fn pass_on(
+    job: &str,
+    waits: &mut mpsc::Receiver<Waiting>,
+    events: &mpsc::Sender<Result<v1::TrainingEvent, Status>>,
+) {
+    while let Some(Waiting { what, time }) = waits.recv().await {
+        let seconds = time.as_secs();
+        tracing::info!(job, seconds, what, "waiting");
+        let event = Some(v1::training_event::Event::Waiting(v1::Waiting { what, seconds }));
+        // A process that does not listen now gets the next report.
+        let _ = events.try_send(Ok(v1::TrainingEvent { event }));
+    }
+    std::future::pending().await
 }
 
 /// What the all-reduces under way wait for, and for how long.

@@ -125,7 +125,8 @@ impl Process {
             request.servers = vec![server.local_addr().unwrap().to_string()];
         }
         let mut events = client.open_training(request).await?.into_inner();
-        let v1::training_event::Event::Opened(opened) = events.message().await?.unwrap().event.unwrap();
+        let event = events.message().await?.unwrap().event;
+        let Some(v1::training_event::Event::Opened(opened)) = event else { panic!("{event:?}") };
         Ok(Self::new(client, opened.session, server, Events::Training(events)))
     }
 

@@ -28,6 +28,7 @@ mod outgoing;
 mod server_handle;
 mod server_task;
 mod session;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ pub use error::ClientError;
 use exchange::HandIn;
 pub use options::{ClientOptions, Step};
 use server_handle::ServerHandle;
+pub use waiting::Waiting;
 
 /// A worker's part in a job. Dropping it leaves the job.
 pub struct Client {

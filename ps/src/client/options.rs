@@ -4,10 +4,12 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tributary_codec::Kind;
 use tributary_transport::Remote;
 
 use super::host_fabric::Fabric;
+use super::waiting::Waiting;
 use crate::policy::Worker;
 
 /// How a worker takes part in a job.
@@ -23,6 +25,9 @@ pub struct ClientOptions {
     pub worker: Worker,
     /// How many workers share the data, if this one knows: it cannot join a job that has another number.
     pub workers: Option<NonZeroU16>,
+    /// What all workers have to have in common besides, in words of up to 255 bytes: a worker cannot join others that say
+    /// something else. Empty: it does not say.
+    pub settings: String,
     /// The codec of gradients.
     pub codec: Kind,
     /// The codec of parameters on their way back; it always has error feedback.
@@ -31,15 +36,28 @@ pub struct ClientOptions {
     pub patience: Duration,
     /// The fabric that may aggregate a group's gradients; none: all of them go to the servers over TCP.
     pub fabric: Option<Arc<dyn Fabric>>,
+    /// Where to tell what the worker waits for, two seconds after it has begun to wait, and every five seconds from then
+    /// on. What there is no room for is dropped.
+    pub waits: Option<mpsc::Sender<Waiting>>,
 }
 
 impl ClientOptions {
-    /// Options without a token, a number of workers, codecs and a fabric, and with a patience of five minutes.
+    /// Options without a token, a number of workers, settings, codecs and a fabric, and with a patience of five minutes.
     pub fn new(servers: Vec<Remote>, job: impl Into<String>, worker: Worker) -> Self {
         let patience = Duration::from_secs(300);
-        let (job, token) = (job.into(), Vec::new());
-        let (codec, parameters_codec) = (Kind::None, Kind::None);
-        Self { servers, job, token, worker, workers: None, codec, parameters_codec, patience, fabric: None }
+        Self {
+            servers,
+            job: job.into(),
+            token: Vec::new(),
+            worker,
+            workers: None,
+            settings: String::new(),
+            codec: Kind::None,
+            parameters_codec: Kind::None,
+            patience,
+            fabric: None,
+            waits: None,
+        }
     }
 }
 

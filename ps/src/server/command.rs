@@ -15,43 +15,28 @@ pub(super) type Replies = mpsc::Sender<Result<ServerMessage, Status>>;
 /// session is over.
 pub(super) type Taken = oneshot::Sender<()>;
 
+/// A worker that wants to join.
+pub(super) struct Newcomer {
+    pub(super) worker: Worker,
+    pub(super) session: u64,
+    /// The first parameter of the range that it means.
+    pub(super) first: u64,
+    pub(super) initial: Vec<f32>,
+    /// What all workers have to have in common, in its words; empty: it does not say.
+    pub(super) settings: String,
+    pub(super) host: Option<String>,
+    pub(super) replies: Replies,
+}
+
 /// An event of a job. Sessions are numbered, so that the end of an old session does not end a new one of the same
 /// worker.
 pub(super) enum Command {
-    Join {
-        worker: Worker,
-        session: u64,
-        first: u64,
-        initial: Vec<f32>,
-        host: Option<String>,
-        replies: Replies,
-    },
-    Push {
-        worker: Worker,
-        session: u64,
-        gradient: Gradient,
-        taken: Taken,
-    },
-    Urge {
-        worker: Worker,
-        session: u64,
-        taken: Taken,
-    },
-    FabricFailed {
-        worker: Worker,
-        session: u64,
-        group: u64,
-        reason: String,
-        taken: Taken,
-    },
-    Leave {
-        worker: Worker,
-        session: u64,
-    },
-    Fabric {
-        group: u64,
-        event: GroupEvent,
-    },
+    Join(Box<Newcomer>),
+    Push { worker: Worker, session: u64, gradient: Gradient, taken: Taken },
+    Urge { worker: Worker, session: u64, taken: Taken },
+    FabricFailed { worker: Worker, session: u64, group: u64, reason: String, taken: Taken },
+    Leave { worker: Worker, session: u64 },
+    Fabric { group: u64, event: GroupEvent },
     Parameters(oneshot::Sender<Vec<f32>>),
     Stop,
 }

@@ -186,6 +186,13 @@ impl Groups {
         true
     }
 
+    /// Forgets all workers, and ends all reductions.
+    pub(super) fn end_all(&mut self, out: &mut Outputs) {
+        self.hosts.clear();
+        let groups: Vec<u64> = self.reductions.keys().copied().collect();
+        groups.into_iter().for_each(|group| self.end(group, out));
+    }
+
     /// Ends a reduction, whatever it still owes.
     pub(super) fn end(&mut self, group: u64, out: &mut Outputs) {
         drop(self.remove(group, out));

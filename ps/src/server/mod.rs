@@ -9,6 +9,7 @@ mod job;
 mod output;
 mod parts;
 mod pending;
+mod pulse;
 mod reductions;
 mod runner;
 #[cfg(test)]
@@ -43,11 +44,15 @@ use crate::optimizer::OptimizerError;
 use command::Command;
 use holders::Holders;
 use job::Job;
+use pulse::Pulse;
 use runner::Runner;
 use session::{Served, Service};
 
 /// A session whose worker is silent for this long is pinged, and ended after as long again: its worker has left.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// A worker gives up its connection if its ping has no answer for this long: a server that has stood still for less has
+/// lost nobody.
+const STANDSTILL: Duration = Duration::from_secs(10);
 /// How long sessions may take to end when the server stops.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// The most connections besides the workers'.
@@ -103,6 +108,7 @@ pub enum ServerError {
 pub struct ParameterServer {
     jobs: Arc<BTreeMap<String, Arc<Served>>>,
     threads: Vec<std::thread::JoinHandle<bool>>,
+    pulse: Arc<Pulse>,
     /// Keep other servers from the checkpoints while they are open.
     _locks: Vec<File>,
 }
@@ -120,6 +126,7 @@ impl ParameterServer {
         fabric: Option<&Arc<dyn GroupFabric>>,
     ) -> Result<Self, ServerError> {
         let (mut served, mut threads, mut locks) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let pulse = Arc::new(Pulse::new(STANDSTILL));
         for JobSettings { spec, token } in jobs {
             spec.check()?;
             let name = spec.name.clone();
@@ -132,12 +139,13 @@ impl ParameterServer {
             }
             let job = file.as_deref().map(|file| restore(&spec, file)).transpose()?.flatten();
             let Runner { commands, stats, thread } =
-                Runner::start(spec.clone(), job, file, fabric.cloned()).map_err(ServerError::Thread)?;
+                Runner::start(spec.clone(), job, file, fabric.cloned(), Arc::clone(&pulse))
+                    .map_err(ServerError::Thread)?;
             threads.push(thread);
             let one = Served { spec, token, commands, stats, holders: Holders::default() };
             served.insert(name, Arc::new(one));
         }
-        Ok(Self { jobs: Arc::new(served), threads, _locks: locks })
+        Ok(Self { jobs: Arc::new(served), threads, pulse, _locks: locks })
     }
 
     /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints. Without `tls`,
@@ -175,6 +183,7 @@ impl ParameterServer {
             over = &mut serving => return over.unwrap_or(Ok(())).map_err(|error| {
                 ServerError::Transport(innermost(&error))
             }),
+            () = self.pulse.beat() => {}
             () = stop => {}
         }
         self.jobs.values().for_each(|job| drop(job.commands.send(Command::Stop)));

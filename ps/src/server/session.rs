@@ -17,7 +17,7 @@ use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{EndParts, FabricFailed, Hello, Push, Ready, ServerMessage, WorkerMessage};
 use tributary_transport::{Names, Peer};
 
-use super::command::{Command, Taken};
+use super::command::{Command, Newcomer, Taken};
 use super::holders::Holders;
 use super::job::Gradient;
 use super::parts::Assembly;
@@ -34,6 +34,8 @@ const REPLIES: usize = 64;
 const HELLO_PATIENCE: Duration = Duration::from_secs(120);
 /// The longest name of a host, in bytes.
 const HOST_LEN: usize = 255;
+/// The longest text about a worker's settings, in bytes.
+const SETTINGS_LEN: usize = 255;
 
 /// A job as sessions access it.
 pub(super) struct Served {
@@ -111,7 +113,13 @@ impl Session {
         let end = self.serve(&job, worker, hello, initial, replies.clone()).await;
         job.holders.give_back(worker, session);
         if let Err(status) = &end {
-            tracing::warn!(job = self.name, worker, reason = status.message(), "a worker's session ends");
+            let reason = status.message();
+            // A worker that ends well breaks its connection off, too.
+            if std::error::Error::source(status).is_some() {
+                tracing::debug!(job = self.name, worker, reason, "a worker's connection has ended");
+            } else {
+                tracing::warn!(job = self.name, worker, reason, "a worker's session ends");
+            }
         }
         end
     }
@@ -128,7 +136,9 @@ impl Session {
         // By the worker, not by the session: then they do not depend on who joins first.
         let seed = u64::from(worker) << 32 | (hello.first & u64::from(u32::MAX));
         let replies = steps::encoded(steps::codec(&hello.parameters_codec)?, seed, replies);
-        send(job, Command::Join { worker, session, first: hello.first, initial, host, replies })?;
+        let (first, settings) = (hello.first, hello.settings);
+        let newcomer = Newcomer { worker, session, first, initial, settings, host, replies };
+        send(job, Command::Join(Box::new(newcomer)))?;
         let end = self.gradients(job, worker, usize::try_from(hello.length).unwrap_or(usize::MAX)).await;
         // The job's thread ends only when the server stops.
         let _ = job.commands.send(Command::Leave { worker, session });
@@ -240,6 +250,11 @@ fn check(spec: &JobSpec, hello: &Hello) -> Result<(Worker, Vec<f32>), Status> {
     }
     if hello.host.len() > HOST_LEN {
         return Err(Status::invalid_argument(format!("the host's name has more than {HOST_LEN} bytes")));
+    }
+    if hello.settings.len() > SETTINGS_LEN {
+        return Err(Status::invalid_argument(format!(
+            "the worker's settings have more than {SETTINGS_LEN} bytes"
+        )));
     }
     let initial = values::decode(&hello.initial).filter(|values| values.len() as u64 == hello.length);
     let Some(initial) = initial else {

@@ -26,6 +26,8 @@ pub struct JobStats {
     pub fabric_zeros: u64,
     /// Updates that were to use such a sum, but whose gradients came over TCP in the end.
     pub fabric_fallbacks: u64,
+    /// Whether some parameter is infinite or no number.
+    pub diverged: bool,
     /// Messages that could not be used; each has ended its worker's session.
     pub refused: u64,
 }

@@ -113,5 +113,6 @@ pub(crate) fn hello(worker: u32) -> Hello {
         host: String::new(),
         parameters_codec: String::new(),
         workers: 0,
+        settings: String::new(),
     }
 }

@@ -12,7 +12,7 @@ use super::Outgoing;
 use super::ServerTask;
 use crate::client::host_fabric::Contribution;
 use crate::client::session::{Heard, Trouble};
-use crate::client::{ClientError, Step};
+use crate::client::{ClientError, Step, Waiting};
 use crate::policy::Worker;
 use crate::values;
 
@@ -48,6 +48,7 @@ impl ServerTask {
                 }
             }
             Some(Told::LeaveGroup(leave)) => self.groups.leave(leave.group),
+            Some(Told::Waiting(waiting)) => self.tell(Waiting::told(&self.server(), &waiting)),
             None => tracing::debug!(server = self.server(), "a message that this version does not know"),
         }
         Ok(None)

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tributary_api::Ticket;
+use tributary_api::agent::Moments;
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{DropParts, Hello, Ready, WorkerMessage};
@@ -25,6 +26,7 @@ use super::groups::Groups;
 use super::options::{ClientOptions, Step};
 use super::outgoing::Outgoing;
 use super::session::{Heard, Session, Trouble, hear};
+use super::waiting::Waiting;
 use crate::changes::Known;
 use crate::values;
 
@@ -41,6 +43,7 @@ pub(super) struct ServerTask {
     hello: Hello,
     length: usize,
     patience: Duration,
+    waits: Option<mpsc::Sender<Waiting>>,
     encoder: Encoder,
     session: Option<Session>,
     groups: Groups,
@@ -70,6 +73,7 @@ impl ServerTask {
                 codec => codec.to_string(),
             },
             workers: options.workers.map_or(0, |workers| workers.get().into()),
+            settings: options.settings.clone(),
         };
         // The residual of error feedback belongs to a range, so each range has its own encoder.
         let seed = u64::from(options.worker) << 32 | server as u64;
@@ -79,6 +83,7 @@ impl ServerTask {
             hello,
             length: range.len(),
             patience: options.patience,
+            waits: options.waits.clone(),
             encoder: Encoder::new(options.codec.codec(seed), range.len()),
             session: None,
             groups: Groups::new(options.fabric.clone(), range.len()),
@@ -164,7 +169,7 @@ impl ServerTask {
             HandIn::Parts => self.outgoing.iter_mut().for_each(Outgoing::end),
         }
         let (mut backoff, mut away) = (Backoff::new(), Instant::now());
-        let mut said = String::new();
+        let (mut said, mut moments) = (String::new(), Moments::default());
         loop {
             let reason = match self.attempt(&mut released).await {
                 Ok(step) => return Ok(step),
@@ -188,6 +193,9 @@ impl ServerTask {
             if reason != said {
                 tracing::warn!(server = self.server(), reason, ?patience, "a parameter server is away");
                 said = reason;
+            }
+            if moments.is_one(away.elapsed()) {
+                self.tell(Waiting::away(&self.server(), &said, away.elapsed()));
             }
             tokio::time::sleep(backoff.wait()).await;
         }
@@ -270,6 +278,13 @@ impl ServerTask {
             if let Some(step) = self.attend(heard).await? {
                 return Ok(step);
             }
+        }
+    }
+
+    fn tell(&self, waiting: Waiting) {
+        if let Some(waits) = &self.waits {
+            // A caller that does not listen now is told again later.
+            let _ = waits.try_send(waiting);
         }
     }
 

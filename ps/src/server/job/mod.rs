@@ -1,5 +1,6 @@
 //! A job's parameters and gradients, without I/O and threads; the time comes as an argument.
 
+mod gathering;
 mod sums;
 mod updates;
 
@@ -19,11 +20,16 @@ use super::stats::JobStats;
 use crate::optimizer::{Optimizer, OptimizerError};
 use crate::policy::{Action, Policy, Worker};
 use crate::values;
+use gathering::Gathering;
 
 /// Why a worker's message cannot be used. Only that worker is concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum InvalidMessage {
-    #[error("this server holds {length} parameters from number {first} on; the worker means {got:?}")]
+    #[error(
+        "this server holds {length} parameters from number {first} on, and the worker means {} from number {} on: give all \
+         workers the same servers in the same order, and models of the same size",
+        got.1, got.0
+    )]
     Range { first: u64, length: u64, got: (u64, u64) },
     #[error("a gradient of iteration {got} where {expected} is the next one")]
     Iteration { expected: u64, got: u64 },
@@ -44,9 +50,11 @@ pub(super) struct Job {
     held: BTreeMap<Worker, PendingGradient>,
     /// Workers that have parameters and no gradient here.
     computing: BTreeSet<Worker>,
-    /// Workers that are present before the start; `None` after it.
-    gathering: Option<BTreeSet<Worker>>,
+    /// `None`: training is under way.
+    gathering: Option<Gathering>,
     updates: u64,
+    /// Whether some parameter is infinite or no number: no update brings it back.
+    diverged: bool,
     /// A buffer for means of gradients.
     mean: Vec<f32>,
     /// Updates that wait for gradients or sums. A snapshot does not include them.
@@ -61,6 +69,15 @@ pub(super) struct Gradient {
     pub(super) pulled: u64,
     /// The values; `None`: it is only announced.
     pub(super) values: Option<Vec<f32>>,
+}
+
+/// What the workers that wait here wait for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Awaited {
+    /// The workers that are missing before training starts; afterwards those whose gradients have not come.
+    pub(super) workers: BTreeSet<Worker>,
+    /// When training starts without the missing ones; `None`: it is under way.
+    pub(super) start: Option<Instant>,
 }
 
 /// The least time for a sum, or for a gradient that was asked for.
@@ -89,8 +106,9 @@ impl Job {
             used,
             held: BTreeMap::new(),
             computing: BTreeSet::new(),
-            gathering: Some(BTreeSet::new()),
+            gathering: Some(Gathering::default()),
             updates,
+            diverged: false,
             pending: Pending::default(),
             groups: Groups::default(),
         })
@@ -115,9 +133,14 @@ impl Job {
         &self.parameters
     }
 
-    /// Whether training still waits for workers.
-    pub(super) fn is_gathering(&self) -> bool {
-        self.gathering.is_some()
+    /// What the workers that wait here wait for.
+    pub(super) fn awaited(&self) -> Awaited {
+        match &self.gathering {
+            Some(gathering) => {
+                Awaited { workers: gathering.missing(self.spec.workers), start: gathering.until() }
+            }
+            None => Awaited { workers: self.computing.clone(), start: None },
+        }
     }
 
     /// Checks that the worker means this range.
@@ -130,20 +153,50 @@ impl Job {
     }
 
     /// A worker joins that is not present; `host` is its host if it can take part in reductions.
-    pub(super) fn join(&mut self, worker: Worker, host: Option<String>, stats: &mut JobStats) -> Outputs {
+    pub(super) fn join(
+        &mut self,
+        worker: Worker,
+        host: Option<String>,
+        now: Instant,
+        stats: &mut JobStats,
+    ) -> Outputs {
         self.groups.join(worker, host);
-        let Some(gathered) = &mut self.gathering else { return self.begin(worker, stats) };
-        gathered.insert(worker);
-        if gathered.len() < usize::from(self.spec.workers.get()) {
-            return Outputs::new();
-        }
-        self.start(stats)
+        let Some(gathering) = &mut self.gathering else { return self.begin(worker, stats) };
+        gathering.join(worker, now, self.spec.gather_time());
+        self.start(now, stats)
     }
 
-    /// Starts training with the present workers.
-    pub(super) fn start(&mut self, stats: &mut JobStats) -> Outputs {
-        let gathered = self.gathering.take().unwrap_or_default();
-        gathered.into_iter().flat_map(|worker| self.begin(worker, stats)).collect()
+    /// Starts training if all workers are present, or if the time for the missing ones is over.
+    fn start(&mut self, now: Instant, stats: &mut JobStats) -> Outputs {
+        let workers = self.spec.workers;
+        let is_due = |gathering: &mut Gathering| {
+            gathering.missing(workers).is_empty() || gathering.until().is_some_and(|until| until <= now)
+        };
+        let Some(gathering) = self.gathering.take_if(is_due) else { return Outputs::new() };
+        let missing = gathering.missing(workers);
+        if missing.is_empty() {
+            tracing::info!(job = self.spec.name, %workers, "all workers are there: training starts");
+        } else {
+            tracing::warn!(
+                job = self.spec.name,
+                ?missing,
+                "training starts without the workers that are missing"
+            );
+        }
+        gathering.end().into_iter().flat_map(|worker| self.begin(worker, stats)).collect()
+    }
+
+    /// All workers have lost this server, whether or not they know it yet: they are gathered again, as those of a server
+    /// that starts from a checkpoint, and push again what was not used. What they leave behind must not be used before
+    /// all of them are back.
+    pub(super) fn gather_again(&mut self, stats: &mut JobStats) -> Outputs {
+        let mut out = Outputs::new();
+        self.groups.end_all(&mut out);
+        self.policy = self.spec.policy();
+        (self.held, self.computing, self.pending) = Default::default();
+        self.gathering = Some(Gathering::default());
+        stats.group.clear();
+        out
     }
 
     fn begin(&mut self, worker: Worker, stats: &mut JobStats) -> Outputs {
@@ -190,8 +243,9 @@ impl Job {
 
     /// A worker has left. Its gradient is used now or, if the worker comes back, asked for again.
     pub(super) fn leave(&mut self, worker: Worker, stats: &mut JobStats) -> Outputs {
-        if let Some(gathered) = &mut self.gathering {
-            gathered.remove(&worker);
+        if let Some(gathering) = &mut self.gathering {
+            self.groups.leave(worker);
+            gathering.leave(worker);
             return Outputs::new();
         }
         self.computing.remove(&worker);
@@ -205,6 +259,10 @@ impl Job {
         self.held.remove(&worker);
         self.pending.leave(worker);
         self.complete(&mut out, stats);
+        if self.policy.progress().workers().len() == 0 {
+            // The first one that comes back must not train alone, where all had lost their connections.
+            self.gathering = Some(Gathering::default());
+        }
         out
     }
 
@@ -217,7 +275,7 @@ impl Job {
     /// Gives up what has not come in time, and adapts the reductions to the group. To be called after each of the other
     /// methods, and at the [deadline](Self::deadline).
     pub(super) fn conclude(&mut self, now: Instant, stats: &mut JobStats) -> Outputs {
-        let mut out = Outputs::new();
+        let mut out = self.start(now, stats);
         let length = u32::try_from(self.parameters.len()).unwrap_or(u32::MAX);
         let patience = PATIENCE + PATIENCE_PER_VALUE * length;
         // At least once more: an update that now waits for something else gets a deadline of its own.
@@ -241,7 +299,8 @@ impl Job {
 
     /// The next deadline of something that has to come.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.pending.deadline()
+        let start = self.gathering.as_ref().and_then(Gathering::until);
+        start.into_iter().chain(self.pending.deadline()).min()
     }
 
     fn used(&self, worker: Worker) -> u64 {

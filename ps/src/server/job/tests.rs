@@ -31,16 +31,23 @@ fn gradient(iteration: u64, values: [f32; 2]) -> Gradient {
 #[test]
 fn training_starts_when_all_are_there_or_without_the_missing() {
     let (mut job, mut stats) = job(PolicyKind::Bsp, 3);
-    assert!(job.join(2, None, &mut stats).is_empty() && job.join(0, None, &mut stats).is_empty());
-    assert_eq!(workers(&job.start(&mut stats)), [0, 2]);
-    assert_eq!(workers(&job.join(1, None, &mut stats)), [1]);
+    assert!(
+        job.join(2, None, Instant::now(), &mut stats).is_empty()
+            && job.join(0, None, Instant::now(), &mut stats).is_empty()
+    );
+    let end = job.deadline().unwrap();
+    assert!(job.conclude(end - Duration::from_millis(1), &mut stats).is_empty());
+    assert_eq!(job.awaited(), Awaited { workers: [1].into(), start: Some(end) });
+    assert_eq!(workers(&job.conclude(end, &mut stats)), [0, 2]);
+    assert_eq!(job.awaited(), Awaited { workers: [0, 2].into(), start: None });
+    assert_eq!(workers(&job.join(1, None, Instant::now(), &mut stats)), [1]);
 }
 
 #[test]
 fn a_round_is_one_update_by_the_mean() {
     let (mut job, mut stats) = job(PolicyKind::Bsp, 2);
-    job.join(0, None, &mut stats);
-    assert_eq!(workers(&job.join(1, None, &mut stats)), [0, 1]);
+    job.join(0, None, Instant::now(), &mut stats);
+    assert_eq!(workers(&job.join(1, None, Instant::now(), &mut stats)), [0, 1]);
     assert!(job.push(1, gradient(0, [1.0, 3.0]), Instant::now(), &mut stats).unwrap().is_empty());
     let released = job.push(0, gradient(0, [3.0, 1.0]), Instant::now(), &mut stats).unwrap();
     assert_eq!(workers(&released), [0, 1]);
@@ -51,8 +58,8 @@ fn a_round_is_one_update_by_the_mean() {
 #[test]
 fn a_gradient_that_comes_again_changes_nothing() {
     let (mut job, mut stats) = job(PolicyKind::Bsp, 2);
-    job.join(0, None, &mut stats);
-    job.join(1, None, &mut stats);
+    job.join(0, None, Instant::now(), &mut stats);
+    job.join(1, None, Instant::now(), &mut stats);
     for _ in 0..3 {
         assert!(job.push(0, gradient(0, [1.0; 2]), Instant::now(), &mut stats).unwrap().is_empty());
     }
@@ -67,23 +74,59 @@ fn a_gradient_that_comes_again_changes_nothing() {
 #[test]
 fn what_a_worker_leaves_behind_is_asked_for_again_or_used() {
     let (mut job, mut stats) = job(PolicyKind::Bsp, 2);
-    job.join(0, None, &mut stats);
-    job.join(1, None, &mut stats);
+    job.join(0, None, Instant::now(), &mut stats);
+    job.join(1, None, Instant::now(), &mut stats);
     job.push(0, gradient(0, [1.0; 2]), Instant::now(), &mut stats).unwrap();
     assert!(job.leave(0, &mut stats).is_empty());
-    assert_eq!(steps(&job.join(0, None, &mut stats))[0].1.iteration, 0, "its gradient was not used");
+    assert_eq!(
+        steps(&job.join(0, None, Instant::now(), &mut stats))[0].1.iteration,
+        0,
+        "its gradient was not used"
+    );
     job.push(0, gradient(0, [1.0; 2]), Instant::now(), &mut stats).unwrap();
     assert_eq!(workers(&job.leave(1, &mut stats)), [0]);
     assert_eq!(job.updates(), 1);
 }
 
 #[test]
+fn nobody_trains_alone_after_all_have_lost_the_server() {
+    let (mut job, mut stats) = job(PolicyKind::Bsp, 2);
+    let now = Instant::now();
+    job.join(0, None, now, &mut stats);
+    job.join(1, None, now, &mut stats);
+    // One after the other, as their connections end.
+    job.leave(1, &mut stats);
+    job.leave(0, &mut stats);
+    assert!(job.join(1, None, now, &mut stats).is_empty());
+    assert_eq!(workers(&job.join(0, None, now, &mut stats)), [0, 1]);
+    // One comes back before the server knows that the other one is away.
+    job.push(0, gradient(0, [1.0; 2]), now, &mut stats).unwrap();
+    assert!(job.gather_again(&mut stats).is_empty() && job.join(1, None, now, &mut stats).is_empty());
+    assert!(job.conclude(now, &mut stats).is_empty(), "what is left behind is used");
+    let both = job.join(0, None, now, &mut stats);
+    assert_eq!(steps(&both).iter().map(|(_, step)| step.iteration).collect::<Vec<_>>(), [0, 0]);
+    job.push(1, gradient(0, [3.0; 2]), now, &mut stats).unwrap();
+    job.push(0, gradient(0, [1.0; 2]), now, &mut stats).unwrap();
+    assert_eq!((job.parameters(), job.updates()), (&[-2.0, -2.0][..], 1));
+}
+
+#[test]
+fn a_model_that_diverges_is_noticed() {
+    let (mut job, mut stats) = job(PolicyKind::Asp, 1);
+    job.join(0, None, Instant::now(), &mut stats);
+    job.push(0, gradient(0, [f32::MAX, 0.0]), Instant::now(), &mut stats).unwrap();
+    assert!(!stats.diverged);
+    job.push(0, gradient(1, [f32::MAX, 0.0]), Instant::now(), &mut stats).unwrap();
+    assert!(stats.diverged && job.parameters()[0] == f32::NEG_INFINITY);
+}
+
+#[test]
 fn a_restored_job_goes_on_where_the_snapshot_was() {
     let (mut job, mut stats) = job(PolicyKind::Asp, 1);
-    job.join(0, None, &mut stats);
+    job.join(0, None, Instant::now(), &mut stats);
     job.push(0, gradient(0, [1.0, 2.0]), Instant::now(), &mut stats).unwrap();
     let mut restored = Job::restore(job.spec.clone(), job.snapshot()).unwrap();
-    let steps = steps(&restored.join(0, None, &mut JobStats::default()));
+    let steps = steps(&restored.join(0, None, Instant::now(), &mut JobStats::default()));
     assert_eq!((steps[0].1.iteration, steps[0].1.updates), (1, 1));
     assert_eq!(restored.parameters(), [-1.0, -2.0]);
     assert!(restored.check_range(0, 2).is_ok() && restored.check_range(1, 2).is_err());

@@ -96,5 +96,19 @@ impl Job {
             stats.used(part.worker, self.updates.saturating_sub(held.pulled));
         }
         self.updates += 1;
+        self.look_for_divergence(stats);
+    }
+
+    fn look_for_divergence(&mut self, stats: &mut JobStats) {
+        // Each value, as a fold without an exit is faster than one with it.
+        if self.diverged || self.parameters.iter().fold(true, |all, value| all & value.is_finite()) {
+            return;
+        }
+        (self.diverged, stats.diverged) = (true, true);
+        tracing::warn!(
+            job = self.spec.name,
+            updates = self.updates,
+            "the model has diverged: some parameters are not finite any more. Start anew with a lower learning-rate"
+        );
     }
 }

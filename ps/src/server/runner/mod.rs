@@ -1,5 +1,6 @@
 //! A job's thread: it owns the job, and gets everything that happens to it as a command.
 
+mod waits;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use super::command::Command;
 use super::group_fabric::{GroupFabric, GroupRequest};
 use super::job::Job;
 use super::output::{Output, Outputs};
+use super::pulse::Pulse;
 use super::reductions::Reductions;
 use super::spec::JobSpec;
 use super::stats::JobStats;
@@ -39,6 +41,7 @@ impl Runner {
         job: Option<Job>,
         file: Option<PathBuf>,
         fabric: Option<Arc<dyn GroupFabric>>,
+        pulse: Arc<Pulse>,
     ) -> std::io::Result<Self> {
         let (commands, receiver) = mpsc::channel();
         let commands = Arc::new(commands);
@@ -48,8 +51,19 @@ impl Runner {
         let writer = file.map(|file| Writer::start(file, Arc::clone(&stats))).transpose()?;
         let name = format!("job {}", spec.name);
         let sessions = BTreeMap::new();
-        let (gather_until, shared) = (None, Arc::clone(&stats));
-        let state = State { spec, job, sessions, reductions, stats: shared, gather_until, writer, saved };
+        let state = State {
+            spec,
+            job,
+            sessions,
+            settings: String::new(),
+            reductions,
+            stats: Arc::clone(&stats),
+            writer,
+            saved,
+            pulse,
+            stood_still: None,
+            looked: Instant::now(),
+        };
         let thread = thread::Builder::new().name(name).spawn(move || state.run(&receiver))?;
         Ok(Self { commands, stats, thread })
     }
@@ -60,34 +74,37 @@ struct State {
     /// `None` before the first worker has brought parameters.
     job: Option<Job>,
     sessions: BTreeMap<Worker, ConnectedWorker>,
+    /// The settings that the connected workers have in common; empty: none of them has said any.
+    settings: String,
     /// `None`: there is no fabric.
     reductions: Option<Reductions>,
     stats: Arc<Mutex<JobStats>>,
-    /// When training starts without the missing workers.
-    gather_until: Option<Instant>,
     writer: Option<Writer>,
     /// The number of updates in the last snapshot that was handed to the writer.
     saved: u64,
+    pulse: Arc<Pulse>,
+    /// When the last standstill that is known here began.
+    stood_still: Option<tokio::time::Instant>,
+    /// When it was last looked whether workers wait.
+    looked: Instant,
 }
 
 impl State {
     fn run(mut self, commands: &Receiver<Command>) -> bool {
         loop {
             let deadline = self.job.as_ref().and_then(Job::deadline);
-            let command = match self.gather_until.into_iter().chain(deadline).min() {
+            let command = match deadline.into_iter().chain(self.next_look()).min() {
                 None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(end) => commands.recv_timeout(end.saturating_duration_since(Instant::now())),
             };
+            // Before the command is believed: it may be that a worker has left, which has only lost this server.
+            self.look_for_standstill();
             match command {
                 Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(command) => self.handle(command),
-                Err(RecvTimeoutError::Timeout)
-                    if self.gather_until.is_some_and(|until| until <= Instant::now()) =>
-                {
-                    self.start_without_missing();
-                }
                 Err(RecvTimeoutError::Timeout) => self.with_job(|_, _| Outputs::new()),
             }
+            self.tell_waits();
         }
         for session in self.sessions.values() {
             let _ = session.replies.try_send(Err(Status::unavailable("the parameter server is stopping")));
@@ -98,10 +115,7 @@ impl State {
 
     fn handle(&mut self, command: Command) {
         match command {
-            Command::Join { worker, session, first, initial, host, replies } => {
-                let host = host.filter(|_| self.reductions.is_some());
-                self.join(worker, session, first, initial, host, replies);
-            }
+            Command::Join(newcomer) => self.join(*newcomer),
             Command::Push { worker, session, gradient, taken } if self.is(worker, session) => {
                 self.push(worker, gradient);
                 let _ = taken.send(());
@@ -136,18 +150,6 @@ impl State {
 
     fn is(&self, worker: Worker, session: u64) -> bool {
         self.sessions.get(&worker).is_some_and(|there| there.number == session)
-    }
-
-    fn start_without_missing(&mut self) {
-        self.gather_until = None;
-        let (there, of) = (self.sessions.len(), self.spec.workers);
-        tracing::warn!(
-            job = self.spec.name,
-            there,
-            of,
-            "training starts without the workers that are missing"
-        );
-        self.with_job(|job, stats| job.start(stats));
     }
 
     /// Applies an event to the job, and carries out the outputs.

@@ -3,10 +3,12 @@
 use std::time::Instant;
 
 use tonic::Status;
+use tributary_api::agent::Moments;
+use tributary_transport::Standstill;
 
 use super::State;
 use crate::policy::Worker;
-use crate::server::command::Replies;
+use crate::server::command::{Newcomer, Replies};
 use crate::server::job::{Gradient, InvalidMessage, Job};
 use crate::server::output::Outputs;
 use crate::server::stats::WorkerStats;
@@ -16,8 +18,10 @@ pub(super) struct ConnectedWorker {
     pub(super) number: u64,
     pub(super) replies: Replies,
     /// Since when it has been computing, or waiting.
-    since: Instant,
-    waits: bool,
+    pub(super) since: Instant,
+    pub(super) waits: bool,
+    /// When it is told what it waits for.
+    pub(super) moments: Moments,
 }
 
 impl ConnectedWorker {
@@ -32,16 +36,11 @@ impl ConnectedWorker {
 }
 
 impl State {
-    pub(super) fn join(
-        &mut self,
-        worker: Worker,
-        number: u64,
-        first: u64,
-        initial: Vec<f32>,
-        host: Option<String>,
-        replies: Replies,
-    ) {
-        if let Err(refused) = self.accept(first, initial) {
+    pub(super) fn join(&mut self, newcomer: Newcomer) {
+        let Newcomer { worker, session: number, first, initial, settings, host, replies } = newcomer;
+        let host = host.filter(|_| self.reductions.is_some());
+        let agreed = self.agree(worker, settings);
+        if let Err(refused) = agreed.and_then(|()| self.accept(first, initial)) {
             self.lock().refused += 1;
             tracing::warn!(job = self.spec.name, worker, refused, "a worker cannot join");
             let _ = replies.try_send(Err(Status::failed_precondition(refused)));
@@ -51,13 +50,29 @@ impl State {
             let _ = old.replies.try_send(Err(Status::aborted("the same worker has opened another session")));
             self.gone(worker);
         }
-        self.sessions.insert(worker, ConnectedWorker { number, replies, since: Instant::now(), waits: true });
+        let (since, moments) = (Instant::now(), Moments::default());
+        self.sessions.insert(worker, ConnectedWorker { number, replies, since, waits: true, moments });
         self.lock().worker(worker).connected = true;
         tracing::info!(job = self.spec.name, worker, "a worker has joined");
-        self.with_job(|job, stats| job.join(worker, host, stats));
-        let gathering = self.job.as_ref().is_some_and(Job::is_gathering);
-        let until = self.gather_until.unwrap_or_else(|| Instant::now() + self.spec.gather_time());
-        self.gather_until = gathering.then_some(until);
+        self.with_job(|job, stats| job.join(worker, host, Instant::now(), stats));
+    }
+
+    /// Checks that a worker has the settings of the others that are there.
+    fn agree(&mut self, worker: Worker, settings: String) -> Result<(), String> {
+        if self.sessions.keys().all(|other| *other == worker) {
+            self.settings.clear();
+        }
+        if settings.is_empty() || settings == self.settings {
+            return Ok(());
+        }
+        if self.settings.is_empty() {
+            self.settings = settings;
+            return Ok(());
+        }
+        Err(format!(
+            "worker {worker} trains with {settings}, and the others of job {:?} with {}: start all with the same",
+            self.spec.name, self.settings
+        ))
     }
 
     /// Checks that a worker's range is this job's, which the first worker determines.
@@ -101,6 +116,30 @@ impl State {
         self.gone(worker);
         // The worker may not come back to repeat its last iterations.
         self.save();
+    }
+
+    /// Gathers all workers again if the server has stood still: some have given it up meanwhile, and what looks like
+    /// their leaving is the server's own doing.
+    pub(super) fn look_for_standstill(&mut self) {
+        let standstill = self.pulse.standstill().filter(|one| self.stood_still != Some(one.from));
+        let Some(Standstill { from, to }) = standstill else { return };
+        self.stood_still = Some(from);
+        if self.sessions.is_empty() {
+            return;
+        }
+        let (seconds, workers) = ((to - from).as_secs(), self.sessions.keys().collect::<Vec<_>>());
+        tracing::warn!(
+            job = self.spec.name,
+            seconds,
+            ?workers,
+            "this server has stood still: its workers are gathered again, and nothing of their training is lost"
+        );
+        for (worker, session) in std::mem::take(&mut self.sessions) {
+            let reason = format!("it has stood still for {seconds} s, and gathers its workers again");
+            let _ = session.replies.try_send(Err(Status::unavailable(reason)));
+            self.lock().worker(worker).connected = false;
+        }
+        self.with_job(|job, stats| job.gather_again(stats));
     }
 
     fn gone(&mut self, worker: Worker) {

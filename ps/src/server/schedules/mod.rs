@@ -58,8 +58,8 @@ proptest! {
         prop_assert_eq!(world.computing(), plain.computing());
     }
 
-    /// Workers come and go, and some do not answer when asked: exactly the gradients are used that the server says,
-    /// each once, and the present workers make progress.
+    /// Workers come and go, some do not answer when asked, and the server stands still: exactly the gradients are used
+    /// that the server says, each once, and the present workers make progress.
     #[test]
     fn whoever_goes_no_gradient_is_used_twice_and_nobody_waits_for_ever(
         workers in 3usize..8, epoch in 1u64..4, slack in 0u64..7, choices in choices(),
@@ -76,7 +76,8 @@ proptest! {
                 205..215 => if let Some(&worker) = world.asked().first() { world.answer(worker) },
                 215..219 => world.fail(some),
                 219..222 => world.deliver(some, true),
-                222..228 => world.wait(),
+                222..226 => world.wait(),
+                226..228 => world.stand_still(),
                 _ => {
                     let worker = (some % workers) as Worker;
                     if world.node(worker).state == State::Gone { world.come(worker) } else { world.go(worker) }

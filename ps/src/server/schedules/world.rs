@@ -97,7 +97,7 @@ impl World {
     pub(super) fn come(&mut self, worker: Worker) {
         self.nodes[usize::from(worker)].state = State::Waiting { announced: false };
         let host = (usize::from(worker) < self.able).then(|| format!("h{worker}"));
-        let outputs = self.job.join(worker, host, &mut self.stats);
+        let outputs = self.job.join(worker, host, self.now, &mut self.stats);
         self.settle(outputs);
     }
 
@@ -106,6 +106,16 @@ impl World {
         (node.state, node.asked) = (State::Gone, false);
         node.groups.clear();
         let outputs = self.job.leave(worker, &mut self.stats);
+        self.settle(outputs);
+    }
+
+    /// The server has stood still: it has lost all workers.
+    pub(super) fn stand_still(&mut self) {
+        for node in &mut self.nodes {
+            (node.state, node.asked) = (State::Gone, false);
+            node.groups.clear();
+        }
+        let outputs = self.job.gather_again(&mut self.stats);
         self.settle(outputs);
     }
 
@@ -198,6 +208,7 @@ impl World {
                 node.asked = true;
             }
             Message::LeaveGroup(leave) => drop(node.groups.remove(&leave.group).unwrap()),
+            Message::Waiting(_) => panic!("this is the runner's"),
         }
     }
 

@@ -132,6 +132,7 @@ pub(crate) fn tell(page: &mut Page, view: &View) {
     };
     gauge("tributary_ps_epoch", "Epochs that every worker has finished", |stats| stats.epoch as f64);
     gauge("tributary_ps_staleness", "Mean updates between pull and use of a gradient", JobStats::staleness);
+    gauge("tributary_ps_diverged", "Whether some parameter is not finite", |stats| stats.diverged.into());
     workers(page, &jobs);
 }
 

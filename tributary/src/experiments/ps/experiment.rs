@@ -170,6 +170,7 @@ impl Node {
     /// Computes a gradient on a blocking thread, where it does not delay the others' timers.
     async fn gradient(&self, step: Step) -> Result<Vec<f32>> {
         let learner = self.learner.clone();
-        tokio::task::spawn_blocking(move || learner.gradient(step.iteration, step.parameters)).await?
+        let gradient = move || learner.gradient(step.iteration, step.parameters);
+        Ok(tokio::task::spawn_blocking(gradient).await??.unwrap_or_else(Learner::nothing))
     }
 }

@@ -20,15 +20,16 @@ impl Learner {
         Model::new(self.seed).parameters().to_vec()
     }
 
-    /// The gradient of an iteration at its parameters. A model that has diverged has none: then zeros skip the step,
-    /// and the model's accuracy shows the damage.
-    pub(super) fn gradient(&self, iteration: u64, parameters: Vec<f32>) -> Result<Vec<f32>> {
+    /// The gradient of an iteration at its parameters. `None`: the model has diverged, and has none.
+    pub(super) fn gradient(&self, iteration: u64, parameters: Vec<f32>) -> Result<Option<Vec<f32>>> {
         let iteration = u32::try_from(iteration)?;
         let mut gradient = vec![0.0; PARAMETERS];
         self.remote.gradient(&Model::from_parameters(parameters)?, iteration, &mut gradient)?;
-        if gradient.iter().any(|value| !value.is_finite()) {
-            gradient.fill(0.0);
-        }
-        Ok(gradient)
+        Ok(Some(gradient).filter(|gradient| gradient.iter().all(|value| value.is_finite())))
+    }
+
+    /// What a worker hands in without a gradient: it skips the step, and the model's accuracy shows the damage.
+    pub(super) fn nothing() -> Vec<f32> {
+        vec![0.0; PARAMETERS]
     }
 }

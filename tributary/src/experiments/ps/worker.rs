@@ -7,17 +7,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval_at, sleep_until};
 use tributary_cli::output;
-use tributary_client::{Agent, TrainingOptions};
+use tributary_client::{Agent, Observer, TrainingOptions};
 use tributary_codec::Kind;
-use tributary_ps::client::ClientOptions;
+use tributary_ps::client::{ClientOptions, Waiting};
 use tributary_trainer::{Digits, Model, PARAMETERS, RemoteLearner, Share, Training};
 use tributary_transport::Remote;
 
@@ -113,6 +114,8 @@ struct Report {
     updates: u64,
     /// Accuracy on held-out images, 0 to 1.
     accuracy: f64,
+    /// Iterations in which the model had no finite gradient any more.
+    skipped: u64,
     /// SHA-256 of the last parameters as little-endian f32.
     parameters: String,
 }
@@ -120,7 +123,7 @@ struct Report {
 /// Takes part until all iterations are done.
 ///
 /// # Errors
-/// No server answers for too long, or a server refuses.
+/// No server answers for too long, or a server refuses; the model has diverged.
 pub(super) fn run(args: &WorkerArgs) -> Result<()> {
     log::warnings()?;
     let runtime = Runtime::new().context("cannot start the threads that a worker needs")?;
@@ -136,6 +139,12 @@ pub(super) fn run(args: &WorkerArgs) -> Result<()> {
             100.0 * report.accuracy
         ))?;
     }
+    ensure!(
+        report.skipped == 0,
+        "the model has diverged: in {} iterations its gradient was not finite. Start the job anew with a lower \
+         learning-rate",
+        report.skipped
+    );
     Ok(())
 }
 
@@ -147,16 +156,21 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
     let progress = ProgressBar::new(args.iterations.get()).with_message("training");
     let parts =
         if args.by_layer { Model::layers().to_vec() } else { std::iter::once(0..PARAMETERS).collect() };
-    let (mut way, mut position) = awaited(&progress, join(args, &learner.initial(), &parts)).await?;
-    let mut computed = 0;
+    let (said, waits) = watch::channel(None);
+    let mut waited = Waited { progress: &progress, waits };
+    let (mut way, mut position) = waited.by(join(args, said, &learner.initial(), &parts)).await?;
+    let (mut computed, mut skipped) = (0, 0);
     let mut curve = args.curve.as_deref().map(Curve::start);
     while position.iteration < args.iterations.get() {
         progress.set_position(position.iteration);
         let begun = Instant::now();
-        let gradient = learner.gradient(position.iteration, position.parameters)?;
+        let gradient = learner.gradient(position.iteration, position.parameters)?.unwrap_or_else(|| {
+            skipped += 1;
+            Learner::nothing()
+        });
         computed += 1;
         sleep_until(begun + args.step_time.unwrap_or_default()).await;
-        position = awaited(&progress, way.push(&gradient, &parts)).await?;
+        position = waited.by(way.push(&gradient, &parts)).await?;
         curve.iter_mut().for_each(|curve| curve.add(&position));
     }
     progress.finish_and_clear();
@@ -168,44 +182,79 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
         iterations: position.iteration,
         computed,
         updates: position.updates,
+        skipped,
         accuracy: Model::from_parameters(position.parameters)?.accuracy(&digits.held_out),
         parameters: hex::encode(hash.finalize()),
     })
 }
 
-/// Waits for the servers' next step, and reports that every few seconds.
-async fn awaited<T>(progress: &ProgressBar, step: impl Future<Output = Result<T>>) -> Result<T> {
-    let (begun, mut step) = (Instant::now(), pin!(step));
-    let mut moments = interval_at(begun + SAID_EVERY, SAID_EVERY);
-    loop {
-        tokio::select! {
-            biased;
-            step = &mut step => return step,
-            _ = moments.tick() => {
-                let seconds = begun.elapsed().as_secs();
-                progress.suspend(|| output::complain(format_args!("no step for {seconds} s: the servers wait for other workers, or one of them does not answer")));
+/// What a worker waits for, and when it began to.
+type Said = Option<String>;
+
+/// The waits of a worker, which people see.
+struct Waited<'a> {
+    progress: &'a ProgressBar,
+    /// The last thing that was said.
+    waits: watch::Receiver<Said>,
+}
+
+impl Waited<'_> {
+    /// Waits for the servers' next step, and reports every few seconds what for.
+    async fn by<T>(&mut self, step: impl Future<Output = Result<T>>) -> Result<T> {
+        let (begun, mut step) = (Instant::now(), pin!(step));
+        let mut moments = interval_at(begun + SAID_EVERY, SAID_EVERY);
+        self.waits.mark_unchanged();
+        loop {
+            tokio::select! {
+                biased;
+                step = &mut step => return step,
+                _ = moments.tick() => {
+                    let seconds = begun.elapsed().as_secs();
+                    // What was said in an earlier wait says nothing about this one.
+                    let said = self.waits.has_changed().unwrap_or(false).then(|| self.waits.borrow().clone());
+                    let what = said.flatten().unwrap_or_else(|| "the servers do not answer".to_owned());
+                    self.progress.suspend(|| output::complain(format_args!("no step for {seconds} s: waiting for {what}")));
+                }
             }
         }
     }
 }
 
-async fn join(args: &WorkerArgs, initial: &[f32], parts: &[Range<usize>]) -> Result<(Way, Position)> {
+async fn join(
+    args: &WorkerArgs,
+    said: watch::Sender<Said>,
+    initial: &[f32],
+    parts: &[Range<usize>],
+) -> Result<(Way, Position)> {
     let token = args.token_file.as_deref().map(remote::read_token).transpose()?.unwrap_or_default();
+    // The seed determines what is whose share of the images.
+    let settings = format!("seed {}", args.seed);
     if let Some(socket) = &args.agent {
         let options = TrainingOptions {
             token,
+            workers: Some(args.workers),
+            settings,
             codec: args.codec.to_string(),
             parameters_codec: args.parameters_codec.to_string(),
             patience: Some(args.patience),
+            observer: Observer::new(move |waiting| drop(said.send_replace(Some(waiting.what.clone())))),
             ..TrainingOptions::new(args.server.clone(), &args.job, args.worker)
         };
         return Way::through(&Agent::connect(socket).await?, options, initial, parts).await;
     }
     let tls = args.tls.load()?;
     let servers = args.server.iter().map(|address| Remote::parameter_server(address, tls.clone()));
+    let (waits, mut waiting) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while let Some(Waiting { what, .. }) = waiting.recv().await {
+            said.send_replace(Some(what));
+        }
+    });
     let options = ClientOptions {
         token,
         workers: Some(args.workers),
+        settings,
+        waits: Some(waits),
         codec: args.codec,
         parameters_codec: args.parameters_codec,
         patience: args.patience,

@@ -1,0 +1,81 @@
+//! What a worker is told while it waits for its servers.
+
+use std::fmt;
+use std::time::Duration;
+
+use tributary_api::ps;
+
+/// The most workers that are named.
+const NAMED: usize = 8;
+
+/// A wait of a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// What the worker waits for, in words.
+    pub what: String,
+    /// How long it has waited.
+    pub time: Duration,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "waiting for {} s: {}", self.time.as_secs(), self.what)
+    }
+}
+
+impl Waiting {
+    /// What a server lets the worker wait for.
+    pub(super) fn told(server: &str, told: &ps::Waiting) -> Self {
+        let what = match (named(&told.workers), told.starts_in_milliseconds) {
+            (Some(missing), Some(start)) => format!(
+                "training to start: {missing} not joined at the parameter server {server}, which starts without them in \
+                 {} s",
+                start.div_ceil(1000)
+            ),
+            (Some(missing), None) => {
+                format!("gradients that {missing} not handed in yet at the parameter server {server}")
+            }
+            (None, _) => format!("the parameter server {server}, which has the gradients of all workers"),
+        };
+        Self { what, time: Duration::from_millis(told.waited_milliseconds) }
+    }
+
+    /// A server that does not answer.
+    pub(super) fn away(server: &str, reason: &str, time: Duration) -> Self {
+        Self { what: format!("the parameter server {server}, which is away: {reason}"), time }
+    }
+}
+
+/// "workers 1 and 2 have", with the most important ones by name.
+fn named(workers: &[u32]) -> Option<String> {
+    let (named, rest) = workers.split_at(workers.len().min(NAMED));
+    let named: Vec<_> = named.iter().map(ToString::to_string).collect();
+    Some(match (named.split_last()?, rest.len()) {
+        ((only, []), 0) => format!("worker {only} has"),
+        ((last, others), 0) => format!("workers {} and {last} have", others.join(", ")),
+        (_, more) => format!("workers {} and {more} more have", named.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_names_the_workers_and_the_time() {
+        let said = |workers: Vec<u32>, starts_in_milliseconds| {
+            let told = ps::Waiting { workers, starts_in_milliseconds, waited_milliseconds: 7300 };
+            Waiting::told("ps:1", &told).to_string()
+        };
+        assert_eq!(
+            said(vec![1], Some(2100)),
+            "waiting for 7 s: training to start: worker 1 has not joined at the parameter server ps:1, which starts \
+             without them in 3 s"
+        );
+        assert!(
+            said(vec![0, 4, 5], None).contains("gradients that workers 0, 4 and 5 have not handed in yet")
+        );
+        assert!(said((0..10).collect(), None).contains("workers 0, 1, 2, 3, 4, 5, 6, 7 and 2 more have not"));
+        assert!(said(Vec::new(), None).contains("ps:1, which has the gradients of all workers"));
+    }
+}

@@ -1,0 +1,45 @@
+//! The time before training starts, in which its workers come together.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU16;
+use std::time::{Duration, Instant};
+
+use crate::policy::Worker;
+
+/// The workers that have come so far.
+#[derive(Debug, Default)]
+pub(super) struct Gathering {
+    present: BTreeSet<Worker>,
+    /// When training starts without those that are missing; `None`: nobody is present.
+    until: Option<Instant>,
+}
+
+impl Gathering {
+    /// A worker has come. The first one determines how long the others have.
+    pub(super) fn join(&mut self, worker: Worker, now: Instant, patience: Duration) {
+        self.present.insert(worker);
+        self.until.get_or_insert(now + patience);
+    }
+
+    pub(super) fn leave(&mut self, worker: Worker) {
+        self.present.remove(&worker);
+        if self.present.is_empty() {
+            self.until = None;
+        }
+    }
+
+    /// Those of `workers` workers that have not come.
+    pub(super) fn missing(&self, workers: NonZeroU16) -> BTreeSet<Worker> {
+        (0..workers.get()).filter(|worker| !self.present.contains(worker)).collect()
+    }
+
+    /// When training starts without those that are missing.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Ends the gathering with those that are present.
+    pub(super) fn end(self) -> BTreeSet<Worker> {
+        self.present
+    }
+}
