@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) enum End {
     /// The controller is not there, or not any more.
     Away(String),
-    /// The controller does not want this daemon.
+    /// The controller does not want this daemon, or one of the two does not trust the other: says which.
     Refused(String),
 }
 
@@ -42,9 +42,10 @@ impl From<Status> for End {
             Some(cause) => innermost(cause),
             None => status.message().to_owned(),
         };
+        let turned_away = |why: String| Self::Refused(format!("the controller turns this host away: {why}"));
         match status.code() {
-            Code::NotFound | Code::PermissionDenied | Code::FailedPrecondition => Self::Refused(reason),
-            Code::Unimplemented => Self::Refused(format!("it is of an older version ({reason})")),
+            Code::NotFound | Code::PermissionDenied | Code::FailedPrecondition => turned_away(reason),
+            Code::Unimplemented => turned_away(format!("it is of an older version ({reason})")),
             _ => Self::Away(reason),
         }
     }

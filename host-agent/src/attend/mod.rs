@@ -29,15 +29,15 @@ enum State {
     Away,
     /// The controller has welcomed the daemon.
     Welcome,
-    /// The controller does not want the daemon, for this reason.
+    /// One of the two refuses the other: says which, and why.
     Refused(String),
 }
 
-/// The controller does not want this daemon.
+/// The controller does not want this daemon, or one of the two does not trust the other.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the controller turns this host away: {reason}")]
+#[error("{reason}")]
 pub struct TurnedAway {
-    /// The controller's words, or the reason for missing trust.
+    /// Who refuses whom, and why.
     pub reason: String,
 }
 
@@ -72,7 +72,7 @@ impl Attendance {
             Ok(State::Away | State::Welcome) => Ok(()),
             // While this lives, only a panic can end it.
             Err(_) => {
-                Err(TurnedAway { reason: "its task has ended: this is a bug, please report it".into() })
+                Err(TurnedAway { reason: "the attendance has ended: this is a bug, please report it".into() })
             }
         }
     }
@@ -113,7 +113,7 @@ async fn attend(config: AttendConfig, duties: Arc<dyn Duties>, state: watch::Sen
         if reason != said {
             let controller = config.controller.address();
             if matches!(now, State::Refused(_)) {
-                tracing::error!(controller, reason, "the controller turns this host away");
+                tracing::error!(controller, "{reason}");
             } else {
                 tracing::warn!(controller, reason, "waiting for the controller");
             }
