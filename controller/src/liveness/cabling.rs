@@ -92,7 +92,8 @@ impl Cabling {
                 let node: NodeId = topology[via.node].id;
                 let expected = Probe { node, port: via.remote_port };
                 let widest = widest_sent_over(&topology[via.link], self.widest);
-                let direction = || Direction::new(via.link, (via.node, via.remote_port), expected, widest);
+                let (rate, sender) = (topology[via.link].rate, (via.node, via.remote_port));
+                let direction = || Direction::new(via.link, rate, sender, expected, widest);
                 self.ends.entry((listener, via.port)).or_insert_with(direction);
             }
         }

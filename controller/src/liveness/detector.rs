@@ -12,10 +12,12 @@ const BELIEVED_AT_ONCE: u32 = 3;
 
 /// Takes signs of life and beats of the clock. Time is counted in beats, not in seconds, so that a delayed clock
 /// kills nobody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Detector {
     state: State,
     heard: bool,
+    /// Beats without a sign of life after which it is dead.
+    dead_after: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,17 +39,17 @@ enum State {
     },
 }
 
-impl Default for State {
-    fn default() -> Self {
-        Self::Unknown { certain: 0 }
-    }
-}
-
 impl State {
     const ALIVE: Self = Self::Alive { silent: 0, certain: 0 };
 }
 
 impl Detector {
+    /// Knows nothing yet. Signs of life may be late by so many beats, because something is on the way before them.
+    pub(super) fn new(late: u32) -> Self {
+        let dead_after = DEAD_AFTER.saturating_add(late);
+        Self { state: State::Unknown { certain: 0 }, heard: false, dead_after }
+    }
+
     /// Notes a sign of life.
     pub(super) fn hear(&mut self) {
         self.heard = true;
@@ -57,7 +59,7 @@ impl Detector {
     pub(super) fn beat(&mut self, audible: bool) {
         let heard = std::mem::take(&mut self.heard);
         self.state = match (self.state, heard) {
-            (State::Unknown { certain }, false) if audible && certain + 1 >= DEAD_AFTER => {
+            (State::Unknown { certain }, false) if audible && certain + 1 >= self.dead_after => {
                 State::Dead { steady: 0 }
             }
             (State::Unknown { certain }, false) => State::Unknown { certain: certain + u32::from(audible) },
@@ -65,7 +67,7 @@ impl Detector {
             (State::Alive { silent, certain }, false) => {
                 let silent = silent.saturating_add(1);
                 let certain = if audible { silent.min(certain + BELIEVED_AT_ONCE) } else { certain };
-                match certain < DEAD_AFTER {
+                match certain < self.dead_after {
                     true => State::Alive { silent, certain },
                     false => State::Dead { steady: 0 },
                 }
@@ -94,12 +96,12 @@ impl Detector {
 
     /// Whether it was heard recently.
     pub(super) fn is_alive(&self) -> bool {
-        matches!(self.state, State::Alive { silent, .. } if silent < DEAD_AFTER)
+        matches!(self.state, State::Alive { silent, .. } if silent < self.dead_after)
     }
 
     /// Whether it has been silent for long enough to be dead, if only the silence were certain.
     pub(super) fn is_silent(&self) -> bool {
-        matches!(self.state, State::Alive { silent, .. } if silent >= DEAD_AFTER)
+        matches!(self.state, State::Alive { silent, .. } if silent >= self.dead_after)
     }
 }
 
@@ -145,9 +147,19 @@ mod tests {
             ("!..........-----!!!!!", "!.........D-----!!!!A"),
         ];
         for (beats, expected) in cases {
-            let mut detector = Detector::default();
+            let mut detector = Detector::new(0);
             assert_eq!(trace(&mut detector, beats), expected);
         }
+    }
+
+    #[test]
+    fn what_may_be_late_is_waited_for() {
+        let mut detector = Detector::new(7);
+        assert_eq!(
+            trace(&mut detector, "!................!................."),
+            "!................!................D"
+        );
+        assert_eq!(trace(&mut detector, "!!!!!????????????????????"), "!!!!A????????????????S???");
     }
 
     #[test]
@@ -164,14 +176,14 @@ mod tests {
             ("!.?.?.?.?.?.", "!.?.?.?.?.SD"),
         ];
         for (beats, expected) in cases {
-            let mut detector = Detector::default();
+            let mut detector = Detector::new(0);
             assert_eq!(trace(&mut detector, beats), expected, "{beats}");
         }
     }
 
     #[test]
     fn what_was_lost_now_and_then_was_never_dead() {
-        let mut detector = Detector::default();
+        let mut detector = Detector::new(0);
         let beats = "!.!!...!.!.....!!.!...!.......!".repeat(50);
         assert_eq!(trace(&mut detector, &beats), beats);
         assert!(!detector.is_dead());

@@ -1,12 +1,19 @@
 //! One direction of a cable, as the probes that come along it show it.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 use tributary_topology::LinkKey;
 use tributary_wire::frame::longest_frame;
 use tributary_wire::{Probe, SliceWidth};
 
-use super::cabling::{End, Life};
+use super::PROBE_INTERVAL;
+use super::cabling::{End, LONG_PROBES_EVERY, Life};
 use super::detector::Detector;
+
+/// How many of a job's longest frames may be before a probe in the queues of a link: two jobs that begin have as many slices
+/// in flight.
+const FRAMES_BEFORE: u64 = 32;
 
 /// One direction of a cable, by the end where its frames arrive.
 #[derive(Debug)]
@@ -37,9 +44,19 @@ pub(super) enum Audibility {
 }
 
 impl Direction {
-    pub(super) fn new(link: LinkKey, sender: End, expected: Probe, widest: SliceWidth) -> Self {
-        let (frames, long_frames) = Default::default();
-        Self { link, sender, expected, frames, long_frames, widest, heard: None }
+    /// A direction of a link of this rate, in bit/s, of which nothing is known yet.
+    pub(super) fn new(link: LinkKey, rate: u64, sender: End, expected: Probe, widest: SliceWidth) -> Self {
+        let late = late(rate, widest);
+        let detector = |interval: Duration| Detector::new(beats_of(late, interval));
+        Self {
+            link,
+            sender,
+            expected,
+            frames: detector(PROBE_INTERVAL),
+            long_frames: detector(PROBE_INTERVAL * LONG_PROBES_EVERY),
+            widest,
+            heard: None,
+        }
     }
 
     /// Notes that the sender's probe has arrived, as a frame of this length.
@@ -80,6 +97,16 @@ impl Direction {
             Life::Alive
         }
     }
+}
+
+/// How late a probe may be on a link of this rate, in bit/s, because of the jobs' frames before it.
+fn late(rate: u64, widest: SliceWidth) -> Duration {
+    let bits = FRAMES_BEFORE * 8 * longest_frame(widest) as u64;
+    Duration::from_secs_f64(bits as f64 / rate as f64)
+}
+
+fn beats_of(time: Duration, interval: Duration) -> u32 {
+    u32::try_from(time.as_nanos() / interval.as_nanos()).unwrap_or(u32::MAX)
 }
 
 fn beat(detector: &mut Detector, audibility: Audibility) {
