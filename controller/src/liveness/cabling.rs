@@ -1,5 +1,6 @@
 //! Which probes arrive where, and what that says about the cables.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
@@ -48,12 +49,53 @@ pub(crate) struct Miswiring {
     pub(crate) heard: Probe,
 }
 
+/// Wrong probes that arrive at one end of a cable. Whoever forges some may send any number, as he likes: there is not news with
+/// each of them.
+#[derive(Debug)]
+struct WrongProbes {
+    /// The one that was told.
+    told: Probe,
+    told_before: u32,
+    /// Beats since the last one.
+    quiet: u32,
+    /// Whether the right one has come since.
+    is_right_again: bool,
+}
+
+impl WrongProbes {
+    /// Beats after which another wrong probe is news.
+    const TOLD_AGAIN_AFTER: u32 = 100;
+    /// Beats with right probes alone after which the cable is plugged in correctly.
+    const RIGHT_AFTER: u32 = 10;
+
+    fn new(told: Probe) -> Self {
+        Self { told, told_before: 0, quiet: 0, is_right_again: false }
+    }
+
+    /// Notes one more. Returns whether it is news.
+    fn hear(&mut self, probe: Probe) -> bool {
+        (self.quiet, self.is_right_again) = (0, false);
+        let is_news = probe != self.told && self.told_before >= Self::TOLD_AGAIN_AFTER;
+        if is_news {
+            *self = Self::new(probe);
+        }
+        is_news
+    }
+
+    /// Ends a beat. Returns whether the cable is plugged in correctly now.
+    fn beat(&mut self) -> bool {
+        self.told_before = self.told_before.saturating_add(1);
+        self.quiet = self.quiet.saturating_add(1);
+        self.is_right_again && self.quiet >= Self::RIGHT_AFTER
+    }
+}
+
 /// The cables of a topology, as probes show them.
 #[derive(Debug)]
 pub(crate) struct Cabling {
     /// For each end, what should arrive there.
     ends: BTreeMap<End, Direction>,
-    miswired: BTreeMap<End, Probe>,
+    miswired: BTreeMap<End, WrongProbes>,
     /// Cables that are not known to be alive.
     lost: BTreeMap<LinkKey, Life>,
     /// Nodes that have reported anything since the last beat.
@@ -126,10 +168,17 @@ impl Cabling {
         let direction = self.ends.get_mut(&at)?;
         if direction.expected == probe {
             direction.hear(bytes, now);
-            return self.miswired.remove(&at).map(|_| News::Rewired(at));
+            self.miswired.entry(at).and_modify(|wrong| wrong.is_right_again = true);
+            return None;
         }
-        let known = self.miswired.insert(at, probe);
-        (known != Some(probe)).then_some(News::Miswired(Miswiring { at, heard: probe }))
+        let is_news = match self.miswired.entry(at) {
+            Entry::Vacant(entry) => {
+                entry.insert(WrongProbes::new(probe));
+                true
+            }
+            Entry::Occupied(mut entry) => entry.get_mut().hear(probe),
+        };
+        is_news.then_some(News::Miswired(Miswiring { at, heard: probe }))
     }
 
     /// When others last heard a node's probes.
@@ -174,7 +223,9 @@ impl Cabling {
         let life = |links: &BTreeMap<LinkKey, Life>, link| links.get(link).copied().unwrap_or(Life::Alive);
         let both: BTreeSet<_> = self.lost.keys().chain(lost.keys()).copied().collect();
         let news = both.iter().filter(|link| life(&self.lost, link) != life(&lost, link));
-        let news = news.map(|link| News::Link(*link, life(&lost, link))).collect();
+        let news = news.map(|link| News::Link(*link, life(&lost, link)));
+        let rewired = self.miswired.extract_if(.., |_, wrong| wrong.beat());
+        let news = news.chain(rewired.map(|(at, _)| News::Rewired(at))).collect();
         self.lost = lost;
         news
     }
@@ -186,7 +237,7 @@ impl Cabling {
 
     /// Cables that do not lead where the topology says.
     pub(crate) fn miswired(&self) -> impl Iterator<Item = Miswiring> {
-        self.miswired.iter().map(|(at, heard)| Miswiring { at: *at, heard: *heard })
+        self.miswired.iter().map(|(at, wrong)| Miswiring { at: *at, heard: wrong.told })
     }
 }
 
@@ -386,8 +437,26 @@ mod tests {
         assert_eq!(net.cabling.hear(at, wrong, FRAME_BYTES, now), Some(News::Miswired(miswiring.clone())));
         assert_eq!(net.cabling.hear(at, wrong, FRAME_BYTES, now), None);
         assert_eq!(net.cabling.miswired().collect::<Vec<_>>(), [miswiring]);
-        let right = net.probe("w0", "leaf0");
-        assert_eq!(net.cabling.hear(at, right, FRAME_BYTES, now), Some(News::Rewired(at)));
+        assert_eq!(net.beats(20, &[("w0", "leaf0")], &[]), [News::Link(net.link("w0", "leaf0"), Life::Dead)]);
+        assert_eq!(net.cabling.miswired().count(), 1, "nothing that is right has come");
+        assert_eq!(net.beats(1, &[], &[]), [News::Rewired(at)]);
         assert_eq!(net.cabling.miswired().count(), 0);
+    }
+
+    #[test]
+    fn whoever_forges_probes_does_not_fill_the_log() {
+        let mut net = Net::new();
+        let at = net.end("leaf0", "w0");
+        let mut news = Vec::new();
+        for beat in 0..300 {
+            for port in 0..10 {
+                let forged = Probe { port: port + beat % 7, ..net.probe("w1", "leaf0") };
+                news.extend(net.cabling.hear(at, forged, FRAME_BYTES, Instant::now()));
+            }
+            // The host's own come between them.
+            news.extend(net.beats(1, &[], &[]));
+        }
+        assert_eq!(news.len(), 3, "{news:?}");
+        assert_eq!(net.beats(20, &[], &[]), [News::Rewired(at)]);
     }
 }
