@@ -16,6 +16,7 @@ use tributary_wire::Rank;
 use crate::clock::{self, milliseconds};
 use crate::fallback::{Cause, Fallback};
 use crate::jobs::{Job, JobKey, ParticipantId, State};
+use crate::liveness::{Doubt, ProvenPaths};
 use crate::manager::Manager;
 use crate::progress::{ProcessReport, Progress};
 use crate::state::ControllerState;
@@ -95,7 +96,7 @@ fn waiting_for(topology: &Topology, state: &ControllerState, job: &Job) -> Vec<S
     let lacks_way = *job.state() == State::Created && members.is_empty();
     let losses = state.health.losses(topology).filter(|_| lacks_way);
     let way = losses.map(|losses| format!("a way through the fabric (dead: {losses})"));
-    slots.into_iter().chain(members).chain(way).chain(stalled(job, &state.progress)).collect()
+    slots.into_iter().chain(members).chain(way).chain(stalled(job, state)).collect()
 }
 
 fn fallback(fallback: &Fallback) -> v1::Fallback {
@@ -145,11 +146,11 @@ fn progress_of(job: &str, report: ProcessReport) -> v1::JobProgress {
 }
 
 /// What a job lacks some of whose processes have waited long for a result: those who have not begun the same all-reduce, or
-/// else the result itself.
-fn stalled(job: &Job, progress: &Progress) -> Option<String> {
-    let workers = &job.record.generation().plan.workers;
-    let is_in = |host: &str| job.is_alive() && workers.iter().any(|worker| worker.name == host);
-    let reports = progress.of(&job.record.name).filter(|(host, _)| is_in(host));
+/// else the result itself, and the part of its tree that may be why.
+fn stalled(job: &Job, state: &ControllerState) -> Option<String> {
+    let plan = &job.record.generation().plan;
+    let is_in = |host: &str| job.is_alive() && plan.workers.iter().any(|worker| worker.name == host);
+    let reports = state.progress.of(&job.record.name).filter(|(host, _)| is_in(host));
     let (waiting, others): (Vec<_>, Vec<_>) = reports.partition(|(_, report)| report.waits >= LONG_WAIT);
     let longest = waiting.iter().map(|(_, report)| report.waits.as_secs()).max()?;
     let names = |hosts: Vec<(&str, ProcessReport)>| {
@@ -157,5 +158,7 @@ fn stalled(job: &Job, progress: &Progress) -> Option<String> {
     };
     let late = names(others.into_iter().filter(|(_, report)| report.waits.is_zero()).collect());
     let what = if late.is_empty() { "a result".to_owned() } else { format!("{late} to begin an all-reduce") };
-    Some(format!("{what} (awaited by {} for up to {longest} s)", names(waiting)))
+    let broken = state.health.broken_part(plan, Doubt::Dead, &ProvenPaths::default());
+    let why = broken.map(|broken| format!(": {broken}")).unwrap_or_default();
+    Some(format!("{what} (awaited by {} for up to {longest} s){why}", names(waiting)))
 }

@@ -154,6 +154,10 @@ fn while_running(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let cut_off = &choice.left_out;
     let broken = view.broken_part(job, inputs, view.doubt);
     if !cut_off.is_empty() {
+        if view.is_only_short_of_mtu(&request, inputs, &servers) && !view.waits_in_vain(inputs) {
+            // Results say more than probes, and earlier: the link is mended, or its job needs no more of it.
+            return Step::Rest(Some(inputs.now + STALL_INTERVAL));
+        }
         let come_back = view.is_elastic(job) && !job.record.terms.rigid;
         let patience = if come_back { CUT_OFF_PATIENCE } else { LOST_FOR_GOOD_PATIENCE };
         let until = inputs.health.changed() + patience;

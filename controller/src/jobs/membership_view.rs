@@ -1,5 +1,6 @@
 //! Which members of a running job are there, may come back, or wait to come in.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -73,7 +74,7 @@ impl<'a> MembershipView<'a> {
         // Silent parts cannot be told of a change either.
         let has_to_change = |doubt| all.loss().is_some() || all.broken_part(job, inputs, doubt).is_some();
         let goes_round = || has_to_change(Doubt::Dead) && all.has_way_round(job, inputs);
-        let doubt = match stalled >= SILENCE_PATIENCE || has_to_change(Doubt::Alive) || goes_round() {
+        let doubt = match all.waits_in_vain(inputs) || has_to_change(Doubt::Alive) || goes_round() {
             true => Doubt::Dead,
             false => Doubt::Alive,
         };
@@ -96,6 +97,23 @@ impl<'a> MembershipView<'a> {
         let request = self.request(job, self.members.clone());
         let choice = planner::choose(inputs.topology, inputs.fabric, &request, &[self.server]);
         choice.is_ok_and(|choice| choice.left_out.is_empty())
+    }
+
+    /// Whether nothing is wrong but that some links lose long packets.
+    pub(super) fn is_only_short_of_mtu(
+        &self,
+        request: &planner::JobRequest,
+        inputs: &DecisionInputs<'a>,
+        servers: &[NodeKey],
+    ) -> bool {
+        let whole = FabricState { short_of_mtu: HashMap::new(), ..self.fabric(inputs).clone() };
+        let choice = planner::choose(inputs.topology, &whole, request, servers);
+        self.loss().is_none() && choice.is_ok_and(|choice| choice.left_out.is_empty())
+    }
+
+    /// Whether a process has waited for a result for so long that something must be wrong.
+    pub(super) fn waits_in_vain(&self, inputs: &DecisionInputs<'_>) -> bool {
+        inputs.stalled.is_some_and(|stalled| stalled >= SILENCE_PATIENCE)
     }
 
     /// The fabric by which the job's present structure is judged.

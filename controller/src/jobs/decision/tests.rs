@@ -394,6 +394,30 @@ fn a_job_leaves_a_link_that_loses_packets_as_long_as_its_own() {
 }
 
 #[test]
+fn who_is_behind_a_link_that_loses_long_packets_is_not_given_up_while_results_come() {
+    let mut state = controller_state(256, 4);
+    let (key, members) = running(&mut state);
+    state.jobs.get_mut(key).unwrap().participant_mut(&members[0].participant).unwrap().elastic = false;
+    let (start, topology) = (Instant::now(), Arc::clone(state.topology()));
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let leaf = topology.find("leaf0").unwrap();
+    let to_host = |via: &tributary_topology::Neighbour| topology[via.node].name == "w0";
+    let link = topology.neighbours(leaf).into_iter().find(to_host).unwrap().link;
+    let width = state.jobs.get(key).unwrap().record.generation().plan.width;
+    state.health.set_link(link, Life::ShortOfMtu(width), start);
+    tell_of_wait(&mut state, 5_000, at(5));
+    assert!(matches!(state.next_step(key, at(5)), Step::Rest(_)), "it may be mended");
+    // It is, which the probes do not show yet.
+    tell_of_wait(&mut state, 300, at(12));
+    state.standstills.beat(at(12));
+    assert!(matches!(state.next_step(key, at(12)), Step::Rest(_)));
+    tell_of_wait(&mut state, 3_000, at(20));
+    let desired = due(&mut state, key, at(20));
+    assert_eq!(desired.members.len(), 3);
+    assert!(desired.reason.contains("leaf0 and w0 loses packets"), "{}", desired.reason);
+}
+
+#[test]
 fn who_is_cut_off_is_given_up_soon_where_he_may_come_back_and_late_where_he_would_be_lost() {
     let topology = topology();
     let start = Instant::now();
