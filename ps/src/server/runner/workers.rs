@@ -70,7 +70,7 @@ impl State {
             return Ok(());
         }
         Err(format!(
-            "worker {worker} trains with {settings}, and the others of job {:?} with {}: start all with the same",
+            "worker {worker} trains with {settings:?}, and the others of job {:?} with {:?}: start all with the same",
             self.spec.name, self.settings
         ))
     }
