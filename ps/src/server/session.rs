@@ -181,7 +181,8 @@ impl Session {
             };
             send(job, command)?;
             if done.await.is_err() {
-                return Err(Status::unavailable("the session is over"));
+                // The job has ended it, and has told the worker why.
+                return Ok(());
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ use std::time::Instant;
 use tonic::Status;
 use tributary_api::ps::ServerMessage;
 use tributary_api::ps::server_message::Message;
+use tributary_transport::Standstill;
 
 use super::command::Command;
 use super::group_fabric::{GroupFabric, GroupRequest};
@@ -74,7 +75,7 @@ struct State {
     /// `None` before the first worker has brought parameters.
     job: Option<Job>,
     sessions: BTreeMap<Worker, ConnectedWorker>,
-    /// The settings that the connected workers have in common; empty: none of them has said any.
+    /// The settings that the workers have in common; empty: none of them has said any.
     settings: String,
     /// `None`: there is no fabric.
     reductions: Option<Reductions>,
@@ -83,8 +84,8 @@ struct State {
     /// The number of updates in the last snapshot that was handed to the writer.
     saved: u64,
     pulse: Arc<Pulse>,
-    /// When the last standstill that is known here began.
-    stood_still: Option<tokio::time::Instant>,
+    /// The last standstill that is known here.
+    stood_still: Option<Standstill>,
     /// When it was last looked whether workers wait.
     looked: Instant,
 }

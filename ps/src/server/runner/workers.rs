@@ -59,7 +59,10 @@ impl State {
 
     /// Checks that a worker has the settings of the others that are there.
     fn agree(&mut self, worker: Worker, settings: String) -> Result<(), String> {
-        if self.sessions.keys().all(|other| *other == worker) {
+        // Those that the server has lost by its own doing have their time to come back.
+        let may_come_back = |standstill: &Standstill| standstill.to.elapsed() < self.spec.gather_time();
+        let is_alone = self.sessions.keys().all(|other| *other == worker);
+        if is_alone && !self.stood_still.as_ref().is_some_and(may_come_back) {
             self.settings.clear();
         }
         if settings.is_empty() || settings == self.settings {
@@ -121,9 +124,10 @@ impl State {
     /// Gathers all workers again if the server has stood still: some have given it up meanwhile, and what looks like
     /// their leaving is the server's own doing.
     pub(super) fn look_for_standstill(&mut self) {
-        let standstill = self.pulse.standstill().filter(|one| self.stood_still != Some(one.from));
+        let known = self.stood_still.map(|known| known.from);
+        let standstill = self.pulse.standstill().filter(|one| known != Some(one.from));
         let Some(Standstill { from, to }) = standstill else { return };
-        self.stood_still = Some(from);
+        self.stood_still = standstill;
         if self.sessions.is_empty() {
             return;
         }

@@ -212,7 +212,7 @@ impl Waited<'_> {
                     let seconds = begun.elapsed().as_secs();
                     // What was said in an earlier wait says nothing about this one.
                     let said = self.waits.has_changed().unwrap_or(false).then(|| self.waits.borrow().clone());
-                    let what = said.flatten().unwrap_or_else(|| "the servers do not answer".to_owned());
+                    let what = said.flatten().unwrap_or_else(|| "an answer of the servers".to_owned());
                     self.progress.suspend(|| output::complain(format_args!("no step for {seconds} s: waiting for {what}")));
                 }
             }
