@@ -52,6 +52,28 @@ async fn after_a_server_has_gone_back_nothing_is_given_twice() {
     server.stop().await.unwrap();
 }
 
+/// Its step may take longer than the others are made to wait for it.
+#[tokio::test]
+async fn a_worker_that_computes_while_its_server_restarts_joins_again_at_once() {
+    let spec = JobSpec { workers: NonZeroU16::new(2).unwrap(), ..spec() };
+    let server = Running::serve(spec.clone()).await;
+    let join = |worker| Client::join(server.options(worker), &[0.0; PARAMETERS]);
+    let (first, second) = tokio::join!(join(0), join(1));
+    let ((mut first, _), (mut second, _)) = (first.unwrap(), second.unwrap());
+    let address = server.remote.address().to_owned();
+    server.stop().await.unwrap();
+    let server = Running::serve_at(&address, spec, None).await;
+    // Neither has anything to push.
+    let is_back = |worker| server.view.stats()[0].1.workers.get(&worker).is_some_and(|stats| stats.connected);
+    while !(is_back(0) && is_back(1)) {
+        tokio::task::yield_now().await;
+    }
+    let (one, other) = tokio::join!(first.push(&GRADIENT), second.push(&GRADIENT));
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!((one.iteration, one.updates, &one.parameters), (1, 1, &other.parameters));
+    server.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_checkpoint_that_failed_is_written_when_the_server_stops() {
     let folder = tempfile::tempdir().unwrap();

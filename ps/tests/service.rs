@@ -62,6 +62,15 @@ async fn a_worker_that_shares_with_another_number_of_workers_is_told() {
 }
 
 #[tokio::test]
+async fn servers_with_other_job_files_are_no_servers_of_one_training() {
+    let [one, other] = [Running::start(PolicyKind::Bsp, 1).await, Running::start(PolicyKind::Asp, 1).await];
+    let servers = vec![one.remote.clone(), other.remote.clone()];
+    let options = ClientOptions { servers, ..one.options(0) };
+    let refused = Client::join(options, &[0.0; PARAMETERS]).await.map(drop).unwrap_err();
+    assert!(matches!(refused, ClientError::OtherJob { .. }), "{refused}");
+}
+
+#[tokio::test]
 async fn who_does_not_belong_never_joins() {
     let server = Running::start(PolicyKind::Asp, 2).await;
     let refusals = [

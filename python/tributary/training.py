@@ -277,11 +277,12 @@ def train(
         socket: the socket of this host's agent [default: TRIBUTARY_SOCKET, or /run/tributary/agent.sock].
         patience: seconds that a server may be away, or the agent silent [default: five minutes for servers, and no limit
             for the agent].
-        workers: how many workers share the data, if this one knows: the server refuses it if its job has another number.
-        settings: what all workers have to have in common besides, such as "seed 1": the server refuses a worker that says
-            something else than those that are there. At most 255 bytes.
-        waits: called with what is being waited for, once that takes longer than two seconds, and every five seconds then;
-            as for `join`.
+        workers: how many workers share the data, if this one knows: the server refuses it if its job has another
+            number.
+        settings: what all workers have to have in common besides, such as "seed 1": the server refuses a worker that
+            says something else than those that are there. At most 255 bytes.
+        waits: called with what is being waited for, once that takes longer than two seconds, and every five seconds
+            then; as for `join`.
 
     Raises:
         TributaryError: there is no agent, or it refuses; the message says why.

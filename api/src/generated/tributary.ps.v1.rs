@@ -167,6 +167,10 @@ pub struct Step {
     /// The group whose live reduction the next gradient may go to: announce it with Ready. 0: push it.
     #[prost(uint64, tag = "6")]
     pub group: u64,
+    /// A checksum of what determines the training in the server's job file: a worker compares those of its servers. 0: the server
+    /// does not say.
+    #[prost(fixed32, tag = "8")]
+    pub job_settings: u32,
 }
 /// Take part in a fabric job from now on. Training goes on meanwhile.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

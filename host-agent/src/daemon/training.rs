@@ -297,6 +297,7 @@ fn status(error: &ClientError) -> Status {
     let code = match error {
         ClientError::Servers { .. }
         | ClientError::Codec(_)
+        | ClientError::OtherJob { .. }
         | ClientError::Length { .. }
         | ClientError::Parts(_) => Code::InvalidArgument,
         ClientError::Encode(_) => Code::FailedPrecondition,

@@ -50,6 +50,16 @@ pub enum ClientError {
         /// Its answer.
         status: Status,
     },
+    /// Two servers have the job with other settings.
+    #[error(
+        "the parameter servers {server} and {other} have the job with other settings: start both with the same job file"
+    )]
+    OtherJob {
+        /// One server.
+        server: String,
+        /// The other one.
+        other: String,
+    },
     /// A server was away for longer than the worker's patience.
     #[error("the parameter server {server} is not there for {patience:?}: {reason}. Is it running?")]
     Away {

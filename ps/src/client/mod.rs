@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod agreement;
 mod backoff;
 mod encoder;
 mod error;
@@ -40,6 +41,7 @@ pub use host_fabric::{Contribution, Contributor, Fabric, FabricError, operation_
 
 use crate::parts::Parts;
 pub use crate::parts::{MAX_PARTS, PartError};
+use agreement::Agreement;
 pub use error::ClientError;
 use exchange::HandIn;
 pub use options::{ClientOptions, Step};
@@ -74,7 +76,11 @@ impl Client {
             return Err(ClientError::Codec(codec));
         }
         let range = |server| server * parameters / servers..(server + 1) * parameters / servers;
-        let handle = |server| ServerHandle::new(&options, server, range(server), &initial[range(server)]);
+        let agreement = Arc::<Agreement>::default();
+        let handle = |server| {
+            let initial = &initial[range(server)];
+            ServerHandle::new(&options, server, range(server), initial, Arc::clone(&agreement))
+        };
         let handles = (0..servers).map(handle).collect();
         let mut client = Self { handles, parameters, parts: Parts::new(parameters), turn: Arc::default() };
         let step = client.exchange(|_| HandIn::Nothing).await?;

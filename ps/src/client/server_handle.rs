@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::agreement::Agreement;
 use super::error::ClientError;
 use super::exchange::{Exchange, HandIn, Request, Turn};
 use super::options::{ClientOptions, Step};
@@ -19,8 +20,14 @@ pub(super) struct ServerHandle {
 
 impl ServerHandle {
     /// Starts the task.
-    pub(super) fn new(options: &ClientOptions, server: usize, range: Range<usize>, initial: &[f32]) -> Self {
-        let task = ServerTask::new(options, server, &range, initial);
+    pub(super) fn new(
+        options: &ClientOptions,
+        server: usize,
+        range: Range<usize>,
+        initial: &[f32],
+        agreement: Arc<Agreement>,
+    ) -> Self {
+        let task = ServerTask::new(options, server, &range, initial, agreement);
         let (requests, receiver) = mpsc::unbounded_channel();
         Self { range, requests, task: tokio::spawn(task.run(receiver)) }
     }

@@ -92,7 +92,9 @@ pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
 pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
     let failed = |error| CheckpointError::Io { doing: "lock", path: path.into(), error };
     let lock = path.with_extension("lock");
-    check_is_file(&lock)?;
+    if lock.metadata().is_ok_and(|about| !about.is_file()) {
+        return Err(failed(io::Error::other(format!("{} is no regular file", lock.display()))));
+    }
     let file = match File::create(lock) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(failed)?,
@@ -162,6 +164,12 @@ pub(super) fn read(path: &Path, job: &JobSpec) -> Result<Option<Snapshot>, Check
         postcard::from_bytes(&body).map_err(|error| unusable(format!("unreadable: {error}")))?;
     if snapshot.job != job.name {
         return Err(unusable(format!("a checkpoint of job {:?}", snapshot.job)));
+    }
+    let (parameters, most) = (snapshot.parameters.len(), job.max_parameters);
+    if parameters as u64 > most {
+        return Err(unusable(format!(
+            "a checkpoint of {parameters} parameters, and the job's max-parameters are {most}"
+        )));
     }
     Ok(Some(snapshot))
 }
@@ -261,6 +269,8 @@ mod tests {
         let header = [&MAGIC[..], &VERSION.to_le_bytes(), &[0; 4]].concat();
         long(&header);
         refused("max-parameters");
+        write(&path, &Snapshot { parameters: vec![0.0; 1001], ..snapshot() }).unwrap();
+        refused("1001 parameters, and the job's max-parameters are 1000");
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         refused("no regular file");

@@ -216,7 +216,10 @@ impl ParameterServer {
 }
 
 fn restore(spec: &JobSpec, file: &Path) -> Result<Option<Job>, ServerError> {
-    let Some(snapshot) = checkpoint::read(file, spec)? else { return Ok(None) };
+    let Some(snapshot) = checkpoint::read(file, spec)? else {
+        tracing::info!(job = spec.name, file = %file.display(), "there is no checkpoint: the job starts anew");
+        return Ok(None);
+    };
     let updates = snapshot.updates;
     let job = Job::restore(spec.clone(), snapshot);
     let job = job.map_err(|error| ServerError::Optimizer { job: spec.name.clone(), error })?;

@@ -204,6 +204,18 @@ impl JobSpec {
         Ok(())
     }
 
+    /// A checksum of everything that determines the training.
+    pub(super) fn checksum(&self) -> u32 {
+        let training = Self {
+            checkpoint_updates: default_checkpoint_updates(),
+            gather_seconds: default_gather_seconds(),
+            max_parameters: default_max_parameters(),
+            ..self.clone()
+        };
+        // Numbers and names can always be written.
+        postcard::to_stdvec(&training).map_or(0, |bytes| crc32fast::hash(&bytes))
+    }
+
     pub(super) fn policy(&self) -> Box<dyn Policy> {
         let epoch = self.epoch_iterations;
         match self.policy {
@@ -252,6 +264,17 @@ mod tests {
         assert!(said(JobSpec { gather_seconds: u64::MAX, ..spec() }).contains("gather-seconds"));
         let optimizer = OptimizerKind::Momentum { momentum: 2.0 };
         assert!(said(JobSpec { optimizer, ..spec() }).contains("momentum"));
+    }
+
+    #[test]
+    fn the_checksum_is_of_what_determines_the_training() {
+        assert_eq!(spec().checksum(), JobSpec { gather_seconds: 7, max_parameters: 9, ..spec() }.checksum());
+        let others = [
+            JobSpec { policy: PolicyKind::Asp, ..spec() },
+            JobSpec { decay: 0.5, ..spec() },
+            JobSpec { optimizer: OptimizerKind::Momentum { momentum: 0.9 }, ..spec() },
+        ];
+        assert!(others.iter().all(|other| other.checksum() != spec().checksum()));
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl ServerTask {
     }
 
     fn accept(&mut self, step: &StepMessage) -> Result<Step, Trouble> {
+        self.agreement.note(&self.server(), step.job_settings).map_err(Trouble::Lasting)?;
         let parameters = self.parameters(step)?;
         if step.iteration < self.iteration {
             // The server has gone back to its checkpoint. What its updates since then left out is lost with them: these

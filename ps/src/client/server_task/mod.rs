@@ -6,6 +6,7 @@
 mod attend;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
@@ -18,6 +19,7 @@ use tributary_api::ps::{DropParts, Hello, Ready, WorkerMessage};
 use tributary_codec::Kind;
 use tributary_transport::{ConnectError, Remote};
 
+use super::agreement::Agreement;
 use super::backoff::Backoff;
 use super::encoder::Encoder;
 use super::error::ClientError;
@@ -42,6 +44,7 @@ pub(super) struct ServerTask {
     ticket: Ticket,
     hello: Hello,
     length: usize,
+    agreement: Arc<Agreement>,
     patience: Duration,
     waits: Option<mpsc::Sender<Waiting>>,
     encoder: Encoder,
@@ -53,14 +56,36 @@ pub(super) struct ServerTask {
     unclaimed: Option<Step>,
     /// The iteration of the next push.
     iteration: u64,
+    /// The iteration whose gradient the caller computes.
+    computing: u64,
     updates: u64,
     /// The reduction to which the next gradient may go; 0: none.
     group: u64,
+    /// When to join again if the session has ended while the caller computes; `None`: not before the next gradient.
+    rejoin: Option<Rejoin>,
+}
+
+/// The next attempt to join again.
+struct Rejoin {
+    at: tokio::time::Instant,
+    backoff: Backoff,
+}
+
+impl Rejoin {
+    fn soon() -> Self {
+        Self { at: tokio::time::Instant::now(), backoff: Backoff::new() }
+    }
 }
 
 impl ServerTask {
     /// Talks with one of the servers in the options about a range of the parameters.
-    pub(super) fn new(options: &ClientOptions, server: usize, range: &Range<usize>, initial: &[f32]) -> Self {
+    pub(super) fn new(
+        options: &ClientOptions,
+        server: usize,
+        range: &Range<usize>,
+        initial: &[f32],
+        agreement: Arc<Agreement>,
+    ) -> Self {
         let ticket = Ticket { job: options.job.clone(), token: options.token.clone() };
         let hello = Hello {
             worker: options.worker.into(),
@@ -82,6 +107,7 @@ impl ServerTask {
             ticket,
             hello,
             length: range.len(),
+            agreement,
             patience: options.patience,
             waits: options.waits.clone(),
             encoder: Encoder::new(options.codec.codec(seed), range.len()),
@@ -90,15 +116,18 @@ impl ServerTask {
             outgoing: None,
             unclaimed: None,
             iteration: 0,
+            computing: 0,
             updates: 0,
             group: 0,
+            rejoin: None,
         }
     }
 
-    /// Handles requests, and listens to the server meanwhile.
+    /// Handles requests, and listens to the server meanwhile. If the session ends, the worker joins again at once: a step
+    /// may take longer than the server gathers its workers for after a restart.
     pub(super) async fn run(mut self, mut requests: mpsc::UnboundedReceiver<Request>) {
         loop {
-            let mut released = None;
+            let (mut released, rejoin) = (None, self.rejoin.as_ref().map(|rejoin| rejoin.at));
             tokio::select! {
                 biased;
                 request = requests.recv() => {
@@ -112,23 +141,47 @@ impl ServerTask {
                         Some(Request::Exchange(exchange)) => self.answer(exchange).await,
                     }
                 }
+                () = until(rejoin) => self.join_again().await,
                 heard = hear(&mut self.session, &mut self.groups, &mut released) => {
-                    // A problem of the session shows again when the next gradient needs one.
-                    if self.attend(heard).await.is_err() {
-                        self.hang_up();
+                    let pulled = self.updates;
+                    match self.attend(heard).await {
+                        Ok(None) => {}
+                        // The gradient that is being computed is of this iteration, and of the parameters from before.
+                        Ok(Some(step)) if step.iteration == self.computing => self.updates = pulled,
+                        Ok(Some(step)) => self.unclaimed = Some(step),
+                        Err(trouble) => self.lose_session(&trouble),
                     }
                 }
             }
         }
     }
 
+    /// Ends the session while the caller computes. A trouble that lasts shows again when the next gradient needs a session.
+    fn lose_session(&mut self, trouble: &Trouble) {
+        self.hang_up();
+        self.rejoin = matches!(trouble, Trouble::Passing(_)).then(Rejoin::soon);
+    }
+
+    /// Joins again while the caller computes. The step that answers this may be long in coming.
+    async fn join_again(&mut self) {
+        let Some(Rejoin { mut backoff, .. }) = self.rejoin.take() else { return };
+        if let Err(Trouble::Passing(_)) = self.dial().await {
+            let at = tokio::time::Instant::now() + backoff.wait();
+            self.rejoin = Some(Rejoin { at, backoff });
+        }
+    }
+
     async fn answer(&mut self, Exchange { hand_in, released, answer, _turn }: Exchange) {
+        self.rejoin = None;
         let outcome = match self.unclaimed.take() {
             // The gradient was computed before its caller saw this step.
             Some(step) => Ok(step),
             None => self.exchange(hand_in, released).await,
         };
         self.outgoing = None;
+        if let Ok(step) = &outcome {
+            self.computing = step.iteration;
+        }
         if let Err(Ok(step)) = answer.send(outcome) {
             self.unclaimed = Some(step);
         }
@@ -143,7 +196,7 @@ impl ServerTask {
         }
         let (iteration, length) = (self.iteration, self.length);
         self.outgoing.get_or_insert_with(|| Outgoing::begin(iteration, length)).add(first, values);
-        if self.session.is_some() && !self.groups.has(self.group) {
+        if self.has_joined() && !self.groups.has(self.group) {
             let _ = self.push().await;
         }
     }
@@ -180,7 +233,7 @@ impl ServerTask {
                 Err(Trouble::Passing(reason)) => reason,
             };
             // The first trouble in a good session is when the server went away.
-            let was_good = self.was_good();
+            let was_good = self.has_joined();
             if was_good {
                 away = Instant::now();
             }
@@ -210,7 +263,10 @@ impl ServerTask {
 
     async fn attempt(&mut self, released: &mut watch::Receiver<bool>) -> Result<Step, Trouble> {
         if self.session.is_none() {
-            let step = self.open().await?;
+            self.dial().await?;
+        }
+        if !self.has_joined() {
+            let step = self.step(None).await?;
             // At any other iteration the gradient was used, or the server has gone back to its checkpoint and the
             // parameters from which the gradient was computed are lost.
             if self.outgoing.as_ref().is_none_or(|outgoing| outgoing.iteration != step.iteration) {
@@ -238,8 +294,8 @@ impl ServerTask {
         Ok(())
     }
 
-    /// Opens a session and waits until the worker may start.
-    async fn open(&mut self) -> Result<Step, Trouble> {
+    /// Opens a session. Its first step says that the worker may start.
+    async fn dial(&mut self) -> Result<(), Trouble> {
         let channel = self.remote.connect().await.map_err(|error| match error {
             ConnectError::Unreachable { reason, .. } => Trouble::Passing(reason),
             ConnectError::NoDescriptor { .. } => Trouble::Passing(error.to_string()),
@@ -255,7 +311,7 @@ impl ServerTask {
         let told = opened.map_err(|status| self.judge(status))?.into_inner();
         self.session = Some(Session { messages, told, good: false, known: Known::default() });
         self.send(Message::Hello(self.hello.clone())).await;
-        self.step(None).await
+        Ok(())
     }
 
     /// Sends a message. If the server has ended the session, its reason is still to be read.
@@ -288,11 +344,20 @@ impl ServerTask {
         }
     }
 
-    fn was_good(&self) -> bool {
+    /// Whether the server has sent a step in this session.
+    fn has_joined(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.good)
     }
 
     fn server(&self) -> String {
         self.remote.address().to_owned()
+    }
+}
+
+/// Waits until this time; `None`: for ever.
+async fn until(time: Option<tokio::time::Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }

@@ -40,6 +40,8 @@ pub(super) enum InvalidMessage {
 /// Parameters in training.
 pub(super) struct Job {
     spec: JobSpec,
+    /// Of the spec.
+    checksum: u32,
     /// The range's first parameter in the model.
     first: u64,
     parameters: Vec<f32>,
@@ -98,6 +100,7 @@ impl Job {
         let Snapshot { first, parameters, optimizer, used, updates, .. } = snapshot;
         Ok(Self {
             policy: spec.policy(),
+            checksum: spec.checksum(),
             optimizer: spec.optimizer.build(parameters.len(), Some(optimizer))?,
             spec,
             first,
@@ -335,6 +338,7 @@ impl Job {
             released_by: released_by.into(),
             in_group: group.contains(&worker),
             group: self.groups.of(worker, &group).unwrap_or(0),
+            job_settings: self.checksum,
         };
         Output::Send(worker, Message::Step(step))
     }

@@ -57,6 +57,7 @@ impl Runner {
             job,
             sessions,
             settings: String::new(),
+            trained_with: String::new(),
             reductions,
             stats: Arc::clone(&stats),
             writer,
@@ -77,6 +78,8 @@ struct State {
     sessions: BTreeMap<Worker, ConnectedWorker>,
     /// The settings that the workers have in common; empty: none of them has said any.
     settings: String,
+    /// The settings that workers of this job had last.
+    trained_with: String,
     /// `None`: there is no fabric.
     reductions: Option<Reductions>,
     stats: Arc<Mutex<JobStats>>,

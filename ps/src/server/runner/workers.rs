@@ -69,6 +69,11 @@ impl State {
             return Ok(());
         }
         if self.settings.is_empty() {
+            if !self.trained_with.is_empty() && self.trained_with != settings {
+                let (job, before, now) = (&self.spec.name, &self.trained_with, &settings);
+                tracing::warn!(job, before, now, "the training goes on with other settings of its workers");
+            }
+            self.trained_with.clone_from(&settings);
             self.settings = settings;
             return Ok(());
         }
@@ -136,7 +141,7 @@ impl State {
             job = self.spec.name,
             seconds,
             ?workers,
-            "this server has stood still: its workers are gathered again, and nothing of their training is lost"
+            "this server has stood still: its workers are gathered again, and no update is lost"
         );
         for (worker, session) in std::mem::take(&mut self.sessions) {
             let reason = format!("it has stood still for {seconds} s, and gathers its workers again");

@@ -14,7 +14,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, interval_at, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use tributary_cli::output;
 use tributary_client::{Agent, Observer, TrainingOptions};
 use tributary_codec::Kind;
@@ -30,7 +30,7 @@ use crate::daemons::service::log;
 use crate::options::remote;
 use crate::options::tls::ClientTlsArgs;
 
-/// How often a worker that waits for its servers reports that.
+/// How often a worker reports that it waits, and that nothing says what for.
 const SAID_EVERY: Duration = Duration::from_secs(5);
 
 /// Trains the demo's network as one worker of a job on running parameter servers (`tributary server --ps-listen`). If a
@@ -156,7 +156,7 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
     let progress = ProgressBar::new(args.iterations.get()).with_message("training");
     let parts =
         if args.by_layer { Model::layers().to_vec() } else { std::iter::once(0..PARAMETERS).collect() };
-    let (said, waits) = watch::channel(None);
+    let (said, waits) = watch::channel(String::new());
     let mut waited = Waited { progress: &progress, waits };
     let (mut way, mut position) = waited.by(join(args, said, &learner.initial(), &parts)).await?;
     let (mut computed, mut skipped) = (0, 0);
@@ -188,41 +188,41 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
     })
 }
 
-/// What a worker waits for, and when it began to.
-type Said = Option<String>;
-
 /// The waits of a worker, which people see.
 struct Waited<'a> {
     progress: &'a ProgressBar,
-    /// The last thing that was said.
-    waits: watch::Receiver<Said>,
+    /// What the worker waits for, as it was said last.
+    waits: watch::Receiver<String>,
 }
 
 impl Waited<'_> {
-    /// Waits for the servers' next step, and reports every few seconds what for.
+    /// Waits for the servers' next step, and reports what for: whenever that is told, or that nothing is.
     async fn by<T>(&mut self, step: impl Future<Output = Result<T>>) -> Result<T> {
         let (begun, mut step) = (Instant::now(), pin!(step));
-        let mut moments = interval_at(begun + SAID_EVERY, SAID_EVERY);
+        let mut quiet = interval_at(begun + SAID_EVERY, SAID_EVERY);
+        quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // What was said in an earlier wait says nothing about this one.
         self.waits.mark_unchanged();
         loop {
-            tokio::select! {
+            let what = tokio::select! {
                 biased;
                 step = &mut step => return step,
-                _ = moments.tick() => {
-                    let seconds = begun.elapsed().as_secs();
-                    // What was said in an earlier wait says nothing about this one.
-                    let said = self.waits.has_changed().unwrap_or(false).then(|| self.waits.borrow().clone());
-                    let what = said.flatten().unwrap_or_else(|| "an answer of the servers".to_owned());
-                    self.progress.suspend(|| output::complain(format_args!("no step for {seconds} s: waiting for {what}")));
+                Ok(()) = self.waits.changed() => {
+                    quiet.reset();
+                    self.waits.borrow_and_update().clone()
                 }
-            }
+                _ = quiet.tick() => "a server that says nothing".to_owned(),
+            };
+            let seconds = begun.elapsed().as_secs();
+            self.progress
+                .suspend(|| output::complain(format_args!("no step for {seconds} s: waiting for {what}")));
         }
     }
 }
 
 async fn join(
     args: &WorkerArgs,
-    said: watch::Sender<Said>,
+    said: watch::Sender<String>,
     initial: &[f32],
     parts: &[Range<usize>],
 ) -> Result<(Way, Position)> {
@@ -237,7 +237,7 @@ async fn join(
             codec: args.codec.to_string(),
             parameters_codec: args.parameters_codec.to_string(),
             patience: Some(args.patience),
-            observer: Observer::new(move |waiting| drop(said.send_replace(Some(waiting.what.clone())))),
+            observer: Observer::new(move |waiting| drop(said.send_replace(waiting.what.clone()))),
             ..TrainingOptions::new(args.server.clone(), &args.job, args.worker)
         };
         return Way::through(&Agent::connect(socket).await?, options, initial, parts).await;
@@ -247,7 +247,7 @@ async fn join(
     let (waits, mut waiting) = mpsc::channel(1);
     tokio::spawn(async move {
         while let Some(Waiting { what, .. }) = waiting.recv().await {
-            said.send_replace(Some(what));
+            said.send_replace(what);
         }
     });
     let options = ClientOptions {
