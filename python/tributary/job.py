@@ -361,7 +361,6 @@ def join(
         JobOverError: the job is over.
         TributaryError: the agent or the controller refuses.
     """
-
     name = job or os.environ.get("TRIBUTARY_JOB")
     if not name:
         raise ValueError("which job? give its name, or set TRIBUTARY_JOB")

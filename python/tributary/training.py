@@ -275,8 +275,8 @@ def train(
         codec: the codec for gradients: see `Codec`.
         parameters_codec: the codec for parameters on their way back; it always includes error feedback.
         socket: the socket of this host's agent [default: TRIBUTARY_SOCKET, or /run/tributary/agent.sock].
-        patience: seconds that a server may be away, or the agent silent [default: five minutes for servers, and no limit
-            for the agent].
+        patience: seconds that a server may be away, or the agent silent [default: five minutes for servers, and no
+            limit for the agent].
         workers: how many workers share the data, if this one knows: the server refuses it if its job has another
             number.
         settings: what all workers have to have in common besides, such as "seed 1": the server refuses a worker that
