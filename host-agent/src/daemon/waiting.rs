@@ -61,7 +61,7 @@ pub(super) async fn pass_on(
         // A process that does not listen now gets the next report.
         let _ = events.try_send(Ok(v1::TrainingEvent { event }));
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// What the all-reduces under way wait for, and for how long.

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 
@@ -41,12 +42,29 @@ def refused(error: type[Exception], words: str, call: object, *arguments: object
         raise AssertionError(f"{words}: not refused")
 
 
-def train_arrays() -> None:
-    with tributary.train("arrays", worker=rank, servers=servers, token=bytes.fromhex("00ff17")) as training:
+def train_arrays(job: tributary.Job) -> None:
+    token, told = bytes.fromhex("00ff17"), Event()
+    with tributary.train("arrays", worker=rank, servers=servers, token=token, workers=size + 1) as other:
+        refused(tributary.TributaryError, "workers share the data", other.begin, other.empty(1000))
+
+    def waits(what: str) -> None:
+        if "training to start: worker 1 has not joined" in what:
+            told.set()
+
+    # Worker 1 does not join before worker 0 was told that it is missing.
+    gate = Thread(target=lambda: (rank == 1 or told.wait(60), job.barrier()))
+    gate.start()
+    if rank == 1:
+        gate.join()
+    with tributary.train(
+        "arrays", worker=rank, servers=servers, token=token, workers=size, settings="seed 1", waits=waits
+    ) as training:
         refused(tributary.TributaryError, "begin", training.push, np.ones(1000, dtype=np.float32))
         parameters = training.empty((10, 100))
         parameters[:] = 3
         step = training.begin(parameters)
+        assert rank == 1 or told.is_set()
+        gate.join()
         assert (step.iteration, step.updates) == (0, 0), step
         assert (parameters == 3).all()
 
@@ -117,7 +135,7 @@ with tempfile.TemporaryDirectory() as folder, tributary.join(deadline=120) as jo
         refused(
             tributary.TributaryError, "casq", lambda: tributary.train("arrays", worker=0, servers=servers, codec="zip")
         )
-        train_arrays()
+        train_arrays(job)
         if torch is not None:
             train_tensors()
         # The others may still be waiting for an answer.
