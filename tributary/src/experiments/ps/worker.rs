@@ -208,7 +208,8 @@ impl Waited<'_> {
                 biased;
                 step = &mut step => return step,
                 Ok(()) = self.waits.changed() => {
-                    quiet.reset();
+                    // The next word is due in five seconds.
+                    quiet.reset_after(2 * SAID_EVERY);
                     self.waits.borrow_and_update().clone()
                 }
                 _ = quiet.tick() => "a server that says nothing".to_owned(),
