@@ -117,8 +117,8 @@ impl Training {
         &self,
         bytes: usize,
     ) -> impl Future<Output = Result<Segment, ClientError>> + Send + 'static + use<> {
-        let (session, waits, limit) = (self.session.clone(), Arc::clone(self.vigil.waits()), self.limit);
-        async move { waits.call("a request for shared memory", limit, session.open_segment(bytes)).await }
+        let session = self.session.clone();
+        self.call("a request for shared memory", async move { session.open_segment(bytes).await })
     }
 
     /// Joins the job, and waits until its training has started. All f32 values in `parameters` are the model's first
@@ -144,8 +144,8 @@ impl Training {
         let lent = [Unanswered::new(segment.lend()?)];
         let mut client = self.session.client.clone();
         let begun = async move { session::answer(client.begin_training(request).await, lent) };
-        let (waits, limit) = (Arc::clone(self.vigil.waits()), self.limit);
-        Ok(Box::pin(async move { Ok(waits.call("the training's begin", limit, begun).await?.into()) }))
+        let begun = self.call("the training's begin", begun);
+        Ok(Box::pin(async move { Ok(begun.await?.into()) }))
     }
 
     /// Hands in the gradient of the last step's iteration, one value for each parameter, and waits for the next step,
@@ -194,14 +194,9 @@ impl Training {
         // If the second segment is in use, the first is not lent.
         let lent = [parameters.lend()?, gradient.lend()?].map(Unanswered::new);
         let mut client = self.session.client.clone();
-        let (before, done) = self.after_parts();
-        let (waits, limit) = (Arc::clone(self.vigil.waits()), self.limit);
-        Ok(Box::pin(async move {
-            let _done = done;
-            until(before).await;
-            let pushed = async { session::answer(client.push_gradient(request).await, lent) };
-            Ok(waits.call("a step of the training", limit, pushed).await?.into())
-        }))
+        let pushed = async move { session::answer(client.push_gradient(request).await, lent) };
+        let pushed = self.call_after_parts("a step of the training", pushed);
+        Ok(Box::pin(async move { Ok(pushed.await?.into()) }))
     }
 
     /// Hands in a part of the next gradient before the rest is there; it begins at the model's parameter `first`. The
@@ -223,14 +218,8 @@ impl Training {
         };
         let lent = [Unanswered::new(part.lend()?)];
         let mut client = self.session.client.clone();
-        let (before, done) = self.after_parts();
-        let (waits, limit) = (Arc::clone(self.vigil.waits()), self.limit);
-        Ok(Box::pin(async move {
-            let _done = done;
-            until(before).await;
-            let pushed = async { session::answer(client.push_part(request).await, lent).map(drop) };
-            waits.call("a part of a gradient", limit, pushed).await
-        }))
+        let pushed = async move { session::answer(client.push_part(request).await, lent).map(drop) };
+        Ok(Box::pin(self.call_after_parts("a part of a gradient", pushed)))
     }
 
     /// Drops the parts that were handed in: there will be no gradient of them. Waits for a step that is under way. The
@@ -241,23 +230,44 @@ impl Training {
     pub fn start_drop_parts(&self) -> PendingPart {
         let request = v1::DropPartsRequest { session: self.session.id.clone() };
         let mut client = self.session.client.clone();
-        let (before, done) = self.after_parts();
-        let (waits, limit) = (Arc::clone(self.vigil.waits()), self.limit);
-        Box::pin(async move {
-            let _done = done;
-            until(before).await;
-            let dropped = async { client.drop_parts(request).await.map_err(ClientError::refused).map(drop) };
-            waits.call("a request to drop parts of a gradient", limit, dropped).await
-        })
+        let dropped = async move { client.drop_parts(request).await.map_err(ClientError::refused).map(drop) };
+        Box::pin(self.call_after_parts("a request to drop parts of a gradient", dropped))
     }
 
-    /// The previous call, for which the next one waits, and a sender whose drop tells the following call that this one
-    /// is done: the agent takes calls in the order of their arrival, which need not be the order in which they were
-    /// started.
-    fn after_parts(&self) -> (Option<oneshot::Receiver<()>>, oneshot::Sender<()>) {
+    /// Waits for the answer to a call, unless the agent is given up. Nothing begins before the future is polled.
+    fn call<T, C>(
+        &self,
+        what: &'static str,
+        call: C,
+    ) -> impl Future<Output = Result<T, ClientError>> + Send + 'static + use<T, C>
+    where
+        T: Send + 'static,
+        C: Future<Output = Result<T, ClientError>> + Send + 'static,
+    {
+        let (waits, limit) = (Arc::clone(self.vigil.waits()), self.limit);
+        async move { waits.call(what, limit, call).await }
+    }
+
+    /// Calls once the previous call that concerns parts is done: the agent takes calls in the order of their arrival,
+    /// which need not be the order in which they were started.
+    fn call_after_parts<T, C>(
+        &self,
+        what: &'static str,
+        call: C,
+    ) -> impl Future<Output = Result<T, ClientError>> + Send + 'static + use<T, C>
+    where
+        T: Send + 'static,
+        C: Future<Output = Result<T, ClientError>> + Send + 'static,
+    {
         let (done, is_done) = oneshot::channel();
-        let mut last = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        (last.replace(is_done), done)
+        let before = self.parts.lock().unwrap_or_else(PoisonError::into_inner).replace(is_done);
+        let call = self.call(what, call);
+        async move {
+            // Dropped together with this, which tells the following call.
+            let _done = done;
+            until(before).await;
+            call.await
+        }
     }
 }
 
