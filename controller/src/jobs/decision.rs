@@ -154,7 +154,7 @@ fn while_running(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let cut_off = &choice.left_out;
     let broken = view.broken_part(job, inputs, view.doubt);
     if !cut_off.is_empty() {
-        if view.is_only_short_of_mtu(&request, inputs, &servers) && !view.waits_in_vain(inputs) {
+        if !view.waits_in_vain(inputs) && view.is_only_short_of_mtu(&request, inputs, &servers) {
             // Results say more than probes, and earlier: the link is mended, or its job needs no more of it.
             return Step::Rest(Some(inputs.now + STALL_INTERVAL));
         }
