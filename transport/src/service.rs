@@ -33,6 +33,12 @@ impl Service {
         Patience { connect, silence, answer }
     }
 
+    /// A client gives up its connection if a ping has had no answer for this long: a server that stood still for less has
+    /// lost nobody.
+    pub fn answer_patience(self) -> Duration {
+        self.patience().answer
+    }
+
     /// The option that gives its address to clients.
     pub(crate) fn option(self) -> &'static str {
         match self {

@@ -33,7 +33,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::transport::Server;
 use tributary_api::ps::parameter_server_server::ParameterServerServer;
-use tributary_transport::{ServerTls, incoming, innermost};
+use tributary_transport::{ServerTls, Service as TransportService, incoming, innermost};
 
 pub use checkpoint::CheckpointError;
 pub use group_fabric::{GroupEvent, GroupEvents, GroupFabric, GroupRequest, Reduction, Sum};
@@ -50,9 +50,6 @@ use session::{Served, Service};
 
 /// A session whose worker is silent for this long is pinged, and ended after as long again: its worker has left.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// A worker gives up its connection if its ping has no answer for this long: a server that has stood still for less has
-/// lost nobody.
-const STANDSTILL: Duration = Duration::from_secs(10);
 /// How long sessions may take to end when the server stops.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// The most connections besides the workers'.
@@ -126,7 +123,7 @@ impl ParameterServer {
         fabric: Option<&Arc<dyn GroupFabric>>,
     ) -> Result<Self, ServerError> {
         let (mut served, mut threads, mut locks) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let pulse = Arc::new(Pulse::new(STANDSTILL));
+        let pulse = Arc::new(Pulse::new(TransportService::ParameterServer.answer_patience()));
         for JobSettings { spec, token } in jobs {
             spec.check()?;
             let name = spec.name.clone();
