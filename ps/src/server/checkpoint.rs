@@ -92,7 +92,7 @@ pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
 pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
     let failed = |error| CheckpointError::Io { doing: "lock", path: path.into(), error };
     let lock = path.with_extension("lock");
-    if lock.metadata().is_ok_and(|about| !about.is_file()) {
+    if is_no_file(&lock) {
         return Err(failed(io::Error::other(format!("{} is no regular file", lock.display()))));
     }
     let file = match File::create(lock) {
@@ -107,15 +107,10 @@ pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
     }
 }
 
-/// Checks that what is at `path`, if anything, is a regular file: before it is opened, since that waits for a pipe's other
-/// end.
-fn check_is_file(path: &Path) -> Result<(), CheckpointError> {
-    match path.metadata() {
-        Ok(about) if !about.is_file() => {
-            Err(CheckpointError::Unusable { path: path.into(), what: "no regular file".to_owned() })
-        }
-        _ => Ok(()),
-    }
+/// Whether there is something else than a regular file: to be asked before it is opened, since that waits for a pipe's
+/// other end.
+fn is_no_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|about| !about.is_file())
 }
 
 /// Replaces the last snapshot by this one.
@@ -142,7 +137,9 @@ fn replace(path: &Path, body: &[u8]) -> io::Result<()> {
 pub(super) fn read(path: &Path, job: &JobSpec) -> Result<Option<Snapshot>, CheckpointError> {
     let failed = |error| CheckpointError::Io { doing: "read", path: path.into(), error };
     let unusable = |what: String| CheckpointError::Unusable { path: path.into(), what };
-    check_is_file(path)?;
+    if is_no_file(path) {
+        return Err(unusable("no regular file".to_owned()));
+    }
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
