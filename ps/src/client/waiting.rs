@@ -1,6 +1,5 @@
 //! What a worker is told while it waits for its servers.
 
-use std::fmt;
 use std::time::Duration;
 
 use tributary_api::ps;
@@ -15,12 +14,6 @@ pub struct Waiting {
     pub what: String,
     /// How long it has waited.
     pub time: Duration,
-}
-
-impl fmt::Display for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "waiting for {} s: {}", self.time.as_secs(), self.what)
-    }
 }
 
 impl Waiting {
@@ -65,12 +58,13 @@ mod tests {
     fn a_wait_names_the_workers_and_the_time() {
         let said = |workers: Vec<u32>, starts_in_milliseconds| {
             let told = ps::Waiting { workers, starts_in_milliseconds, waited_milliseconds: 7300 };
-            Waiting::told("ps:1", &told).to_string()
+            let Waiting { what, time } = Waiting::told("ps:1", &told);
+            assert_eq!(time.as_secs(), 7);
+            what
         };
         assert_eq!(
             said(vec![1], Some(2100)),
-            "waiting for 7 s: training to start: worker 1 has not joined at the parameter server ps:1, which starts \
-             without them in 3 s"
+            "training to start: worker 1 has not joined at the parameter server ps:1, which starts without them in 3 s"
         );
         assert!(
             said(vec![0, 4, 5], None).contains("gradients that workers 0, 4 and 5 have not handed in yet")

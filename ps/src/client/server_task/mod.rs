@@ -56,8 +56,6 @@ pub(super) struct ServerTask {
     unclaimed: Option<Step>,
     /// The iteration of the next push.
     iteration: u64,
-    /// The iteration whose gradient the caller computes.
-    computing: u64,
     updates: u64,
     /// The reduction to which the next gradient may go; 0: none.
     group: u64,
@@ -116,7 +114,6 @@ impl ServerTask {
             outgoing: None,
             unclaimed: None,
             iteration: 0,
-            computing: 0,
             updates: 0,
             group: 0,
             rejoin: None,
@@ -143,11 +140,11 @@ impl ServerTask {
                 }
                 () = until(rejoin) => self.join_again().await,
                 heard = hear(&mut self.session, &mut self.groups, &mut released) => {
-                    let pulled = self.updates;
+                    let (computing, pulled) = (self.iteration, self.updates);
                     match self.attend(heard).await {
                         Ok(None) => {}
                         // The gradient that is being computed is of this iteration, and of the parameters from before.
-                        Ok(Some(step)) if step.iteration == self.computing => self.updates = pulled,
+                        Ok(Some(step)) if step.iteration == computing => self.updates = pulled,
                         Ok(Some(step)) => self.unclaimed = Some(step),
                         Err(trouble) => self.lose_session(&trouble),
                     }
@@ -179,9 +176,6 @@ impl ServerTask {
             None => self.exchange(hand_in, released).await,
         };
         self.outgoing = None;
-        if let Ok(step) = &outcome {
-            self.computing = step.iteration;
-        }
         if let Err(Ok(step)) = answer.send(outcome) {
             self.unclaimed = Some(step);
         }
