@@ -22,3 +22,11 @@ impl Element for bf16 {
 impl Element for i32 {
     const TYPE: ElementType = ElementType::I32;
 }
+
+impl Element for f64 {
+    const TYPE: ElementType = ElementType::F64;
+}
+
+impl Element for i64 {
+    const TYPE: ElementType = ElementType::I64;
+}

@@ -99,7 +99,7 @@ pub use agent::Agent;
 pub use element::Element;
 pub use error::ClientError;
 pub use job::Job;
-pub use operation::{Operation, Reduced, Run};
+pub use operation::{NotFinite, Operation, Reduced, Run};
 pub use options::{JoinOptions, Observer, Waiting};
 pub use quantised::{Quantised, Sent};
 pub use reduction::Reduction;

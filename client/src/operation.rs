@@ -96,11 +96,22 @@ impl From<v1::Run> for Run {
     }
 }
 
+/// A contribution that is NaN or infinite. The sum of its element is what IEEE 754 makes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotFinite {
+    /// The first element for which some member has one.
+    pub element: u64,
+    /// A member that has one near there: the one with the highest rank if there are several.
+    pub rank: u32,
+}
+
 /// The result of an all-reduce; the sums are in the segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reduced {
     /// What the sums are over: runs of neighbouring elements, without gaps.
     pub runs: Vec<Run>,
+    /// Where some member has contributed NaN or infinity.
+    pub not_finite: Option<NotFinite>,
     /// The time from when the agent got the request until it had the answer.
     pub in_agent: Duration,
 }
@@ -113,6 +124,10 @@ pub(crate) fn milliseconds(deadline: Duration) -> u64 {
 fn bytes_of(element_type: v1::ElementType) -> usize {
     match element_type {
         v1::ElementType::F16 | v1::ElementType::Bf16 => 2,
-        v1::ElementType::F32 | v1::ElementType::I32 | v1::ElementType::Unspecified => 4,
+        v1::ElementType::F64 | v1::ElementType::I64 => 8,
+        v1::ElementType::F32
+        | v1::ElementType::F32Exact
+        | v1::ElementType::I32
+        | v1::ElementType::Unspecified => 4,
     }
 }

@@ -17,7 +17,7 @@ use tributary_api::agent::v1::agent_client::AgentClient;
 
 use crate::error::{ClientError, all_reduce};
 use crate::membership::Membership;
-use crate::operation::Reduced;
+use crate::operation::{NotFinite, Reduced};
 use crate::segment::Loan;
 use crate::waits::{Place, Wait, Waits};
 
@@ -182,6 +182,7 @@ impl RequestStream {
             detached,
             failure,
             agent_nanoseconds,
+            not_finite,
             lost,
             ..
         } = answer;
@@ -200,7 +201,8 @@ impl RequestStream {
             return Err(ClientError::Regroup(self.membership.regroup(regroup.into())));
         }
         let runs = runs.into_iter().map(Into::into).collect();
-        Ok(Reduced { runs, in_agent: Duration::from_nanos(agent_nanoseconds) })
+        let not_finite = not_finite.map(|v1::NotFinite { element, rank }| NotFinite { element, rank });
+        Ok(Reduced { runs, not_finite, in_agent: Duration::from_nanos(agent_nanoseconds) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

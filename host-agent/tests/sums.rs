@@ -14,7 +14,7 @@ use tributary_host_agent::{AgentError, ServerAgent, WorkerAgent};
 use tributary_protocol::{
     AllReduce, CollectiveError, ElementType, GradientData, Reduced, StartError, Sums, Tensor,
 };
-use tributary_wire::{FrameView, Kind, Operator, Rank, SliceWidth};
+use tributary_wire::{FrameView, Kind, Operator, SliceWidth};
 
 const WORKERS: u8 = 3;
 /// Several windows of slices, and the last slice is not full.
@@ -93,15 +93,10 @@ async fn the_server_gets_the_workers_errors() {
         }
     });
     let star = reading(0.0, spoil);
-    let (not_finite, wrong) = (star.server.sums(tensor()).unwrap(), star.server.sums(tensor()).unwrap());
+    let wrong = star.server.sums(tensor()).unwrap();
     star.on_every_worker(|rank, worker| {
-        let bad = if rank == 2 { vec![f32::INFINITY; ELEMENTS] } else { gradient(rank, 0) };
-        reduce(worker, bad, 1).unwrap_err();
         reduce(worker, gradient(rank, 0), 1).unwrap_err();
     });
-    let error = not_finite.await.unwrap_err();
-    let AgentError::Collective(CollectiveError::NotFinite { rank, .. }) = error else { panic!("{error}") };
-    assert_eq!(rank, Rank::new(2));
     let error = wrong.await.unwrap_err();
     assert!(matches!(error, AgentError::Collective(CollectiveError::WrongSum { .. })), "{error}");
 }

@@ -1,7 +1,8 @@
 //! The bytes that one all-reduce puts on every link direction, headers and all.
 //!
-//! A gradient of B bytes is B / 4 values, in slices of V. Floating-point gradients first agree on one exponent a
-//! slice, in MAX slices of V exponents each; the last slice of either kind is padded. A GRADIENT frame sheds one hop
+//! A gradient of B bytes is B / 4 values, in slices of V. The members first agree on the bounds of the
+//! values, in MAX slices, each of which bounds 42 slices of values (21 where V is 64, and 10 where it is 32); the last slice of either kind is
+//! padded. Slices for values that differ much in magnitude come on top, and are not counted. A GRADIENT frame sheds one hop
 //! entry at every programmable switch. Losses and probes are not counted.
 
 use std::time::Duration;
@@ -83,7 +84,10 @@ impl Frames {
     fn of_gradient(bytes: u64, width: SliceWidth) -> Self {
         let per_slice = width.values() as u64;
         let sum_slices = bytes.div_ceil(BYTES_PER_VALUE).div_ceil(per_slice);
-        Self { slices: sum_slices.saturating_add(sum_slices.div_ceil(per_slice)), width }
+        Self {
+            slices: sum_slices.saturating_add(sum_slices.div_ceil(width.slices_bounded_by_one() as u64)),
+            width,
+        }
     }
 
     /// The least bytes of a tree's link in each direction: those of one stream, without a hop stack.

@@ -17,22 +17,36 @@ use tributary_wire::{SliceWidth, ValuesView};
 #[path = "../src/numbers"]
 mod numbers {
     pub mod bound;
+    pub mod data;
     pub mod fixed_point;
     pub mod vectors;
 }
 use numbers::fixed_point::quantise;
-use numbers::vectors;
+use numbers::vectors::{self, Extent};
 
 /// How often each loop is measured, and for how long.
 const ROUNDS: usize = 21;
 const ROUND: Duration = Duration::from_millis(10);
 
+/// The number of values that share a scale, and of such blocks in a slice.
+const BLOCK: usize = SliceWidth::ETHERNET.values_in_block();
+const BLOCKS: usize = SliceWidth::ETHERNET.values() / BLOCK;
+
 type Floats = [f32; SliceWidth::ETHERNET.values()];
 type Integers = [i32; SliceWidth::ETHERNET.values()];
 
 #[inline(never)]
-fn plain_largest(values: &[f32]) -> u32 {
-    values.iter().fold(0, |largest, value| largest.max(value.to_bits() & 0x7fff_ffff))
+fn plain_extents(values: &[f32], out: &mut [Extent]) {
+    for (to, values) in out.iter_mut().zip(values.chunks(BLOCK)) {
+        let magnitudes = || values.iter().map(|value| value.to_bits() & 0x7fff_ffff);
+        let least = magnitudes().fold(u32::MAX, |least, magnitude| least.min(magnitude.wrapping_sub(1)));
+        let largest = magnitudes().fold(0, u32::max);
+        *to = Extent {
+            largest,
+            least: least.wrapping_add(1),
+            has_zero: magnitudes().any(|magnitude| magnitude == 0),
+        };
+    }
 }
 
 #[inline(never)]
@@ -77,24 +91,26 @@ fn main() {
     let mut integers: Integers = [0; SliceWidth::ETHERNET.values()];
     let mut back: Floats = [0.0; SliceWidth::ETHERNET.values()];
     let bytes: [u8; SliceWidth::ETHERNET.bytes()] = std::array::from_fn(|index| index as u8);
-    let multiplier = 2_f64.powi(34);
+    let (multiplier, multipliers, units) = (2_f64.powi(34), [2_f64.powi(34); BLOCKS], [1.0e-9; BLOCKS]);
+    let (mut extents, mut other_extents) = ([Extent::default(); BLOCKS], [Extent::default(); BLOCKS]);
     compare(
-        "the largest magnitude",
-        || _ = black_box(plain_largest(black_box(&floats))),
-        || _ = black_box(vectors::largest_magnitude(black_box(&floats))),
+        "the largest and the smallest magnitude of each block",
+        || plain_extents(black_box(&floats), black_box(&mut other_extents)),
+        || vectors::extents(black_box(&floats), BLOCK, black_box(&mut extents)),
     );
+    assert_eq!(extents, other_extents);
     let mut other = integers;
     compare(
         "floats to fixed point",
         || plain_quantise(black_box(&floats), multiplier, black_box(&mut other)),
-        || vectors::quantise_all(black_box(&floats), multiplier, black_box(&mut integers)),
+        || vectors::quantise_all(black_box(&floats), (BLOCK, &multipliers), black_box(&mut integers)),
     );
     assert_eq!(integers, other);
     let mut other = back;
     compare(
         "big-endian fixed point to floats",
         || plain_restore(black_box(ValuesView::new(&bytes)), 1.0e-9, black_box(&mut other)),
-        || vectors::restore_all(black_box(ValuesView::new(&bytes)), 1.0e-9, black_box(&mut back)),
+        || vectors::restore_all(black_box(ValuesView::new(&bytes)), (BLOCK, &units), black_box(&mut back)),
     );
     assert_eq!(back, other);
 }

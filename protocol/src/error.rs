@@ -3,9 +3,9 @@
 use std::fmt;
 
 use thiserror::Error;
-use tributary_wire::{Rank, Seq};
+use tributary_wire::Seq;
 
-use crate::numbers::Tensor;
+use crate::numbers::{ElementType, Tensor};
 
 /// Why [`Worker::start_all_reduce`](crate::Worker::start_all_reduce) or [`Server::expect`](crate::Server::expect)
 /// refuses.
@@ -47,37 +47,27 @@ pub enum StartError {
 /// Why an all-reduce that every member started has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CollectiveError {
-    /// A member's gradient holds NaN or an infinity. Every member gets this error.
+    /// The sum of an element does not fit into its type. Every member gets this error.
     #[error(
-        "all-reduce of \"{tensor}\": rank {rank} contributed NaN or infinity in elements {first}..{end}; \
-         look for a division by zero or a learning rate that is too high on that rank"
-    )]
-    NotFinite {
-        /// The tensor's name.
-        tensor: String,
-        /// The member; the one with the highest rank where there are several.
-        rank: Rank,
-        /// First element of the slice that it is in.
-        first: usize,
-        /// One past the last element of that slice.
-        end: usize,
-    },
-    /// Integers that might add up to more than 32 bits hold. Every member gets this error.
-    #[error(
-        "all-reduce of \"{tensor}\": elements {first}..{end} reach {largest} in magnitude and the weights \
-         add up to {weight}: the sum may not fit into 32 bits; scale the integers down or send floats"
+        "all-reduce of \"{tensor}\": the sum of element {element} does not fit into {element_type}: scale the integers down, \
+         or send a wider type"
     )]
     Overflow {
         /// The tensor's name.
         tensor: String,
-        /// First element of the slice.
-        first: usize,
-        /// One past the last element of the slice.
-        end: usize,
-        /// Largest magnitude that any member has there.
-        largest: u32,
-        /// Sum of the members' weights.
-        weight: u32,
+        /// The first such element.
+        element: usize,
+        /// The elements' type.
+        element_type: ElementType,
+    },
+    /// A member left after a part of its integers was summed. Every remaining member gets this error.
+    #[error(
+        "all-reduce of \"{tensor}\": a member left while its integers were summed, a part of which is in the sums: \
+         reduce again without it"
+    )]
+    Incomplete {
+        /// The tensor's name.
+        tensor: String,
     },
     /// The members' weights add up to more than the fixed-point sum has room for.
     #[error("all-reduce of \"{tensor}\": the weights add up to {weight}, more than {most}")]

@@ -10,7 +10,7 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_protocol::{AllReduce, CollectiveError, Downlink, GradientData, OperationId, Sums};
+use tributary_protocol::{AllReduce, CollectiveError, Downlink, GradientData, NotFinite, OperationId, Sums};
 use tributary_wire::{Operator, Rank, Seq};
 use world::{Churn, Faults, Outcome, Setup, World, operation};
 
@@ -78,17 +78,31 @@ fn setups() -> impl Strategy<Value = Setup> {
 /// Fewer than `most` random operations, the same shapes for everyone.
 fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
     let mut rng = ChaCha8Rng::seed_from_u64(setup.seed ^ 1);
+    // A member that leaves may take further limbs with it: then integers have no sum, and wild floats none that can be told.
+    let kinds = if setup.churn == Churn::NONE { 8 } else { 4 };
     let shapes: Vec<(usize, u8)> = (0..rng.random_range(1..most))
-        .map(|_| ([0, 1, 255, 256, 257, 1000, 2000][rng.random_range(0..7)], rng.random_range(0..4)))
+        .map(|_| ([0, 1, 255, 256, 257, 1000, 2000][rng.random_range(0..7)], rng.random_range(0..kinds)))
         .collect();
     let worker = |_: &usize| {
         let data = |&(len, kind): &(usize, u8)| {
             let floats: Vec<f32> = (0..len).map(|_| rng.random_range(-1.0..1.0)).collect();
+            // Values of very different magnitudes, some of them not finite.
+            let mut wild = || -> f32 {
+                match rng.random_range(0..200) {
+                    0 => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][rng.random_range(0..3)],
+                    1..20 => 0.0,
+                    _ => rng.random_range(-1.0_f32..1.0) * 2f32.powi(rng.random_range(-140..120)),
+                }
+            };
             let data = match kind {
                 0 => GradientData::F32(floats),
                 1 => GradientData::F16(floats.into_iter().map(|x| f16::from_f32(x).to_f32()).collect()),
                 2 => GradientData::BF16(floats.into_iter().map(|x| bf16::from_f32(x).to_f32()).collect()),
-                _ => GradientData::I32((0..len).map(|_| rng.random_range(-1000..1000)).collect()),
+                3 => GradientData::I32((0..len).map(|_| rng.random_range(-1000..1000)).collect()),
+                4 => GradientData::F32((0..len).map(|_| wild()).collect()),
+                5 => GradientData::F32Exact((0..len).map(|_| wild()).collect()),
+                6 => GradientData::F64((0..len).map(|_| f64::from(wild()) * 1e-150).collect()),
+                _ => GradientData::I64((0..len).map(|_| rng.random_range(-(1 << 45)..1 << 45)).collect()),
             };
             operation("layer", data, rng.random_range(0..4))
         };
@@ -137,7 +151,11 @@ fn calm(window: u32) -> Setup {
 fn outcomes(setup: &Setup, inputs: &[Vec<AllReduce>], prepare: impl FnOnce(&mut World)) -> Vec<Outcome> {
     let mut world = World::new(setup, inputs);
     prepare(&mut world);
-    world.run_unchecked(10 * STEPS).unwrap();
+    if let Err(stuck) = world.run_unchecked(10 * STEPS) {
+        // A member with other bounds than the others has other slices, too: all have an error, and the job is at its end.
+        let mut outcomes = world.hosts.iter().map(|host| host.outcomes.get(&OperationId(0)));
+        assert!(outcomes.all(|outcome| outcome.is_some_and(Result::is_err)), "{stuck}");
+    }
     world.hosts.iter().map(|host| host.outcomes[&OperationId(0)].clone()).collect()
 }
 
@@ -170,14 +188,21 @@ fn a_switch_that_adds_wrongly_is_noticed() {
 fn a_server_that_reads_notices_what_the_workers_notice() {
     let mut inputs = floats(4, 1000);
     inputs.iter_mut().for_each(|operations| operations.push(operations[0].clone()));
-    inputs[3][0].data = GradientData::F32(vec![f32::NAN; 1000]);
+    // Element 7 has further limbs, and element 999 is not finite.
+    inputs[3][0].data = GradientData::F32((0..1000).map(|i| if i == 7 { 1e-20 } else { 1e9 }).collect());
+    if let GradientData::F32(values) = &mut inputs[2][0].data {
+        values[999] = f32::INFINITY;
+    }
     let mut world = World::new(&Setup { reads: true, ..calm(4) }, &inputs);
-    world.fabric.switches[2].fault = Some(|_, values, _| values[17] = values[17].wrapping_add(1));
-    world.run_unchecked(STEPS).unwrap();
-    assert!(
-        matches!(world.read[&OperationId(0)], Err(CollectiveError::NotFinite { rank, .. }) if rank == Rank::new(3))
-    );
+    world.run(STEPS).unwrap();
     assert_eq!(world.read[&OperationId(0)], world.hosts[0].outcomes[&OperationId(0)]);
+    let mut world = World::new(&Setup { reads: true, ..calm(4) }, &inputs);
+    world.fabric.switches[2].fault = Some(|operator, values, _| {
+        if operator == Operator::Sum {
+            values[17] = values[17].wrapping_add(1);
+        }
+    });
+    world.run_unchecked(STEPS).unwrap();
     assert!(matches!(world.read[&OperationId(1)], Err(CollectiveError::WrongSum { .. })));
 }
 
@@ -185,13 +210,13 @@ fn a_server_that_reads_notices_what_the_workers_notice() {
 fn a_damaged_bound_is_noticed_by_everyone() {
     // MAX values are in no tag, but the scale that follows from them is part of the SUM slices'. Bounds that nobody
     // can have sent are asked for again; then nothing is lost.
-    let inputs = floats(4, 256 * 255);
+    let inputs = floats(4, 256 * 62);
     let right = outcomes(&calm(4), &inputs, |_| {});
     let mut noticed = 0;
     for seed in 0..12 {
         let faults = Faults { damage: 1.0, damaged: Operator::Max, ..Faults::NONE };
         let outcomes = outcomes(&Setup { seed, faults, ..calm(4) }, &inputs, |_| {});
-        if outcomes != right {
+        if format!("{outcomes:?}") != format!("{right:?}") {
             // One whose damaged copy accuses somebody of NaN believes that; the others see a wrong sum.
             let wrong_sum = |outcome: &Outcome| matches!(outcome, Err(CollectiveError::WrongSum { .. }));
             assert!(outcomes.iter().all(Result::is_err) && outcomes.iter().any(wrong_sum), "seed {seed}");
@@ -214,21 +239,22 @@ fn bounds_that_a_switch_has_raised_for_all_members_alike_are_noticed() {
     // Everyone would scale by them, and lose bits, or all of the values, without noticing.
     let faults: [fabric::Fault; 2] = [
         |operator, values, _| raise_bounds(operator, values, 1),
-        |operator, values, _| raise_bounds(operator, values, 100),
+        |operator, values, _| raise_bounds(operator, values, 90),
     ];
     for fault in faults {
         let outcomes =
             outcomes(&calm(4), &floats(4, 300), |world| world.fabric.switches[0].fault = Some(fault));
         for outcome in outcomes {
             let error = outcome.unwrap_err().to_string();
-            assert!(error.contains("its scale follows from a bound that no member has sent"), "{error}");
+            assert!(error.contains("a bound"), "{error}");
         }
     }
 }
 
 fn raise_bounds(operator: Operator, values: &mut [i32], by: i32) {
     if operator == Operator::Max {
-        values.iter_mut().filter(|bound| **bound > 0).for_each(|bound| *bound += by);
+        // The other half of a lane is a rank.
+        values.iter_mut().filter(|lane| **lane > 0).for_each(|lane| *lane += by << 16);
     }
 }
 
@@ -249,45 +275,64 @@ fn members_that_run_different_operations_notice() {
 }
 
 #[test]
-fn not_a_number_fails_everywhere_and_names_tensor_and_rank() {
-    for bad in [f32::NAN, f32::NEG_INFINITY] {
-        // Long enough for several MAX slices, so that SUM slices are under way when the news comes.
-        let mut inputs = floats(4, 300 * 256);
-        for operations in &mut inputs {
-            operations.push(operation("next", GradientData::I32(vec![1; 700]), 1));
-        }
-        let GradientData::F32(values) = &mut inputs[2][0].data else { unreachable!() };
-        values[290 * 256 + 3] = bad;
-        let setup = Setup { faults: Faults { loss: 0.02, ..Faults::NONE }, ..calm(64) };
-        let mut world = World::new(&setup, &inputs);
-        world.run_unchecked(2_000_000).unwrap();
-        for outcomes in world.hosts.iter().map(|host| &host.outcomes) {
-            let error = CollectiveError::NotFinite {
-                tensor: "conv1.weight".to_owned(),
-                rank: Rank::new(2),
-                first: 290 * 256,
-                end: 291 * 256,
-            };
-            assert_eq!(outcomes[&OperationId(0)], Err(error));
-            let next = outcomes[&OperationId(1)].as_ref().expect("the job goes on");
-            assert_eq!(next.sums, Sums::I32(vec![4; 700]));
-        }
+fn what_is_not_finite_is_summed_as_ieee_754_has_it_and_reported() {
+    // Long enough for several MAX slices, so that SUM slices are under way when the news comes.
+    let mut inputs = floats(4, 300 * 256);
+    for operations in &mut inputs {
+        operations.push(operation("next", GradientData::I32(vec![1; 700]), 1));
+    }
+    let at = 290 * 256 + 3;
+    let mut put = |rank: usize, element: usize, value: f32| {
+        let GradientData::F32(values) = &mut inputs[rank][0].data else { unreachable!() };
+        values[element] = value;
+    };
+    put(2, at, f32::NEG_INFINITY);
+    put(3, at, f32::NEG_INFINITY);
+    put(1, at + 1, f32::NAN);
+    put(0, at + 300, f32::INFINITY);
+    put(1, at + 300, f32::NEG_INFINITY);
+    let setup = Setup { faults: Faults { loss: 0.02, ..Faults::NONE }, ..calm(64) };
+    let mut world = World::new(&setup, &inputs);
+    world.run(2_000_000).unwrap();
+    for outcomes in world.hosts.iter().map(|host| &host.outcomes) {
+        let reduced = outcomes[&OperationId(0)].as_ref().unwrap();
+        assert_eq!(reduced.not_finite, Some(NotFinite { element: at, rank: Rank::new(3) }));
+        let Sums::F32(sums) = &reduced.sums else { panic!("{:?}", reduced.sums) };
+        assert_eq!(sums[at], f32::NEG_INFINITY);
+        assert!(sums[at + 1].is_nan() && sums[at + 300].is_nan());
+        assert!(
+            sums.iter().enumerate().all(|(i, sum)| [at, at + 1, at + 300].contains(&i) || sum.is_finite())
+        );
+        let next = outcomes[&OperationId(1)].as_ref().expect("the job goes on");
+        assert_eq!((&next.sums, next.not_finite), (&Sums::I32(vec![4; 700]), None));
     }
 }
 
 #[test]
-fn integers_that_might_overflow_are_refused() {
-    let of = |value: i32| -> Vec<Vec<AllReduce>> {
-        (0..4).map(|_| vec![operation("counts", GradientData::I32(vec![value; 3]), 1)]).collect()
+fn integers_whose_sum_does_not_fit_fail_that_operation_alone() {
+    let of = |values: [i32; 4]| -> Vec<Vec<AllReduce>> {
+        let counts = |value: i32| operation("counts", GradientData::I32(vec![0, value, 1]), 1);
+        values.map(|value| vec![counts(value), operation("next", GradientData::I32(vec![1; 3]), 1)]).into()
     };
-    for outcome in outcomes(&calm(2), &of(1 << 29), |_| {}) {
-        assert!(matches!(outcome, Err(CollectiveError::Overflow { largest: 0x2000_0000, weight: 4, .. })));
-    }
-    for outcome in outcomes(&calm(2), &of((1 << 29) - 1), |_| {}) {
-        assert_eq!(outcome.unwrap().sums, Sums::I32(vec![i32::MAX - 3; 3]));
-    }
-    for outcome in outcomes(&calm(2), &of(i32::MIN), |_| {}) {
-        assert!(matches!(outcome, Err(CollectiveError::Overflow { .. })));
+    for (values, sum) in [
+        ([1 << 30, 0, 0, 0], Some(1 << 30)),
+        ([i32::MAX, i32::MIN, i32::MAX, i32::MIN], Some(-2)),
+        ([i32::MAX, 1, -1, 0], Some(i32::MAX)),
+        ([i32::MIN, 0, 0, 0], Some(i32::MIN)),
+        ([1 << 29; 4], None),
+        ([i32::MIN, -1, 0, 0], None),
+    ] {
+        let inputs = of(values);
+        let mut world = World::new(&calm(2), &inputs);
+        world.run_unchecked(STEPS).unwrap();
+        for outcomes in world.hosts.iter().map(|host| &host.outcomes) {
+            match (&outcomes[&OperationId(0)], sum) {
+                (Ok(reduced), Some(sum)) => assert_eq!(reduced.sums, Sums::I32(vec![0, sum, 4])),
+                (Err(CollectiveError::Overflow { element: 1, .. }), None) => {}
+                (outcome, _) => panic!("{values:?}: {outcome:?}"),
+            }
+            assert_eq!(outcomes[&OperationId(1)].as_ref().unwrap().sums, Sums::I32(vec![4; 3]));
+        }
     }
 }
 

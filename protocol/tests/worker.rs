@@ -10,7 +10,7 @@ use tributary_protocol::{
     AllReduce, ConfigError, GradientData, OperationEvent, OperationId, StartError, Sums, Time, Worker,
     WorkerConfig,
 };
-use tributary_wire::{Header, Operator, Rank, Seq, SliceWidth};
+use tributary_wire::{Header, Operator, Rank, SliceWidth};
 
 #[test]
 fn sums_wait_for_their_bounds_and_each_slice_for_the_one_a_window_before() {
@@ -59,13 +59,16 @@ fn nothing_and_one_element_can_be_reduced() {
 }
 
 #[test]
-fn operations_follow_one_another_without_a_pause() {
+fn an_operation_begins_once_the_bounds_of_the_one_before_it_are_agreed_on() {
     let mut worker = Worker::new(config(8)).unwrap();
     worker.start_all_reduce(integers(2)).unwrap();
     worker.start_all_reduce(integers(1)).unwrap();
-    assert_eq!(worker.standing().next, Seq(6));
     let max = sent(&mut worker, Time::ZERO);
-    assert_eq!(seqs(&max), [1, 4]);
+    assert_eq!(seqs(&max), [1]);
+    // How many slices the first one has follows from its bounds.
+    answer(&mut worker, Time::ZERO, &max[0]);
+    assert_eq!(seqs(&sent(&mut worker, Time::ZERO)), [2, 3, 4]);
+    assert_eq!(worker.standing().begun, 2);
 }
 
 #[test]
@@ -88,8 +91,7 @@ fn a_slice_that_others_overtake_is_sent_again_before_any_timeout() {
     let mut worker = Worker::new(config(16)).unwrap();
     worker.start_all_reduce(integers(100)).unwrap();
     let millis = |ms| Time::ZERO + Duration::from_millis(ms);
-    let max = sent(&mut worker, Time::ZERO);
-    answer(&mut worker, millis(1), &max[0]);
+    sent(&mut worker, Time::ZERO).iter().for_each(|max| answer(&mut worker, millis(1), max));
     let mut slices = sent(&mut worker, millis(1));
     let lost = slices.remove(0);
     let mut again = Vec::new();
@@ -182,7 +184,8 @@ fn an_all_reduce_takes_the_memory_that_it_says() {
     /// The worker's own, and this test's.
     const BESIDES: u64 = 64 << 10;
     let halves = GradientData::F16(vec![1.0; 4000 * 256]);
-    for data in [integers(4000).data, halves] {
+    let wild = GradientData::F32((0..4000 * 256).map(|i| if i % 64 == 0 { 1e9 } else { 1e-3 }).collect());
+    for data in [integers(4000).data, halves, wild] {
         let mut worker = Worker::new(config(4)).unwrap();
         let memory = AllReduce { data: data.clone(), ..integers(0) }.tensor().memory(SliceWidth::ETHERNET);
         let mut reduced = None;
@@ -193,8 +196,9 @@ fn an_all_reduce_takes_the_memory_that_it_says() {
         });
         assert!(matches!(reduced, Some(OperationEvent::Completed { .. })), "not completed");
         assert!(allocated.bytes_max <= memory + BESIDES, "{allocated:?}, {memory} said");
-        // Room for runs is needed only where members leave.
-        assert!(allocated.bytes_max >= memory / 10 * 9, "{allocated:?}, {memory} said");
+        // Room for runs is needed only where members leave, and for further limbs where values differ much.
+        let further = 4000 * (4 * 256 + 4 * 200);
+        assert!(allocated.bytes_max + further >= memory / 10 * 9, "{allocated:?}, {memory} said");
     }
 }
 

@@ -108,7 +108,8 @@ fn a_tree_takes_one_gradient_whatever_the_workers_and_a_leaf_tree_one_for_each_l
         let planned = plan(&topology, &FabricState::of(&topology, 1 << 20), &request).unwrap();
         let measured = synchronisation(&topology, Method::Fabric { window: WINDOW });
         assert_near(measured, planned.traffic.seconds, 1e-3);
-        assert_near(measured, GRADIENT as f64 / RATE, 0.12);
+        // Headers take 8 %, bounds 2 %.
+        assert_near(measured, GRADIENT as f64 / RATE, 0.15);
         let leaves = synchronisation(&topology, Method::Leaf { window: WINDOW });
         // The switch above the server is one of the leaves.
         assert_near(leaves / measured, (ports * ports / 2 - 1) as f64, 0.03);
@@ -165,7 +166,7 @@ fn a_window_allows_so_many_slices_a_round_trip() {
     let mut setup = setup(&topology, vec![job(&topology, Method::Fabric { window: 16 })]);
     setup.assumptions.host_seconds = 100e-6;
     let found = simulate(&setup).unwrap();
-    let slices = (GRADIENT / 1024 + GRADIENT / 1024 / 256) as f64;
+    let slices = (GRADIENT / 1024 + (GRADIENT / 1024).div_ceil(42)) as f64;
     // Two packets, each through two hosts, over two links each.
     let round_trip = 400e-6 + 4.0 * 1094.0 / RATE;
     assert_near(found.jobs[0].mean_synchronisation(), slices / 16.0 * round_trip, 1e-3);

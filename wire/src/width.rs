@@ -40,6 +40,22 @@ impl SliceWidth {
         self.blocks
     }
 
+    /// The number of neighbouring values that share a scale: they are added as fixed-point numbers.
+    pub const fn values_in_block(self) -> usize {
+        if self.values() < 128 { self.values() } else { 128 }
+    }
+
+    /// The number of such blocks in a slice.
+    pub const fn blocks_of_values(self) -> usize {
+        self.values() / self.values_in_block()
+    }
+
+    /// The number of slices with the operator SUM whose bounds one slice with MAX carries: three values for each block,
+    /// behind one value for all of them.
+    pub const fn slices_bounded_by_one(self) -> usize {
+        (self.values() - 1) / (3 * self.blocks_of_values())
+    }
+
     /// Values in a slice: V in DESIGN.md.
     pub const fn values(self) -> usize {
         self.blocks as usize * VALUES_PER_BLOCK as usize

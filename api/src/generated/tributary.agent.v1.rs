@@ -191,6 +191,19 @@ pub struct AllReduceResponse {
     /// Ranks that were in while this host was, and are not in that version, ascending.
     #[prost(message, repeated, tag = "9")]
     pub lost: ::prost::alloc::vec::Vec<Lost>,
+    /// Where some member has contributed NaN or infinity.
+    #[prost(message, optional, tag = "10")]
+    pub not_finite: ::core::option::Option<NotFinite>,
+}
+/// A contribution to an all-reduce that is NaN or infinite.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NotFinite {
+    /// The first element for which some member has one.
+    #[prost(uint64, tag = "1")]
+    pub element: u64,
+    /// A member that has one near there: the one with the highest rank if there are several.
+    #[prost(uint32, tag = "2")]
+    pub rank: u32,
 }
 /// A worker that the job goes on without.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -475,13 +488,19 @@ pub struct StatsResponse {
 #[repr(i32)]
 pub enum ElementType {
     Unspecified = 0,
-    /// Sums are the exact fixed-point ones, rounded once.
+    /// A sum is off by at most 2^-12 of the sum of its contributions' magnitudes.
     F32 = 1,
-    /// As F32, and rounded to 16 bits then.
+    /// The exact sum as F32, rounded to 16 bits then.
     F16 = 2,
     Bf16 = 3,
-    /// Added exactly.
+    /// Added exactly; a sum that does not fit is an error.
     I32 = 4,
+    /// The elements are F32; a sum is the F32 nearest to the exact one.
+    F32Exact = 5,
+    /// A sum is the F64 nearest to the exact one.
+    F64 = 6,
+    /// As I32, with 64 bits.
+    I64 = 7,
 }
 impl ElementType {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -495,6 +514,9 @@ impl ElementType {
             Self::F16 => "ELEMENT_TYPE_F16",
             Self::Bf16 => "ELEMENT_TYPE_BF16",
             Self::I32 => "ELEMENT_TYPE_I32",
+            Self::F32Exact => "ELEMENT_TYPE_F32_EXACT",
+            Self::F64 => "ELEMENT_TYPE_F64",
+            Self::I64 => "ELEMENT_TYPE_I64",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -505,6 +527,9 @@ impl ElementType {
             "ELEMENT_TYPE_F16" => Some(Self::F16),
             "ELEMENT_TYPE_BF16" => Some(Self::Bf16),
             "ELEMENT_TYPE_I32" => Some(Self::I32),
+            "ELEMENT_TYPE_F32_EXACT" => Some(Self::F32Exact),
+            "ELEMENT_TYPE_F64" => Some(Self::F64),
+            "ELEMENT_TYPE_I64" => Some(Self::I64),
             _ => None,
         }
     }

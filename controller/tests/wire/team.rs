@@ -86,7 +86,7 @@ impl Team {
             for result in results {
                 sums.push(result.await.unwrap().map(|reduced| match reduced.sums {
                     Sums::I32(values) => values,
-                    Sums::F32(_) => panic!("integers were to be reduced"),
+                    other => panic!("integers were to be reduced, not {other:?}"),
                 }));
             }
             sums

@@ -2,7 +2,7 @@
 
 use tonic::Status;
 use tributary_api::agent::v1;
-use tributary_protocol::Run;
+use tributary_protocol::{NotFinite, Run};
 use tributary_wire::Rank;
 
 use super::running::Running;
@@ -30,7 +30,18 @@ pub(super) fn all_reduced(Completion { outcome, members, .. }: &Completion) -> v
         ..v1::AllReduceResponse::default()
     };
     match outcome {
-        Outcome::Reduced(reduced) => response.runs = reduced.runs.iter().map(run).collect(),
+        Outcome::Reduced(reduced) => {
+            // A value that is in a sum without its further limbs does not count as a contribution.
+            let run = |run: &Run| v1::Run {
+                contributors: run.contributors.min(reduced.least_contributors),
+                ..self::run(run)
+            };
+            response.runs = reduced.runs.iter().map(run).collect();
+            response.not_finite = reduced.not_finite.map(|NotFinite { element, rank }| v1::NotFinite {
+                element: element as u64,
+                rank: rank.get().into(),
+            });
+        }
         Outcome::Regroup(joined) => response.regroup = Some(regroup(joined)),
         Outcome::Detached(why) => response.detached = Some(detached(why)),
     }

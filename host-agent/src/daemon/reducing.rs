@@ -79,8 +79,8 @@ impl Reducing {
         let account = &session.account;
         let memory = place.memory_to_reduce(running.width);
         let (held, vector) = self.under_way.room(|| account.take_with_vector(memory, place.count())).await?;
-        let (from, rank, width) = (Arc::clone(&segment), running.rank, running.width);
-        let read = move || from.read_measured(place, vector, (rank, width));
+        let (from, width) = (Arc::clone(&segment), running.width);
+        let read = move || from.read_measured(place, vector, width);
         let (data, bounds) = copy(place, read).await.map_err(segments::unusable)?;
         let (part, terms) = (part(&request), terms(&request, position));
         let tensor = request.name.clone();
@@ -129,6 +129,8 @@ async fn put_back(
             account.keep(match sums {
                 Sums::F32(sums) => cast_vec(sums),
                 Sums::I32(sums) => cast_vec(sums),
+                // Vectors of words of 64 bits have another alignment.
+                Sums::F64(_) | Sums::I64(_) => return answer,
             });
             answer
         }
@@ -183,6 +185,9 @@ fn element_type(number: i32) -> Result<ElementType, Status> {
         Ok(v1::ElementType::F16) => Ok(ElementType::F16),
         Ok(v1::ElementType::Bf16) => Ok(ElementType::BF16),
         Ok(v1::ElementType::I32) => Ok(ElementType::I32),
+        Ok(v1::ElementType::F32Exact) => Ok(ElementType::F32Exact),
+        Ok(v1::ElementType::F64) => Ok(ElementType::F64),
+        Ok(v1::ElementType::I64) => Ok(ElementType::I64),
         Ok(v1::ElementType::Unspecified) => Err(Status::invalid_argument("the element type is missing")),
         Err(_) => Err(Status::invalid_argument(format!("element type {number} is unknown to this agent"))),
     }

@@ -107,7 +107,14 @@ mod tests {
         let reduced = |weight, runs: &[u32]| {
             let run = |weight: &u32| Run { len: 1, weight: *weight, contributors: 3 };
             let runs = runs.iter().map(run).collect();
-            Reduced { sums: Sums::F32(Vec::new()), weight, contributors: 3, runs }
+            Reduced {
+                sums: Sums::F32(Vec::new()),
+                weight,
+                contributors: 3,
+                runs,
+                least_contributors: 3,
+                not_finite: None,
+            }
         };
         assert!(is_led(&reduced(1, &[1, 1])));
         assert!(!is_led(&reduced(1, &[1, 0])), "the leader left in the middle of it");

@@ -1,71 +1,193 @@
-//! What MAX slices carry: for each SUM slice, how large one member's values are. Unsigned 31-bit numbers,
-//! of which the fabric finds the largest.
+//! What MAX slices carry: how large and how fine one member's values are, for each block of neighbouring values.
 //!
-//! Floats: 0 for a slice of zeros; else [`BIAS`] + e, e being the smallest exponent with |x| < 2^e for
-//! every x; else, for NaN and infinities, [`NOT_FINITE`] | rank, which is above every exponent, so that MAX
-//! itself carries the news to every member.
+//! A block has three lanes. The *top* lane says how large its values are: for floats the smallest exponent e with |x| < 2^e for
+//! every finite x, for integers the smallest number of bits with |x| < 2^bits. The *fine* lane, which only floats have, says
+//! the exponent of the coarsest unit that is fine enough for the member's smallest value that is not 0. The *floor* lane, which
+//! only f32 that may be rounded has, is the largest exponent f with |x| >= 2^f for every x: the sum of an element's magnitudes
+//! over all members is at least the largest of their floors, so that it may be rounded by as much, whatever the fine lane asks
+//! for. All are biased so that 0 means "no such value", and so that the lane grows: the fabric's MAX serves all members.
 //!
-//! Integers: the largest magnitude itself, [`TOO_LARGE`] if it does not fit. Times the total weight it
-//! bounds the sum. That is more cautious than need be (large values of opposite sign are refused
-//! though they would cancel out) but an overflow inside the fabric wraps silently and cannot be
-//! told from a right sum afterwards, and the exact answer would need twice the bits on every link.
+//! The low half of a lane is the rank of the member that it comes from. So each agreed lane has one owner, who confirms it
+//! in the tag of its SUM slice: a lane that a switch has raised has none.
+//!
+//! The first lane of each MAX slice names a member that has NaN or infinity in the slice's blocks, if there is one.
 
 use tributary_wire::Rank;
 
-use super::vectors;
+use super::data::ElementType;
+use super::vectors::{self, Extent};
 
-/// Keeps the exponents of floats positive; those of f64 would fit as well.
-const BIAS: i32 = 1024;
-/// Floats: with a rank in the low bits, that rank's slice holds NaN or an infinity.
-pub(crate) const NOT_FINITE: u32 = 0x4000_0000;
-/// Integers: a magnitude that leaves no room for a sum.
-pub(crate) const TOO_LARGE: u32 = 0x7fff_ffff;
-
-/// Exponents that an f32 can need: of the least subnormal and of the largest number.
-const EXPONENTS: std::ops::RangeInclusive<i32> = -148..=128;
+/// Keeps the exponents in lanes positive, those of f64 included.
+const BIAS: i32 = 1100;
+/// Bits of the rank in a lane.
+const RANK_BITS: u32 = 16;
 
 const F32_INFINITY: u32 = 0x7f80_0000;
-const F32_MANTISSA_BITS: u32 = 23;
+const F64_INFINITY: u64 = 0x7ff0_0000_0000_0000;
 
-/// The bound of `rank`'s floats.
-pub(crate) fn of_floats(values: &[f32], rank: Rank) -> u32 {
-    let largest = vectors::largest_magnitude(values);
-    if largest >= F32_INFINITY {
-        return NOT_FINITE | u32::from(rank.get());
+/// How large and how fine the values of one block are, at one member. The default is that of zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Bound {
+    top: u16,
+    fine: u16,
+    floor: u16,
+    /// Some value is NaN or infinite; the rest is about the others.
+    not_finite: bool,
+}
+
+impl Bound {
+    /// For floats, from the least exponents of two above the largest and at or below the smallest magnitude that is not 0.
+    /// `has_zero`: there are zeros, too.
+    fn of_exponents(element_type: ElementType, above: i32, least: i32, has_zero: bool) -> Self {
+        let (digits, lowest) = element_type.grid();
+        let unit = (least - digits).max(lowest);
+        let floor = if has_zero || element_type != ElementType::F32 { 0 } else { biased(least) };
+        Self { top: biased(above), fine: biased(-unit), floor, not_finite: false }
     }
-    if largest == 0 {
-        return 0;
+
+    /// The bound of a block of f32, or of 16-bit floats that were widened.
+    pub(crate) fn of_floats(element_type: ElementType, values: &[f32]) -> Self {
+        Self::of_extent(element_type, values, vectors::extent(values))
     }
-    let biased = (largest >> F32_MANTISSA_BITS).cast_signed();
-    let exponent = match biased {
-        0 => (u32::BITS - largest.leading_zeros()).cast_signed() - 149,
-        _ => biased - 126,
-    };
-    (BIAS + exponent).cast_unsigned()
+
+    /// The same, where the block's [extent](vectors::extent) is known.
+    pub(crate) fn of_extent(
+        element_type: ElementType,
+        values: &[f32],
+        Extent { largest, least, has_zero }: Extent,
+    ) -> Self {
+        if largest == 0 {
+            return Self::default();
+        }
+        if largest >= F32_INFINITY {
+            let finite: Vec<f32> = values.iter().copied().filter(|value| value.is_finite()).collect();
+            return Self { not_finite: true, floor: 0, ..Self::of_floats(element_type, &finite) };
+        }
+        Self::of_exponents(element_type, f32_exponent(largest) + 1, f32_exponent(least), has_zero)
+    }
+
+    /// The bound of a block of f64.
+    pub(crate) fn of_doubles(element_type: ElementType, values: &[f64]) -> Self {
+        let magnitudes = || values.iter().map(|value| value.abs().to_bits());
+        let finite = || magnitudes().filter(|bits| (1..F64_INFINITY).contains(bits));
+        let bound = finite().max().zip(finite().min()).map(|(largest, least)| {
+            Self::of_exponents(element_type, f64_exponent(largest) + 1, f64_exponent(least), true)
+        });
+        Self { not_finite: magnitudes().any(|bits| bits >= F64_INFINITY), ..bound.unwrap_or_default() }
+    }
+
+    /// The bound of a block of integers, from its largest magnitude.
+    pub(crate) fn of_magnitude(largest: u64) -> Self {
+        Self { top: (u64::BITS - largest.leading_zeros()) as u16, ..Self::default() }
+    }
+
+    /// Returns true if some value is NaN or infinite.
+    pub(crate) fn has_not_finite(self) -> bool {
+        self.not_finite
+    }
+
+    /// The block's lanes: this member's rank is `rank`, and its values have this weight, which is not 0.
+    pub(crate) fn lanes(self, element_type: ElementType, rank: Rank, weight: u32) -> Lanes {
+        // Values that are multiplied by the weight are as many bits larger, and where they are rounded, their unit may be.
+        let coarser = if element_type == ElementType::F32 { weight.ilog2() as u16 } else { 0 };
+        let fine = if self.fine == 0 { 0 } else { self.fine.saturating_sub(coarser).max(1) };
+        let floor = if self.floor == 0 { 0 } else { self.floor + coarser };
+        Lanes { top: lane(self.top, rank), fine: lane(fine, rank), floor: lane(floor, rank) }
+    }
 }
 
-/// The bound of integers.
-pub(crate) fn of_integers(values: &[i32]) -> u32 {
-    vectors::largest_integer(values).min(TOO_LARGE)
+/// The lanes of one block, as one member sends them or as all have agreed on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub(crate) struct Lanes {
+    pub(crate) top: u32,
+    pub(crate) fine: u32,
+    pub(crate) floor: u32,
 }
 
-/// The rank whose slice is not finite, if `bound` says so.
-pub(crate) fn not_finite(bound: u32) -> Option<Rank> {
-    // A rank is 16 bits.
-    (bound & NOT_FINITE != 0).then_some(Rank::new(bound as u16))
+impl Lanes {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 3;
+
+    /// The next lanes of a MAX slice.
+    pub(crate) fn from_next(lanes: &mut impl Iterator<Item = u32>) -> Self {
+        let mut next = || lanes.next().unwrap_or_default();
+        Self { top: next(), fine: next(), floor: next() }
+    }
+
+    pub(crate) fn array(self) -> [u32; Self::COUNT] {
+        [self.top, self.fine, self.floor]
+    }
+
+    /// The exponent e of the agreed |x| < 2^e, for floats; `None` if all values are zeros.
+    pub(super) fn exponent(self) -> Option<i32> {
+        (self.top != 0).then(|| i32::from(value(self.top)) - BIAS)
+    }
+
+    /// The bits of the agreed |x| < 2^bits, for integers.
+    pub(super) fn bits(self) -> i32 {
+        value(self.top).into()
+    }
+
+    /// The exponent of the coarsest unit that serves all members, for floats.
+    pub(super) fn unit(self) -> Option<i32> {
+        (self.fine != 0).then(|| BIAS - i32::from(value(self.fine)))
+    }
+
+    /// The exponent f of |x| >= 2^f for all values of one member, for f32 that may be rounded.
+    pub(super) fn floor(self) -> Option<i32> {
+        (self.floor != 0).then(|| i32::from(value(self.floor)) - BIAS)
+    }
+
+    /// Returns true if some members can have sent these, for elements of this type.
+    pub(crate) fn are_plausible(self, element_type: ElementType) -> bool {
+        match element_type.float_exponents() {
+            None => self.fine == 0 && self.floor == 0 && self.bits() <= 64,
+            Some(exponents) => {
+                let lowest = element_type.grid().1;
+                // Members' weights make units up to 30 bits coarser.
+                self.exponent().is_none_or(|exponent| exponents.contains(&exponent))
+                    && self.unit().is_none_or(|unit| (lowest..=exponents.end() + 30).contains(&unit))
+                    && self.floor().is_none_or(|floor| (lowest..=exponents.end() + 30).contains(&floor))
+                    && (self.top == 0) == (self.fine == 0)
+            }
+        }
+    }
 }
 
-/// The exponent e that a float bound stands for; `None` for a slice of zeros.
-pub(crate) fn exponent(bound: u32) -> Option<i32> {
-    (bound != 0).then_some(bound.cast_signed() - BIAS)
+/// The rank that a lane, or the first lane of a MAX slice, names.
+pub(crate) fn owner(lane: u32) -> Option<Rank> {
+    (lane != 0).then_some(Rank::new(lane as u16))
 }
 
-/// Whether some member can have sent this float bound.
-pub(crate) fn is_plausible(bound: u32) -> bool {
-    match bound {
-        0 => true,
-        _ if bound & NOT_FINITE != 0 => bound & !NOT_FINITE < u32::from(Rank::ALL.get()),
-        _ => EXPONENTS.contains(&(bound.cast_signed() - BIAS)),
+/// The first lane of a MAX slice in whose blocks this member has NaN or infinity.
+pub(crate) fn not_finite_lane(rank: Rank) -> u32 {
+    lane(1, rank)
+}
+
+fn lane(value: u16, rank: Rank) -> u32 {
+    if value == 0 { 0 } else { u32::from(value) << RANK_BITS | u32::from(rank.get()) }
+}
+
+fn value(lane: u32) -> u16 {
+    (lane >> RANK_BITS) as u16
+}
+
+fn biased(exponent: i32) -> u16 {
+    (BIAS + exponent) as u16
+}
+
+/// The exponent of the largest power of two that is not above this magnitude, which is not 0.
+fn f32_exponent(magnitude: u32) -> i32 {
+    match (magnitude >> 23).cast_signed() {
+        0 => (u32::BITS - magnitude.leading_zeros()).cast_signed() - 150,
+        biased => biased - 127,
+    }
+}
+
+fn f64_exponent(magnitude: u64) -> i32 {
+    match (magnitude >> 52) as i32 {
+        0 => (u64::BITS - magnitude.leading_zeros()).cast_signed() - 1075,
+        biased => biased - 1023,
     }
 }
 
@@ -77,46 +199,60 @@ mod tests {
 
     const RANK: Rank = Rank::new(0x1234);
 
-    fn of(value: f32) -> u32 {
-        of_floats(&[0.0, value], RANK)
+    fn of(values: &[f32]) -> Lanes {
+        Bound::of_floats(ElementType::F32, values).lanes(ElementType::F32, RANK, 1)
     }
 
     #[test]
     fn powers_of_two_need_the_next_exponent() {
-        assert_eq!(exponent(of(1.0)), Some(1));
-        assert_eq!(exponent(of(-1.0)), Some(1));
-        assert_eq!(exponent(of(0.999_999_9)), Some(0));
-        assert_eq!(exponent(of(f32::MAX)), Some(128));
-        assert_eq!(exponent(of(f32::MIN_POSITIVE)), Some(-125));
-        assert_eq!(exponent(of(f32::from_bits(1))), Some(-148));
-    }
-
-    #[test]
-    fn zeros_and_infinities_have_their_own() {
-        assert_eq!(of(-0.0), 0);
-        for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            assert_eq!(of(bad), 0x4000_1234);
-            assert_eq!(not_finite(of(bad)), Some(RANK));
+        for (value, exponent) in
+            [(1.0, 1), (-1.0, 1), (0.999_999_9, 0), (f32::MAX, 128), (f32::MIN_POSITIVE, -125), (1e-45, -148)]
+        {
+            assert_eq!(of(&[0.0, value]).exponent(), Some(exponent), "{value}");
         }
-        assert_eq!(not_finite(of(f32::MAX)), None);
     }
 
     #[test]
-    fn integers_saturate() {
-        assert_eq!(of_integers(&[3, -7]), 7);
-        assert_eq!(of_integers(&[i32::MIN]), TOO_LARGE);
-        assert_eq!(of_integers(&[]), 0);
+    fn zeros_have_no_lanes_and_what_is_not_finite_does_not_count() {
+        assert_eq!(of(&[-0.0, 0.0]), Lanes::default());
+        for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let bound = Bound::of_floats(ElementType::F32, &[bad, 3.0, 0.0]);
+            assert!(bound.has_not_finite());
+            assert_eq!(bound.lanes(ElementType::F32, RANK, 1), of(&[3.0, 0.0]));
+            let bound = Bound::of_doubles(ElementType::F64, &[f64::from(bad), 3.0, 0.0]);
+            assert!(bound.has_not_finite());
+            assert_eq!(bound.lanes(ElementType::F32, RANK, 1).exponent(), Some(2));
+        }
+    }
+
+    #[test]
+    fn integers_have_their_bits() {
+        for (largest, bits) in [(0, 0), (1, 1), (7, 3), (8, 4), (1 << 31, 32), (1 << 63, 64)] {
+            assert_eq!(Bound::of_magnitude(largest).lanes(ElementType::I64, RANK, 1).bits(), bits);
+        }
+    }
+
+    #[test]
+    fn the_larger_lane_is_the_larger_or_the_finer_one() {
+        assert!(of(&[2.0]).top > of(&[1.5]).top && of(&[1e-5]).fine > of(&[1.0, 1e-3]).fine);
+        assert_eq!(owner(of(&[2.0]).top), Some(RANK));
+        assert_eq!((of(&[5.0, -0.3]).floor(), of(&[5.0, 0.0]).floor()), (Some(-2), None));
+        let weighted = Bound::of_floats(ElementType::F32, &[1.0]).lanes(ElementType::F32, RANK, 300);
+        assert_eq!(weighted.unit(), of(&[1.0]).unit().map(|unit| unit + 8));
     }
 
     proptest! {
         #[test]
-        fn an_exponent_is_the_smallest_that_bounds(value in any::<f32>()) {
-            prop_assume!(value.is_finite() && value != 0.0);
-            let bound = of(value);
-            prop_assert!(is_plausible(bound));
-            let e = exponent(bound).unwrap();
-            let magnitude = f64::from(value).abs();
+        fn exponents_are_the_tightest(value in any::<f32>(), double in any::<f64>()) {
+            prop_assume!(value.is_finite() && value != 0.0 && double.is_normal());
+            let lanes = of(&[value]);
+            prop_assert!(lanes.are_plausible(ElementType::F32));
+            let (e, magnitude) = (lanes.exponent().unwrap(), f64::from(value).abs());
             prop_assert!(magnitude < 2f64.powi(e) && magnitude >= 2f64.powi(e - 1));
+            prop_assert_eq!(lanes.unit().unwrap(), (e - 12).max(-149));
+            let lanes = Bound::of_doubles(ElementType::F64, &[double]).lanes(ElementType::F64, RANK, 1);
+            prop_assert!(lanes.are_plausible(ElementType::F64));
+            prop_assert_eq!(lanes.unit().unwrap(), (lanes.exponent().unwrap() - 53).max(-1074));
         }
     }
 }

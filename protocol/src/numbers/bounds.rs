@@ -1,68 +1,87 @@
-//! The bounds of a contribution, worked out by whoever has its elements at hand.
+//! The bounds of a contribution, measured by the code that has its elements at hand.
 
 use std::collections::TryReserveError;
 
-use tributary_wire::{Rank, SliceWidth};
+use tributary_wire::SliceWidth;
 
-use super::bound;
+use super::bound::Bound;
 use super::data::{ElementType, Tensor};
+use super::vectors::{self, Extent};
 
-/// For each slice of a member's contribution, [how large](bound) its elements are.
+/// For each block of a member's contribution, how large and how fine its elements are.
 ///
-/// A worker without them works them out when it announces the slices, and reads all elements once more for it. Whoever
-/// copies the elements anyway measures them meanwhile, piece by piece, while the processor has them in its cache.
+/// A worker without bounds measures the elements when it announces their slices, and reads all of them once more for that. A
+/// caller that copies the elements anyway measures them meanwhile, piece by piece, while the processor has them in its cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    rank: Rank,
     width: SliceWidth,
-    are_of_integers: bool,
-    bounds: Vec<u32>,
+    element_type: ElementType,
+    bounds: Vec<Bound>,
     /// How many elements were measured.
     measured: usize,
 }
 
 impl Bounds {
-    /// Those of the member `rank`'s contribution to slices of this width: `len` elements of this type, none of them measured.
+    /// The bounds of a contribution to slices of this width: `len` elements of this type, none of them measured yet.
     ///
     /// # Errors
     /// The system does not give the memory for them.
-    pub fn new(
-        rank: Rank,
-        width: SliceWidth,
-        element_type: ElementType,
-        len: usize,
-    ) -> Result<Self, TryReserveError> {
+    pub fn new(width: SliceWidth, element_type: ElementType, len: usize) -> Result<Self, TryReserveError> {
         let mut bounds = Vec::new();
-        bounds.try_reserve_exact(len.div_ceil(width.values()))?;
-        Ok(Self { rank, width, are_of_integers: element_type == ElementType::I32, bounds, measured: 0 })
+        bounds.try_reserve_exact(len.div_ceil(width.values_in_block()))?;
+        Ok(Self { width, element_type, bounds, measured: 0 })
     }
 
-    /// Measures the next elements, unless they are integers: so many that the slices are whole, but for the contribution's
-    /// last one.
+    /// Measures the next elements, which are f32 or widened to it: whole slices, except for the contribution's last piece.
+    /// Elements of another type than the contribution's are not measured.
     pub fn add_floats(&mut self, elements: &[f32]) {
-        let rank = self.rank;
-        if !self.are_of_integers {
-            self.add(elements, |slice| bound::of_floats(slice, rank));
+        if self.element_type.is_widened() {
+            let (block, element_type) = (self.width.values_in_block(), self.element_type);
+            let mut extents = [Extent::default(); 64];
+            for elements in elements.chunks(block * extents.len()) {
+                let blocks = elements.chunks(block);
+                vectors::extents(elements, block, &mut extents);
+                self.bounds.extend(
+                    blocks
+                        .zip(extents)
+                        .map(|(values, extent)| Bound::of_extent(element_type, values, extent)),
+                );
+            }
+            self.measured += elements.len();
         }
     }
 
-    /// As [`add_floats`](Self::add_floats), for integers.
+    /// Measures the next elements as [`add_floats`](Self::add_floats) does, for i32.
     pub fn add_integers(&mut self, elements: &[i32]) {
-        if self.are_of_integers {
-            self.add(elements, bound::of_integers);
+        if self.element_type == ElementType::I32 {
+            self.add(elements, |block| Bound::of_magnitude(vectors::largest_integer(block).into()));
         }
     }
 
-    fn add<T>(&mut self, elements: &[T], bound: impl Fn(&[T]) -> u32) {
-        self.bounds.extend(elements.chunks(self.width.values()).map(bound));
+    /// Measures the next elements as [`add_floats`](Self::add_floats) does, for f64.
+    pub fn add_doubles(&mut self, elements: &[f64]) {
+        if self.element_type == ElementType::F64 {
+            self.add(elements, |block| Bound::of_doubles(ElementType::F64, block));
+        }
+    }
+
+    /// Measures the next elements as [`add_floats`](Self::add_floats) does, for i64.
+    pub fn add_long_integers(&mut self, elements: &[i64]) {
+        if self.element_type == ElementType::I64 {
+            self.add(elements, |block| Bound::of_magnitude(vectors::largest_long_integer(block)));
+        }
+    }
+
+    fn add<T>(&mut self, elements: &[T], bound: impl Fn(&[T]) -> Bound) {
+        self.bounds.extend(elements.chunks(self.width.values_in_block()).map(bound));
         self.measured += elements.len();
     }
 
-    /// All of them, if they are of this tensor's elements.
-    pub(crate) fn of(self, rank: Rank, width: SliceWidth, tensor: &Tensor) -> Option<Vec<u32>> {
-        let is_its_type = self.are_of_integers == (tensor.element_type == ElementType::I32);
+    /// The bound of each block, if these are the bounds of this tensor's elements.
+    pub(crate) fn of(self, width: SliceWidth, tensor: &Tensor) -> Option<Vec<Bound>> {
+        let is_its_type = self.element_type == tensor.element_type;
         let is_whole =
-            self.bounds.len() == tensor.len.div_ceil(width.values()) && self.measured == tensor.len;
-        (is_its_type && is_whole && (self.rank, self.width) == (rank, width)).then_some(self.bounds)
+            self.bounds.len() == tensor.len.div_ceil(width.values_in_block()) && self.measured == tensor.len;
+        (is_its_type && is_whole && self.width == width).then_some(self.bounds)
     }
 }

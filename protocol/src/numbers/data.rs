@@ -5,9 +5,6 @@ use std::fmt;
 
 use tributary_wire::Rank;
 
-use super::bound;
-use super::fixed_point::Scale;
-
 /// One all-reduce, as one member gives it. Every member gives the same number of elements of the same
 /// type, and starts its operations in the same order.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,31 +49,44 @@ pub enum GradientData {
     F16(Vec<f32>),
     /// The upper half of single precision, each widened.
     BF16(Vec<f32>),
-    /// Integers, added exactly; a sum that might not fit is an error.
+    /// IEEE 754 single precision, whose sum is the nearest f32 to the exact one.
+    F32Exact(Vec<f32>),
+    /// IEEE 754 double precision, whose sum is the nearest f64 to the exact one.
+    F64(Vec<f64>),
+    /// Integers, added exactly; a sum that does not fit is an error.
     I32(Vec<i32>),
+    /// Integers of 64 bits, added exactly; a sum that does not fit is an error.
+    I64(Vec<i64>),
 }
 
 impl GradientData {
     /// Number of elements.
     pub fn len(&self) -> usize {
         match self {
-            Self::F32(values) | Self::F16(values) | Self::BF16(values) => values.len(),
+            Self::F32(values) | Self::F16(values) | Self::BF16(values) | Self::F32Exact(values) => {
+                values.len()
+            }
+            Self::F64(values) => values.len(),
             Self::I32(values) => values.len(),
+            Self::I64(values) => values.len(),
         }
     }
 
-    /// Whether there are no elements.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What the elements are.
+    /// The elements' type.
     pub fn element_type(&self) -> ElementType {
         match self {
             Self::F32(_) => ElementType::F32,
             Self::F16(_) => ElementType::F16,
             Self::BF16(_) => ElementType::BF16,
+            Self::F32Exact(_) => ElementType::F32Exact,
+            Self::F64(_) => ElementType::F64,
             Self::I32(_) => ElementType::I32,
+            Self::I64(_) => ElementType::I64,
         }
     }
 }
@@ -89,25 +99,67 @@ pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserv
     Ok(filled)
 }
 
-/// What the elements of an operation are; the numbers are part of the check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The type of an operation's elements, and how precise their sums are; the numbers are part of the tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ElementType {
-    /// IEEE 754 single precision.
+    /// IEEE 754 single precision: a sum is off by at most 2^-12 of the sum of its contributions' magnitudes.
     F32 = 1,
-    /// IEEE 754 half precision.
+    /// IEEE 754 half precision; sums are those of single precision, exact before they are rounded to it.
     F16 = 2,
-    /// The upper half of single precision.
+    /// The upper half of single precision; sums as for [`F16`](Self::F16).
     BF16 = 3,
     /// Integers.
     I32 = 4,
+    /// IEEE 754 single precision: a sum is the nearest f32 to the exact one.
+    F32Exact = 5,
+    /// IEEE 754 double precision: a sum is the nearest f64 to the exact one.
+    F64 = 6,
+    /// Integers of 64 bits.
+    I64 = 7,
 }
 
 impl ElementType {
     /// The number of bytes of an element.
     pub fn bytes(self) -> usize {
         match self {
-            Self::F32 | Self::I32 => 4,
+            Self::F64 | Self::I64 => 8,
+            Self::F32 | Self::F32Exact | Self::I32 => 4,
             Self::F16 | Self::BF16 => 2,
+        }
+    }
+
+    /// The number of bytes of an element's sum, and of the element while it is reduced.
+    pub fn sum_bytes(self) -> usize {
+        self.bytes().max(4)
+    }
+
+    /// Returns true if the elements are f32 while they are reduced.
+    pub(crate) fn is_widened(self) -> bool {
+        matches!(self, Self::F32 | Self::F16 | Self::BF16 | Self::F32Exact)
+    }
+
+    /// For floats, the exponents e that the tightest |x| < 2^e can have; `None` for integers.
+    pub(crate) fn float_exponents(self) -> Option<std::ops::RangeInclusive<i32>> {
+        match self {
+            Self::F32 | Self::F16 | Self::BF16 | Self::F32Exact => Some(-148..=128),
+            Self::F64 => Some(-1073..=1024),
+            Self::I32 | Self::I64 => None,
+        }
+    }
+
+    /// For floats: the number of bits below the highest one of a value that its sum keeps, and the exponent of the type's
+    /// smallest number, below which there is nothing to keep.
+    ///
+    /// With 11 bits of f32, a value is rounded by at most 2^-12 of itself. The other numbers are those of the types' mantissas:
+    /// nothing is rounded.
+    pub(crate) fn grid(self) -> (i32, i32) {
+        match self {
+            Self::F32 => (11, -149),
+            Self::F32Exact => (23, -149),
+            Self::F16 => (10, -24),
+            Self::BF16 => (7, -133),
+            Self::F64 => (52, -1074),
+            Self::I32 | Self::I64 => (0, 0),
         }
     }
 }
@@ -119,52 +171,20 @@ impl fmt::Display for ElementType {
             Self::F16 => "f16",
             Self::BF16 => "bf16",
             Self::I32 => "i32",
+            Self::F32Exact => "f32 (precision float32)",
+            Self::F64 => "f64",
+            Self::I64 => "i64",
         })
     }
 }
 
-/// How the values of one SUM slice travel.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Scaling {
-    /// No member has anything but zeros.
-    Zeros,
-    /// Integers travel as they are, times their member's weight.
-    Whole,
-    /// Floats travel as fixed-point numbers.
-    Fixed(Scale),
-}
-
-/// Why a slice cannot be summed.
+/// A value that is NaN or infinite among the contributions to an all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SumError {
-    /// This rank has NaN or infinity in it.
-    NotFinite(Rank),
-    /// The sum might not fit.
-    Overflow,
-}
-
-impl ElementType {
-    /// How a slice travels whose members agreed on `largest` as their bound and have `weight` together.
-    pub(crate) fn scaling(self, largest: u32, weight: u32) -> Result<Scaling, SumError> {
-        if self == Self::I32 {
-            // One below the limit, since a bound at the limit means "at least".
-            let fits = u64::from(largest) * u64::from(weight) < u64::from(bound::TOO_LARGE);
-            return if fits && largest < bound::TOO_LARGE {
-                Ok(Scaling::Whole)
-            } else {
-                Err(SumError::Overflow)
-            };
-        }
-        if let Some(rank) = bound::not_finite(largest) {
-            return Err(SumError::NotFinite(rank));
-        }
-        Ok(bound::exponent(largest).map_or(Scaling::Zeros, |e| Scaling::Fixed(Scale::new(e, weight))))
-    }
-
-    /// Whether some member can have sent this bound.
-    pub(crate) fn is_plausible(self, bound: u32) -> bool {
-        self == Self::I32 || bound::is_plausible(bound)
-    }
+pub struct NotFinite {
+    /// The first element for which some member has one.
+    pub element: usize,
+    /// A member that has one near there: the one with the highest rank if there are several.
+    pub rank: Rank,
 }
 
 /// The outcome of an all-reduce: the same bits on every member.
@@ -179,6 +199,12 @@ pub struct Reduced {
     /// What each stretch of elements was really summed over, in order, without gaps: one run, unless
     /// a member left while the operation was under way. Empty for no elements.
     pub runs: Vec<Run>,
+    /// The fewest members that any part of a value has come from. Where a run has more, a member has left after the first
+    /// limbs of its floats were summed and before the further ones were: they are in the sums only as precise as the first
+    /// limbs are.
+    pub least_contributors: u32,
+    /// Where some member has contributed NaN or infinity. The sum of such an element is what IEEE 754 makes of it.
+    pub not_finite: Option<NotFinite>,
 }
 
 /// Neighbouring elements that were summed over the same members.
@@ -195,10 +221,14 @@ pub struct Run {
 /// Sums per element.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sums {
-    /// Of floating-point input of any width: the exact fixed-point sum, rounded once.
+    /// Of floats of up to 32 bits: the fixed-point sum, rounded once.
     F32(Vec<f32>),
+    /// Of floats of 64 bits.
+    F64(Vec<f64>),
     /// Of integers: exact.
     I32(Vec<i32>),
+    /// Of integers of 64 bits: exact.
+    I64(Vec<i64>),
 }
 
 impl Sums {
@@ -206,13 +236,25 @@ impl Sums {
     pub fn len(&self) -> usize {
         match self {
             Self::F32(sums) => sums.len(),
+            Self::F64(sums) => sums.len(),
             Self::I32(sums) => sums.len(),
+            Self::I64(sums) => sums.len(),
         }
     }
 
-    /// Whether there are no elements.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The sums as f64, which those of 64-bit integers may not fit into exactly.
+    fn doubles(&self) -> Box<dyn Iterator<Item = f64> + '_> {
+        match self {
+            Self::F32(sums) => Box::new(sums.iter().map(|sum| f64::from(*sum))),
+            Self::F64(sums) => Box::new(sums.iter().copied()),
+            Self::I32(sums) => Box::new(sums.iter().map(|sum| f64::from(*sum))),
+            Self::I64(sums) => Box::new(sums.iter().map(|sum| *sum as f64)),
+        }
     }
 }
 
@@ -223,9 +265,6 @@ impl Reduced {
         let weights = self.runs.iter().flat_map(|run| std::iter::repeat_n(run.weight, run.len));
         let mean =
             |(sum, weight): (f64, u32)| if weight == 0 { 0.0 } else { (sum / f64::from(weight)) as f32 };
-        match &self.sums {
-            Sums::F32(sums) => sums.iter().map(|&sum| f64::from(sum)).zip(weights).map(mean).collect(),
-            Sums::I32(sums) => sums.iter().map(|&sum| f64::from(sum)).zip(weights).map(mean).collect(),
-        }
+        self.sums.doubles().zip(weights).map(mean).collect()
     }
 }

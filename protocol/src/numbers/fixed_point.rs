@@ -1,44 +1,257 @@
-//! Between floats and the integers that the fabric aggregates.
+//! Between numbers and the integers that the fabric aggregates.
 //!
-//! With the agreed exponent e and the total weight W, a member of weight w sends
-//! `round(w · x · 2^(30 − e − ceil(log2 W)))`. Each is at most w · 2^(30 − ceil(log2 W)) in magnitude, so
-//! their sum is at most 2^30. Rounding comes after the multiplication by w: the sum of N members is then off
-//! by at most N/2 units, where w · round(x · …) would be off by up to W/2, which is 2 decimal digits worse
-//! for weights that are batch sizes of a few hundred.
+//! With the agreed exponent e of a block and the total weight W, a member of weight w sends
+//! `round(w · x · 2^(S − e − ceil(log2 W)))`, where S is 30 or 31. Each is at most w · 2^(S − ceil(log2 W)) in magnitude, so
+//! their sum fits into 32 bits. Rounding comes after the multiplication by w: the sum of N members is then off by at most N/2
+//! units, where w · round(x · …) would be off by up to W/2, which is 2 decimal digits worse for weights that are batch sizes
+//! of a few hundred.
+//!
+//! Where the unit of these integers is coarser than the finest that a member has asked for, the block has further *limbs*:
+//! integers of the same kind for what rounding has left over, each limb with a unit that is 2^[`step`](Scale) finer. What is
+//! left over is at most half a unit for each member, so that a limb has about as many bits as the first. Where few bits are
+//! missing, the block has one further limb of so many bits, and one integer carries several of these.
+
+use super::bound::Lanes;
+use super::data::ElementType;
 
 /// The largest total weight: one bit of each member's scale is left.
 pub(crate) const MAX_TOTAL_WEIGHT: u32 = 1 << 30;
 
 /// Bits that the magnitude of a sum may fill.
-const SUM_BITS: i32 = 30;
+const SUM_BITS: i32 = 31;
+
+/// Up to so many bits of weight, the first limb of f32 fills all [`SUM_BITS`]: its integers have at least as many bits as an
+/// f32, so that none is rounded up to the power of two above it. Others leave one bit for that.
+const EXACT_WEIGHT_BITS: i32 = 7;
 
 /// 1.5 · 2^52: adding it to a small f64 leaves that number, rounded to the nearest integer (ties to even), in
 /// the low bits. Unlike `round_ties_even` it compiles to vector instructions on every x86-64.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
-/// How one slice's values become integers: the same on every member.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Scale {
-    /// Binary logarithm of what values are multiplied by.
-    power: i32,
+/// The weight and the number of members that a block's bounds were agreed on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Total {
+    pub(crate) weight: u32,
+    pub(crate) contributors: u32,
 }
 
+/// How one block's values become integers: the same on every member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scale {
+    /// Binary logarithm of what one unit of the first limb is worth.
+    first: i32,
+    /// By how many bits each further limb is finer.
+    step: i32,
+    limbs: u8,
+    /// The bits that a second limb's sum takes, if several of them fit into one integer; else 0.
+    field_bits: u8,
+}
+
+/// The most bits of a field of which two fit into one integer.
+const MOST_FIELD_BITS: i32 = 15;
+
 impl Scale {
-    /// For values below 2^`exponent` and a total weight of 1 to [`MAX_TOTAL_WEIGHT`].
-    pub(crate) fn new(exponent: i32, total_weight: u32) -> Self {
-        let weight_bits = u32::BITS - total_weight.saturating_sub(1).leading_zeros();
-        Self { power: SUM_BITS - exponent - weight_bits.cast_signed() }
+    /// The scale that follows from a block's agreed lanes; `None` if all values are zeros.
+    pub(crate) fn new(element_type: ElementType, lanes: Lanes, total: Total) -> Option<Self> {
+        let weight_bits = log2_rounded_up(total.weight);
+        let step = SUM_BITS - log2_rounded_up(total.contributors);
+        if element_type.float_exponents().is_none() {
+            if lanes.bits() == 0 {
+                return None;
+            }
+            // The last limb has the unit 1.
+            let further = (lanes.bits() + weight_bits - SUM_BITS).max(0).cast_unsigned();
+            let further = further.div_ceil(step.cast_unsigned()).cast_signed();
+            return Some(Self { first: further * step, step, limbs: 1 + further as u8, field_bits: 0 });
+        }
+        let is_exact = element_type.is_widened() && weight_bits <= EXACT_WEIGHT_BITS;
+        let bits = if is_exact { SUM_BITS } else { SUM_BITS - 1 };
+        let first = lanes.exponent()? + weight_bits - bits;
+        // N members' sum is off by N / 2 units at most.
+        let member_bits = log2_rounded_up(total.contributors);
+        let by_floor = lanes.floor().map(|floor| floor - element_type.grid().0 - member_bits);
+        let unit = lanes.unit().map(|unit| by_floor.map_or(unit, |by_floor| unit.max(by_floor)));
+        let missing = unit.map_or(0, |unit| (first - unit).max(0));
+        let field_bits = missing + member_bits + 1;
+        if missing > 0 && field_bits <= MOST_FIELD_BITS {
+            return Some(Self { first, step: missing, limbs: 2, field_bits: field_bits as u8 });
+        }
+        let further = missing.cast_unsigned().div_ceil(step.cast_unsigned());
+        Some(Self { first, step, limbs: 1 + further as u8, field_bits: 0 })
     }
 
-    /// A member's multiplier: value to (unrounded) integer.
+    /// How many integers the further limbs of so many values take.
+    pub(crate) fn further_lanes(self, values: usize) -> usize {
+        match self.fields() {
+            Some(fields) => values.div_ceil(fields),
+            None => (self.limbs() - 1) * values,
+        }
+    }
+
+    /// How many second limbs one integer carries, if several.
+    fn fields(self) -> Option<usize> {
+        (SUM_BITS as usize).checked_div(self.field_bits.into())
+    }
+
+    /// The further limbs of some values in the form in which they travel: `limb` has the one of this number (from 1) of the
+    /// value at an index.
+    pub(crate) fn pack(self, values: usize, limb: impl Fn(usize, usize) -> i32) -> Vec<i32> {
+        let Some(fields) = self.fields() else {
+            let indices = (1..self.limbs()).flat_map(|number| (0..values).map(move |at| (number, at)));
+            return indices.map(|(number, at)| limb(number, at)).collect();
+        };
+        let packed = |lane: usize| {
+            let values = (lane * fields..((lane + 1) * fields).min(values)).rev();
+            values.fold(0, |packed: i32, at| (packed << self.field_bits).wrapping_add(limb(1, at)))
+        };
+        (0..values.div_ceil(fields)).map(packed).collect()
+    }
+
+    /// The further limb of this number (from 1) of the value at an index, from the integers of all of them.
+    pub(crate) fn unpack(self, lanes: &[i32], values: usize, number: usize, at: usize) -> i32 {
+        let lane = |lane: usize| lanes.get(lane).copied().unwrap_or_default();
+        let Some(fields) = self.fields() else { return lane((number - 1) * values + at) };
+        let (mut packed, unused) = (lane(at / fields), i32::BITS - u32::from(self.field_bits));
+        let field = |packed: i32| packed << unused >> unused;
+        for _ in 0..at % fields {
+            packed = packed.wrapping_sub(field(packed)) >> self.field_bits;
+        }
+        field(packed)
+    }
+
+    /// How many integers stand for one value: 1 for most blocks.
+    pub(crate) fn limbs(self) -> usize {
+        self.limbs.into()
+    }
+
+    /// A member's multiplier for the first limb: value to (unrounded) integer.
     pub(crate) fn multiplier(self, weight: u32) -> f64 {
-        f64::from(weight) * power_of_two(self.power)
+        f64::from(weight) * power_of_two(-self.first)
     }
 
-    /// What one unit of the integers' sum is worth.
+    /// What one unit of the first limb's sum is worth.
     pub(crate) fn unit(self) -> f64 {
-        power_of_two(-self.power)
+        power_of_two(self.first)
     }
+
+    /// The limbs of a number, from the first to the last.
+    pub(crate) fn split(self, number: Number) -> impl Iterator<Item = i32> {
+        let Number { mut mantissa, exponent } = number;
+        (0..i32::from(self.limbs)).map(move |limb| {
+            let coarser = self.first - limb * self.step - exponent;
+            let whole = match coarser {
+                ..=0 => mantissa.checked_shl(coarser.unsigned_abs()).unwrap_or_default(),
+                _ => shifted_right(mantissa, coarser.unsigned_abs()),
+            };
+            mantissa -= match coarser {
+                ..=0 => mantissa,
+                _ => whole.checked_shl(coarser.unsigned_abs()).unwrap_or_default(),
+            };
+            whole as i32
+        })
+    }
+
+    /// The number that the sums of all limbs stand for, from the first to the last.
+    pub(crate) fn join(self, sums: impl DoubleEndedIterator<Item = i32> + Clone) -> Number {
+        // As digits that are not negative below a leading one, most significant first, so that what is too small to matter
+        // can be left out.
+        let mut digits = [0_i64; u8::MAX as usize];
+        let (mut carry, mut at) = (0, usize::from(self.limbs));
+        for sum in sums.rev() {
+            let digit = i64::from(sum) + carry;
+            at = at.saturating_sub(1);
+            carry = digit >> self.step;
+            if let Some(to) = digits.get_mut(at) {
+                *to = if at == 0 { digit } else { digit - (carry << self.step) };
+            }
+        }
+        let [leading, others @ ..] = &digits;
+        let (mut mantissa, mut exponent) = (i128::from(*leading), self.first);
+        let mut others = others.iter().take(self.limbs.saturating_sub(1).into());
+        while mantissa.unsigned_abs() >> 90 == 0
+            && let Some(digit) = others.next()
+        {
+            mantissa = (mantissa << self.step) + i128::from(*digit);
+            exponent -= self.step;
+        }
+        if others.any(|digit| *digit != 0) {
+            // The rest is less than one unit: one more bit says that it is there.
+            (mantissa, exponent) = ((mantissa << 1) + 1, exponent - 1);
+        }
+        Number { mantissa, exponent }
+    }
+}
+
+/// mantissa · 2^exponent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Number {
+    mantissa: i128,
+    exponent: i32,
+}
+
+impl Number {
+    /// An integer times a weight.
+    pub(crate) fn integer(value: i64, weight: u32) -> Self {
+        Self { mantissa: i128::from(value) * i128::from(weight), exponent: 0 }
+    }
+
+    /// A finite float times a weight; 0 for one that is not finite.
+    pub(crate) fn float(value: f64, weight: u32) -> Self {
+        if !value.is_finite() {
+            return Self::integer(0, 0);
+        }
+        let (bits, fraction) = (value.to_bits(), value.to_bits() & ((1 << 52) - 1));
+        let (mantissa, exponent) = match (bits >> 52 & 0x7ff) as i32 {
+            0 => (fraction, -1074),
+            biased => (fraction | 1 << 52, biased - 1075),
+        };
+        let mantissa = i128::from(mantissa) * i128::from(weight);
+        Self { mantissa: if value < 0.0 { -mantissa } else { mantissa }, exponent }
+    }
+
+    /// The nearest f64 (ties to even).
+    pub(crate) fn to_f64(self) -> f64 {
+        self.rounded(53, -1074)
+    }
+
+    /// The nearest f32 (ties to even).
+    pub(crate) fn to_f32(self) -> f32 {
+        // Has an f32's bits already, except that it may be too large.
+        self.rounded(24, -149) as f32
+    }
+
+    /// An integer; `None` if it does not fit.
+    pub(crate) fn to_i64(self) -> Option<i64> {
+        // The last limb of integers has the unit 1.
+        (self.exponent == 0).then(|| i64::try_from(self.mantissa).ok()).flatten()
+    }
+
+    /// The nearest number of so many bits that is a multiple of 2^`lowest`.
+    fn rounded(self, bits: i32, lowest: i32) -> f64 {
+        let magnitude = self.mantissa.unsigned_abs();
+        let len = (u128::BITS - magnitude.leading_zeros()).cast_signed();
+        let left_out = (len - bits).max(lowest - self.exponent).max(0).cast_unsigned();
+        // At most 2^53.
+        let whole = shifted_right(magnitude.cast_signed(), left_out) as f64;
+        let exponent = self.exponent + left_out.cast_signed();
+        // Two steps, since the power alone may be out of f64's range; both are exact.
+        let magnitude = whole * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2);
+        if self.mantissa < 0 { -magnitude } else { magnitude }
+    }
+}
+
+/// number / 2^`by`, rounded to the nearest integer (ties to even).
+fn shifted_right(number: i128, by: u32) -> i128 {
+    if by >= i128::BITS {
+        return 0;
+    }
+    if by == 0 {
+        return number;
+    }
+    let (whole, half) = (number >> by, 1_i128 << (by - 1));
+    let rest = number & (half | (half - 1));
+    let is_up = rest > half || (rest == half && whole & 1 == 1);
+    whole + i128::from(is_up)
 }
 
 /// `value` times `multiplier`, rounded to the nearest integer. The product must be within 2^31.
@@ -48,7 +261,12 @@ pub(crate) fn quantise(value: f32, multiplier: f64) -> i32 {
     (rounded.to_bits() as u32).cast_signed()
 }
 
-/// 2^`power`. Scales of f32 slices lie within ±180, well inside f64's normal range, to which it saturates.
+/// The number of bits of the smallest power of two that is not below a number.
+fn log2_rounded_up(number: u32) -> i32 {
+    (u32::BITS - number.saturating_sub(1).leading_zeros()).cast_signed()
+}
+
+/// 2^`power`, within f64's normal range, to which it saturates: units of f32 lie within ±200.
 fn power_of_two(power: i32) -> f64 {
     const BIAS: i32 = 1023;
     let biased = (power + BIAS).clamp(1, 2 * BIAS);
@@ -61,60 +279,146 @@ mod tests {
     use tributary_wire::Rank;
 
     use super::*;
-    use crate::numbers::bound;
+    use crate::numbers::bound::Bound;
 
-    #[test]
-    fn powers_of_two() {
-        for power in [-180, -1, 0, 1, 30, 178] {
-            assert_eq!(power_of_two(power), 2f64.powi(power));
+    /// The lanes that the largest of several bounds are.
+    fn agreed(element_type: ElementType, bounds: impl IntoIterator<Item = (Bound, u32)>) -> Lanes {
+        let lanes = bounds.into_iter().filter(|(_, weight)| *weight > 0);
+        lanes.fold(Lanes::default(), |agreed, (bound, weight)| {
+            let lanes = bound.lanes(element_type, Rank::new(0), weight);
+            Lanes {
+                top: agreed.top.max(lanes.top),
+                fine: agreed.fine.max(lanes.fine),
+                floor: agreed.floor.max(lanes.floor),
+            }
+        })
+    }
+
+    /// The scale of a block of these (value, weight) of one element.
+    fn scale_of(element_type: ElementType, members: &[(f32, u32)]) -> Option<Scale> {
+        let bounds = members.iter().map(|(x, w)| (Bound::of_floats(element_type, &[*x]), *w));
+        let weight = members.iter().map(|member| member.1).sum();
+        Scale::new(
+            element_type,
+            agreed(element_type, bounds),
+            Total { weight, contributors: members.len() as u32 },
+        )
+    }
+
+    /// The sums of all limbs, which must not leave 32 bits.
+    fn sums(scale: Scale, members: &[(f32, u32)]) -> Vec<i32> {
+        let mut sums = vec![0_i64; scale.limbs()];
+        for (x, w) in members {
+            let product = f64::from(*x) * f64::from(*w);
+            let limbs = scale.split(Number::float(product, 1));
+            sums.iter_mut().zip(limbs).for_each(|(sum, limb)| *sum += i64::from(limb));
         }
+        sums.into_iter().map(|sum| i32::try_from(sum).expect("a sum left 32 bits")).collect()
     }
 
     #[test]
     fn the_largest_values_fill_the_range_but_do_not_leave_it() {
         let just_below_one = 1.0 - f32::EPSILON / 2.0;
-        for weights in [vec![1], vec![1; 8], vec![1; 5], vec![300, 0, 77], vec![1 << 30], vec![1 << 29; 2]] {
-            let total = weights.iter().sum();
-            let scale = Scale::new(0, total);
-            let sum: i64 =
-                weights.iter().map(|&w| i64::from(quantise(just_below_one, scale.multiplier(w)))).sum();
-            assert!(sum <= 1 << SUM_BITS && sum > 1 << (SUM_BITS - 2), "{weights:?}: {sum}");
+        for weights in
+            [vec![1], vec![1; 8], vec![1; 5], vec![300, 0, 77], vec![1 << 30], vec![1 << 29; 2], vec![1; 256]]
+        {
+            let members: Vec<_> = weights.iter().map(|w| (just_below_one, *w)).collect();
+            let scale = scale_of(ElementType::F32, &members).unwrap();
+            let sum = sums(scale, &members)[0];
+            assert!(sum > 1 << (SUM_BITS - 3), "{weights:?}: {sum}");
+            for (x, w) in members {
+                let fast = quantise(x, scale.multiplier(w));
+                assert_eq!(Some(fast), scale.split(Number::float(f64::from(x) * f64::from(w), 1)).next());
+            }
         }
     }
 
     fn member() -> impl Strategy<Value = (f32, u32)> {
-        (any::<f32>().prop_filter("finite", |x| x.is_finite()), 0u32..1000)
+        let value =
+            prop_oneof![any::<f32>(), Just(f32::MAX), Just(1e-45_f32), (0u32..3).prop_map(f32::from_bits)];
+        (value.prop_filter("finite", |x| x.is_finite()), prop_oneof![Just(1), 0u32..1000])
     }
 
     proptest! {
         #[test]
-        fn rounding_is_to_nearest_even(value in -1.0f32..1.0, power in 0i32..30) {
-            let multiplier = 2f64.powi(power);
-            let expected = (f64::from(value) * multiplier).round_ties_even();
-            prop_assert_eq!(f64::from(quantise(value, multiplier)), expected);
+        fn packed_limbs_are_added_up_as_single_ones(
+            values in prop::collection::vec(prop::collection::vec(-1.0_f32..1.0, 130), 1..70), bits in 1..8,
+        ) {
+            // The smallest value asks for so many bits more than one integer has.
+            let members: Vec<(f32, u32)> = values.iter().map(|_| (1.0, 1)).collect();
+            let one = scale_of(ElementType::F32, &members).unwrap();
+            let least = 2f32.powi(one.first + 11 - bits);
+            let bounds = values.iter().map(|_| (Bound::of_floats(ElementType::F32, &[1.0, least, 0.0]), 1));
+            let total = Total { weight: values.len() as u32, contributors: values.len() as u32 };
+            let scale = Scale::new(ElementType::F32, agreed(ElementType::F32, bounds), total).unwrap();
+            let limb = |member: &Vec<f32>, number: usize, at: usize| {
+                scale.split(Number::float(member[at].into(), 1)).nth(number).unwrap()
+            };
+            let mut sums = vec![0_i64; scale.further_lanes(130)];
+            for member in &values {
+                let lanes = scale.pack(130, |number, at| limb(member, number, at));
+                sums.iter_mut().zip(lanes).for_each(|(sum, lane)| *sum += i64::from(lane));
+            }
+            let sums: Vec<i32> = sums.into_iter().map(|sum| i32::try_from(sum).expect("a sum left 32 bits")).collect();
+            for number in 1..scale.limbs() {
+                for at in 0..130 {
+                    let expected: i32 = values.iter().map(|member| limb(member, number, at)).sum();
+                    prop_assert_eq!(scale.unpack(&sums, 130, number, at), expected);
+                }
+            }
+            prop_assert_eq!(scale.further_lanes(130) < 130, bits + log2_rounded_up(total.contributors) < MOST_FIELD_BITS);
         }
 
         #[test]
-        fn a_sum_is_within_half_a_unit_per_member(
-            members in prop::collection::vec(member(), 1..20), squeeze in 0i32..200,
-        ) {
-            // Bring the members' magnitudes closer together: random bits differ by dozens of decades.
+        fn rounding_is_to_nearest_even(value in -1.0f32..1.0, power in 0i32..30, number in any::<i64>(), by in 0u32..62) {
+            let multiplier = 2f64.powi(power);
+            let expected = (f64::from(value) * multiplier).round_ties_even();
+            prop_assert_eq!(f64::from(quantise(value, multiplier)), expected);
+            let number = number >> 11;
+            let expected = (number as f64 / 2f64.powi(by as i32)).round_ties_even();
+            prop_assert_eq!(shifted_right(number.into(), by) as f64, expected);
+        }
+
+        #[test]
+        fn one_member_gets_its_floats_back(value in any::<f32>(), double in any::<f64>()) {
+            prop_assume!(value.is_finite() && double.is_finite());
+            prop_assert_eq!(Number::float(value.into(), 1).to_f32(), value);
+            prop_assert_eq!(Number::float(double, 1).to_f64(), double);
+            prop_assert_eq!(Number::float(double, 1).to_f32(), double as f32);
+        }
+
+        #[test]
+        fn sums_of_f32_keep_twelve_bits_of_each_element(members in prop::collection::vec(member(), 1..20), squeeze in 0i32..200) {
             let members: Vec<_> = members.iter().map(|&(x, w)| (x * 2f32.powi(-squeeze), w)).collect();
-            let total: u32 = members.iter().map(|m| m.1).sum();
-            let values: Vec<f32> = members.iter().map(|m| m.0).collect();
-            let largest = bound::of_floats(&values, Rank::new(0));
-            prop_assume!(total > 0 && largest != 0);
-            let scale = Scale::new(bound::exponent(largest).unwrap(), total);
-            let integers: Vec<i32> = members.iter().map(|&(x, w)| quantise(x, scale.multiplier(w))).collect();
-            let forward = integers.iter().try_fold(0i32, |sum, &i| sum.checked_add(i)).expect("no overflow");
-            let backward = integers.iter().rev().fold(0i32, |sum, &i| sum.wrapping_add(i));
-            prop_assert_eq!(forward, backward);
+            let magnitude: f64 = members.iter().map(|&(x, w)| f64::from(x).abs() * f64::from(w)).sum();
+            prop_assume!(magnitude < f32::MAX.into());
             let exact: f64 = members.iter().map(|&(x, w)| f64::from(x) * f64::from(w)).sum();
-            let unit = 1.0 / power_of_two(scale.power);
-            let allowed = unit * (members.len() as f64 / 2.0) + exact.abs() * 2e-7;
-            let sum = f64::from(forward) * unit;
-            prop_assert!((sum - exact).abs() <= allowed, "{sum} for {exact}, {allowed} allowed");
-            prop_assert_eq!(scale.unit().to_bits(), unit.to_bits());
+            for (element_type, bits) in [(ElementType::F32, 12), (ElementType::F32Exact, 24)] {
+                let sum = scale_of(element_type, &members)
+                    .map_or(0.0, |scale| scale.join(sums(scale, &members).into_iter()).to_f32());
+                // The sum in f64 is rounded, too.
+                let allowed = magnitude * (2f64.powi(-bits) + 2f64.powi(-48)) + 2f64.powi(-150);
+                prop_assert!((f64::from(sum) - exact).abs() <= allowed, "{sum} for {exact}, {allowed} allowed");
+            }
+        }
+
+        #[test]
+        fn sums_of_integers_are_exact(members in prop::collection::vec((any::<i64>(), 0_u32..1000), 1..20), shift in 0..64) {
+            let members: Vec<(i64, u32)> = members.into_iter().map(|(x, w)| (x >> shift, w)).collect();
+            let bounds = members.iter().map(|(x, w)| (Bound::of_magnitude(x.unsigned_abs()), *w));
+            let (lanes, weight) = (agreed(ElementType::I64, bounds), members.iter().map(|member| member.1).sum());
+            let exact: i128 = members.iter().map(|(x, w)| i128::from(*x) * i128::from(*w)).sum();
+            let total = Total { weight, contributors: members.len() as u32 };
+            let Some(scale) = Scale::new(ElementType::I64, lanes, total) else {
+                prop_assert_eq!(exact, 0);
+                return Ok(());
+            };
+            let mut sums = vec![0_i64; scale.limbs()];
+            for (x, w) in members {
+                sums.iter_mut().zip(scale.split(Number::integer(x, w))).for_each(|(sum, limb)| *sum += i64::from(limb));
+            }
+            let sums = sums.into_iter().map(|sum| i32::try_from(sum).expect("a sum left 32 bits"));
+            prop_assert_eq!(scale.join(sums.collect::<Vec<_>>().into_iter()).to_i64(), i64::try_from(exact).ok());
         }
     }
 }

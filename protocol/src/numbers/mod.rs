@@ -1,9 +1,10 @@
 //! Gradients as the caller has them, as they travel, and what comes back.
 //!
-//! They travel as 32-bit integers. For each SUM slice all members first agree, by a MAX slice, on a
-//! [bound](bound) of the values; from it and the total weight follows the [scale](fixed_point) that every
-//! member uses. The integers' sum cannot overflow, and since integer addition is associative, every member
-//! gets the same bits, whatever the tree, the order or the losses.
+//! They travel as 32-bit integers. For each block of values all members first agree, by a MAX slice, on
+//! [bounds](bound): how large and how fine the values are. From these and the total weight follows the
+//! [scale](fixed_point) that every member uses, and how many integers stand for one value. The integers' sums cannot
+//! overflow, and since integer addition is associative, every member gets the same bits, whatever the tree, the order or the
+//! losses.
 
 pub(crate) mod bound;
 mod bounds;
@@ -14,6 +15,6 @@ mod prefetch;
 mod vectors;
 
 pub use bounds::Bounds;
-pub use data::{AllReduce, ElementType, GradientData, Reduced, Run, Sums, Tensor};
-pub(crate) use data::{Scaling, SumError, filled};
-pub(crate) use elements::Elements;
+pub(crate) use data::filled;
+pub use data::{AllReduce, ElementType, GradientData, NotFinite, Reduced, Run, Sums, Tensor};
+pub(crate) use elements::{Class, DoesNotFit, Elements};

@@ -13,11 +13,45 @@ use super::fixed_point::quantise;
 /// All of an f32 but its sign.
 const F32_MAGNITUDE: u32 = 0x7fff_ffff;
 
-/// The largest magnitude, as the bits of a float. Without their sign, floats are ordered like the integers
-/// that their bits spell; infinities come after all numbers, and NaNs after them.
+/// How large and how small some floats are. Without their sign, floats are ordered like the integers that their bits spell;
+/// infinities come after all numbers, and NaNs after them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Extent {
+    /// The bits of the largest magnitude.
+    pub(crate) largest: u32,
+    /// The bits of the smallest magnitude that is not 0; 0 if all are.
+    pub(crate) least: u32,
+    /// Some value is 0.
+    pub(crate) has_zero: bool,
+}
+
+#[inline(always)]
+fn extent_of(values: &[f32]) -> Extent {
+    // 0 less 1 is above all others.
+    let begin = (0, u32::MAX, u32::MAX);
+    let (largest, least, lowest) = values.iter().fold(begin, |(largest, least, lowest), value| {
+        let magnitude = value.to_bits() & F32_MAGNITUDE;
+        (
+            u32::max(largest, magnitude),
+            u32::min(least, magnitude.wrapping_sub(1)),
+            u32::min(lowest, magnitude),
+        )
+    });
+    Extent { largest, least: least.wrapping_add(1), has_zero: lowest == 0 }
+}
+
+/// The extent of these values.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-pub(crate) fn largest_magnitude(values: &[f32]) -> u32 {
-    values.iter().fold(0, |largest, value| largest.max(value.to_bits() & F32_MAGNITUDE))
+pub(crate) fn extent(values: &[f32]) -> Extent {
+    extent_of(values)
+}
+
+/// The extent of each block of so many values, as far as `out` goes.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+pub(crate) fn extents(values: &[f32], block: usize, out: &mut [Extent]) {
+    for (to, values) in out.iter_mut().zip(values.chunks(block)) {
+        *to = extent_of(values);
+    }
 }
 
 /// The largest magnitude of integers.
@@ -26,11 +60,18 @@ pub(crate) fn largest_integer(values: &[i32]) -> u32 {
     values.iter().fold(0, |largest, value| largest.max(value.unsigned_abs()))
 }
 
-/// Each value as [`quantise`] makes it an integer, as far as both slices go.
+/// The largest magnitude of integers of 64 bits.
+pub(crate) fn largest_long_integer(values: &[i64]) -> u64 {
+    values.iter().fold(0, |largest, value| largest.max(value.unsigned_abs()))
+}
+
+/// Each value as [`quantise`] makes it an integer, as far as all slices go; each block of so many values has its multiplier.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-pub(crate) fn quantise_all(values: &[f32], multiplier: f64, out: &mut [i32]) {
-    for (to, value) in out.iter_mut().zip(values) {
-        *to = quantise(*value, multiplier);
+pub(crate) fn quantise_all(values: &[f32], (block, multipliers): (usize, &[f64]), out: &mut [i32]) {
+    for ((out, values), multiplier) in out.chunks_mut(block).zip(values.chunks(block)).zip(multipliers) {
+        for (to, value) in out.iter_mut().zip(values) {
+            *to = quantise(*value, *multiplier);
+        }
     }
 }
 
@@ -42,11 +83,14 @@ pub(crate) fn weigh_all(values: &[i32], weight: i32, out: &mut [i32]) {
     }
 }
 
-/// Each integer times `unit`, as floats: that product is exact in f64, and rounded once.
+/// Each integer times the unit of its block of so many values, as floats: that product is exact in f64, and rounded once.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-pub(crate) fn restore_all(integers: ValuesView<'_>, unit: f64, out: &mut [f32]) {
-    for (to, integer) in out.iter_mut().zip(integers.iter()) {
-        *to = (f64::from(integer) * unit) as f32;
+pub(crate) fn restore_all(integers: ValuesView<'_>, (block, units): (usize, &[f64]), out: &mut [f32]) {
+    let blocks = integers.bytes().chunks(block * size_of::<i32>());
+    for ((out, integers), unit) in out.chunks_mut(block).zip(blocks).zip(units) {
+        for (to, integer) in out.iter_mut().zip(ValuesView::new(integers).iter()) {
+            *to = (f64::from(integer) * *unit) as f32;
+        }
     }
 }
 
@@ -64,9 +108,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn largest_magnitudes_are_those_of_one_value_after_the_other(values in floats()) {
-            let one_by_one = values.iter().map(|value| value.abs().to_bits()).max().unwrap_or(0);
-            prop_assert_eq!(largest_magnitude(&values), one_by_one);
+        fn extents_are_those_of_one_value_after_the_other(values in floats()) {
+            let magnitudes = |values: &[f32]| values.iter().map(|value| value.abs().to_bits()).collect::<Vec<_>>();
+            let one_by_one = |values: &[f32]| {
+                let largest = magnitudes(values).into_iter().max().unwrap_or(0);
+                let least = magnitudes(values).into_iter().filter(|magnitude| *magnitude > 0).min().unwrap_or(0);
+                Extent { largest, least, has_zero: magnitudes(values).contains(&0) }
+            };
+            prop_assert_eq!(extent(&values), one_by_one(&values));
+            let mut out = [Extent::default(); 5];
+            extents(&values, 64, &mut out);
+            for (block, out) in values.chunks(64).zip(out) {
+                prop_assert_eq!(out, one_by_one(block));
+            }
             let integers: Vec<i32> = values.iter().map(|value| value.to_bits().cast_signed()).collect();
             let one_by_one = integers.iter().map(|value| value.unsigned_abs()).max().unwrap_or(0);
             prop_assert_eq!(largest_integer(&integers), one_by_one);
@@ -78,9 +132,10 @@ mod tests {
         ) {
             let multiplier = f64::from(weight) * 2f64.powi(power - 10);
             let mut out = vec![7; 256];
-            quantise_all(&values, multiplier, &mut out);
+            let multipliers = [1.0, 0.5, 1.0, 2.0].map(|factor| factor * multiplier);
+            quantise_all(&values, (64, &multipliers), &mut out);
             for (at, out) in out.into_iter().enumerate() {
-                let alone = values.get(at).map(|&x| (f64::from(x) * multiplier).round_ties_even() as i32);
+                let alone = values.get(at).map(|&x| (f64::from(x) * multipliers[at / 64]).round_ties_even() as i32);
                 prop_assert_eq!(out, alone.unwrap_or(7));
             }
         }
@@ -91,10 +146,11 @@ mod tests {
         ) {
             let mut bytes = [0; SliceWidth::ETHERNET.bytes()];
             tributary_wire::values::write(&values, &mut bytes);
-            let unit = 2f64.powi(power);
+            let units = [0, 1, 2, 3].map(|more| 2f64.powi(power + more));
             let mut out = vec![0.0; len];
-            restore_all(ValuesView::new(&bytes), unit, &mut out);
-            let alone = values.iter().map(|&value| ((f64::from(value) * unit) as f32).to_bits());
+            restore_all(ValuesView::new(&bytes), (64, &units), &mut out);
+            let alone = values.iter().enumerate();
+            let alone = alone.map(|(at, &value)| ((f64::from(value) * units[at / 64]) as f32).to_bits());
             prop_assert!(out.iter().map(|value| value.to_bits()).eq(alone.take(len)));
 
             let mut weighed = vec![0; len];

@@ -7,13 +7,16 @@ use tributary_wire::SliceWidth;
 /// What one slice of an operation is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SliceRole {
-    /// Carries the bounds of as many SUM slices as it has values.
+    /// Carries the bounds of several SUM slices.
     Max(usize),
     /// Carries elements.
     Sum(usize),
+    /// Carries what elements need beyond their first limbs.
+    Rest(usize),
 }
 
-/// An operation's slices: those with the operator MAX first, then those with SUM, at consecutive positions.
+/// An operation's slices at consecutive positions: those with the operator MAX, then one SUM slice for each so many
+/// elements, then the [rest](super::rest), whose number follows from the bounds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     /// Position of the first slice.
@@ -22,21 +25,46 @@ pub(crate) struct Layout {
     pub(crate) len: usize,
     /// How many of them a slice carries.
     pub(crate) width: SliceWidth,
+    /// Slices of the rest; `None` until all bounds are agreed on.
+    pub(crate) rest_slices: Option<u64>,
 }
 
 impl Layout {
+    pub(crate) fn new(first: u64, len: usize, width: SliceWidth) -> Self {
+        Self { first, len, width, rest_slices: None }
+    }
+
     pub(crate) fn sum_slices(&self) -> usize {
         self.len.div_ceil(self.width.values())
     }
 
     /// Even no elements take one MAX slice: it makes the operation a barrier, and says the total weight.
     pub(crate) fn max_slices(&self) -> usize {
-        self.sum_slices().div_ceil(self.width.values()).max(1)
+        self.sum_slices().div_ceil(self.slices_in_max()).max(1)
     }
 
-    /// One past the position of the last slice.
-    pub(crate) fn end(&self) -> u64 {
-        self.first_sum() + self.sum_slices() as u64
+    /// How many SUM slices have their bounds in one MAX slice, behind its first lane.
+    fn slices_in_max(&self) -> usize {
+        self.width.slices_bounded_by_one()
+    }
+
+    /// The number of elements that share a scale.
+    pub(crate) fn block(&self) -> usize {
+        self.width.values_in_block()
+    }
+
+    pub(crate) fn blocks(&self) -> usize {
+        self.len.div_ceil(self.block())
+    }
+
+    /// One past the position of the last slice; `None` until all bounds are agreed on.
+    pub(crate) fn end(&self) -> Option<u64> {
+        Some(self.first_rest() + self.rest_slices?)
+    }
+
+    /// One past the position of the last slice that is known.
+    pub(crate) fn known_end(&self) -> u64 {
+        self.first_rest() + self.rest_slices.unwrap_or(0)
     }
 
     /// Positions of the MAX slices.
@@ -44,36 +72,64 @@ impl Layout {
         self.first..self.first_sum()
     }
 
+    /// Positions of the rest, as far as they are known.
+    pub(crate) fn rest_positions(&self) -> Range<u64> {
+        self.first_rest()..self.known_end()
+    }
+
     fn first_sum(&self) -> u64 {
         self.first + self.max_slices() as u64
     }
 
+    fn first_rest(&self) -> u64 {
+        self.first_sum() + self.sum_slices() as u64
+    }
+
     pub(crate) fn part(&self, position: u64) -> SliceRole {
+        if let Some(index) = position.checked_sub(self.first_rest()) {
+            return SliceRole::Rest(index as usize);
+        }
         let index = (position - self.first) as usize;
         index.checked_sub(self.max_slices()).map_or(SliceRole::Max(index), SliceRole::Sum)
     }
 
     /// Which SUM slices have their bounds in MAX slice `index`.
-    pub(crate) fn bounds_in(&self, index: usize) -> Range<usize> {
+    pub(crate) fn slices_bounded_in(&self, index: usize) -> Range<usize> {
         let slices = self.sum_slices();
-        let first = (index * self.width.values()).min(slices);
-        first..(first + self.width.values()).min(slices)
+        let first = (index * self.slices_in_max()).min(slices);
+        first..(first + self.slices_in_max()).min(slices)
     }
 
-    /// Positions of the SUM slices whose bounds the MAX slice at `position` carries; none if it is a SUM slice.
+    /// Which blocks have their bounds in MAX slice `index`.
+    pub(crate) fn blocks_bounded_in(&self, index: usize) -> Range<usize> {
+        self.blocks_of(self.slices_bounded_in(index))
+    }
+
+    /// Positions of the SUM slices whose bounds the MAX slice at `position` carries; none if it is another slice.
     pub(crate) fn bounded_by(&self, position: u64) -> Range<u64> {
         match self.part(position) {
             SliceRole::Max(index) => {
-                let slices = self.bounds_in(index);
+                let slices = self.slices_bounded_in(index);
                 self.first_sum() + slices.start as u64..self.first_sum() + slices.end as u64
             }
-            SliceRole::Sum(_) => 0..0,
+            SliceRole::Sum(_) | SliceRole::Rest(_) => 0..0,
         }
     }
 
     /// Which MAX slice carries the bounds of SUM slice `slice`.
     pub(crate) fn bound_of(&self, slice: usize) -> usize {
-        slice / self.width.values()
+        slice / self.slices_in_max()
+    }
+
+    /// The SUM slice that a block is in.
+    pub(crate) fn slice_of(&self, block: usize) -> usize {
+        block / self.width.blocks_of_values()
+    }
+
+    /// The blocks in these SUM slices.
+    pub(crate) fn blocks_of(&self, slices: Range<usize>) -> Range<usize> {
+        let first_of = |slice: usize| (slice * self.width.blocks_of_values()).min(self.blocks());
+        first_of(slices.start)..first_of(slices.end)
     }
 
     /// The elements that SUM slice `slice` carries.
@@ -85,5 +141,11 @@ impl Layout {
     pub(crate) fn elements_of(&self, slices: Range<usize>) -> Range<usize> {
         let first_of = |slice: usize| (slice * self.width.values()).min(self.len);
         first_of(slices.start)..first_of(slices.end)
+    }
+
+    /// The elements of a block.
+    pub(crate) fn elements_of_block(&self, block: usize) -> Range<usize> {
+        let first_of = |block: usize| (block * self.block()).min(self.len);
+        first_of(block)..first_of(block + 1)
     }
 }

@@ -3,22 +3,24 @@
 mod event;
 mod layout;
 mod queue;
+mod rest;
 mod state;
 mod verify;
 
 use std::collections::TryReserveError;
-use std::ops::Range;
 
 use tributary_wire::{Operator, Rank, Seq, SliceWidth, Tally, ValuesView};
 
 use crate::error::{CollectiveError, Missing, StartError};
-use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::numbers::{Elements, Reduced, Run, Scaling, SumError, Tensor, filled};
-use crate::tags::{Meaning, Membership, Subject, SubjectDigests, name_hash};
+use crate::numbers::bound::{Bound, Lanes, not_finite_lane};
+use crate::numbers::fixed_point::{MAX_TOTAL_WEIGHT, Scale, Total};
+use crate::numbers::{Elements, NotFinite, Reduced, Run, Tensor, filled};
+use crate::tags::{Agreed, Meaning, Membership, Subject, SubjectDigests, name_hash};
 pub use event::{OperationEvent, OperationId};
 use layout::Layout;
 pub(crate) use layout::SliceRole;
 pub(crate) use queue::Operations;
+use rest::Rest;
 
 /// What is known about the SUM slices whose bounds one MAX slice carries.
 #[derive(Debug, Clone, Copy, Hash)]
@@ -26,8 +28,8 @@ enum Agreement {
     /// The MAX slice has no result yet.
     Awaited,
     /// The MAX slice has a result: the bounds of the SUM slices, and these.
-    Reached { weight: u32, contributors: u32 },
-    /// The MAX slice's result is wrong for good.
+    Reached(Total),
+    /// The MAX slice's result is wrong permanently.
     GivenUp,
 }
 
@@ -42,25 +44,30 @@ impl Tensor {
     /// How many bytes an all-reduce of it in slices of this width takes at most, from its start until its result is taken
     /// away: the elements that are contributed, and all that comes with them.
     pub fn memory(&self, width: SliceWidth) -> u64 {
-        let layout = Layout { first: 0, len: self.len, width };
-        // Runs are there thrice while their vector grows.
-        let per_sum_slice = size_of::<u32>() + size_of::<bool>() + size_of::<Tally>() + 3 * size_of::<Run>();
-        let slices = (layout.sum_slices() as u64).saturating_mul(per_sum_slice as u64);
+        let layout = Layout::new(0, self.len, width);
+        // While the vector of runs grows, there are three of each.
+        let per_sum_slice = size_of::<Tally>() + 3 * size_of::<Run>();
+        let per_block = size_of::<Bound>() + size_of::<Lanes>() + Rest::BYTES_PER_BLOCK;
         // What is withheld of an operation that is given up is a bool for each.
-        let per_max_slice = size_of::<Agreement>() + size_of::<bool>();
-        let agreements = (layout.max_slices() as u64).saturating_mul(per_max_slice as u64);
-        let elements = Elements::memory(self.len);
-        elements.saturating_add(slices).saturating_add(agreements)
+        let per_max_slice = size_of::<u32>() + size_of::<Agreement>() + size_of::<bool>();
+        let of = |count: usize, bytes: usize| (count as u64).saturating_mul(bytes as u64);
+        let elements = Elements::memory(self.element_type, self.len);
+        // First limbs' sums that are held.
+        let held = of(self.len, size_of::<i32>());
+        let slices =
+            of(layout.sum_slices(), per_sum_slice).saturating_add(of(layout.max_slices(), per_max_slice));
+        let blocks = of(layout.blocks(), per_block);
+        elements.saturating_add(held).saturating_add(slices).saturating_add(blocks)
     }
 }
 
 /// The memory that an all-reduce needs until its result is there.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
-    bounds: Vec<u32>,
-    /// Whether the bounds are known.
-    is_measured: bool,
-    owned: Vec<bool>,
+    /// The bounds of what is contributed, if they were measured before.
+    measured: Option<Vec<Bound>>,
+    lanes: Vec<Lanes>,
+    not_finite: Vec<u32>,
     agreements: Vec<Agreement>,
     elements: Elements,
     tallies: Vec<Tally>,
@@ -75,15 +82,15 @@ impl Room {
     fn take(
         tensor: &Tensor,
         width: SliceWidth,
-        bounds: Option<Vec<u32>>,
+        measured: Option<Vec<Bound>>,
         elements: impl FnOnce() -> Result<Elements, TryReserveError>,
     ) -> Result<Self, StartError> {
-        let layout = Layout { first: 0, len: tensor.len, width };
+        let layout = Layout::new(0, tensor.len, width);
         let room = || {
             Ok::<_, TryReserveError>(Self {
-                is_measured: bounds.is_some(),
-                bounds: bounds.map_or_else(|| filled(0, layout.sum_slices()), Ok)?,
-                owned: filled(false, layout.sum_slices())?,
+                measured,
+                lanes: filled(Lanes::default(), layout.blocks())?,
+                not_finite: filled(0, layout.max_slices())?,
                 agreements: filled(Agreement::Awaited, layout.max_slices())?,
                 elements: elements()?,
                 tallies: filled(Tally::default(), layout.sum_slices())?,
@@ -105,21 +112,30 @@ pub(crate) struct Operation<C> {
     subject: SubjectDigests,
     /// What is contributed here; `()` where sums are only read.
     pub(crate) own: C,
+    /// The member that contributes here, if there is one.
+    member: Option<Rank>,
     /// What the members' weights add up to at least: the weight of what is contributed here.
     least_weight: u32,
-    /// Per SUM slice: the bound of what is contributed here, from when its MAX slice is sent at the latest until that one's
-    /// result replaces it by the largest.
-    bounds: Vec<u32>,
-    /// Whether the bounds of what is contributed here were known at the start.
-    is_measured: bool,
-    /// Per SUM slice: whether the largest bound is that of what is contributed here.
-    owned: Vec<bool>,
+    /// The bounds of what is contributed here, if they were known at the start.
+    measured: Option<Vec<Bound>>,
+    /// Per block: the lanes of what is contributed here, from when its MAX slice is sent until that slice's result replaces
+    /// them by those that are agreed on.
+    lanes: Vec<Lanes>,
+    /// Per MAX slice: its first lane, likewise.
+    not_finite: Vec<u32>,
     /// Per MAX slice.
     agreements: Vec<Agreement>,
     pub(crate) elements: Elements,
     /// Per SUM slice that is done.
     tallies: Vec<Tally>,
     unfinished: usize,
+    /// How many MAX slices have no result.
+    unsettled: usize,
+    rest: Rest,
+    /// Where a contribution that is not finite was found.
+    found_not_finite: Option<NotFinite>,
+    /// The first element whose sum does not fit.
+    overflow: Option<usize>,
     /// Its slices cannot be verified any more.
     failed: bool,
     /// Its caller has had an error: there is no more to tell.
@@ -136,7 +152,7 @@ impl<C> Operation<C> {
         own: C,
         room: Room,
     ) -> Self {
-        let Room { bounds, is_measured, owned, agreements, elements, tallies } = room;
+        let Room { measured, lanes, not_finite, agreements, elements, tallies } = room;
         let subject = members.digests(Subject {
             operation: first_seq,
             name: name_hash(&tensor.name),
@@ -150,52 +166,76 @@ impl<C> Operation<C> {
             tensor,
             subject,
             own,
+            member: None,
             least_weight: 0,
-            bounds,
-            is_measured,
-            owned,
+            measured,
+            lanes,
+            not_finite,
             agreements,
             elements,
             tallies,
             unfinished: layout.max_slices() + layout.sum_slices(),
+            unsettled: layout.max_slices(),
+            rest: Rest::default(),
+            found_not_finite: None,
+            overflow: None,
             failed: false,
             told: false,
         }
     }
 
-    /// What is contributed here has this weight at least, in every slice.
-    pub(crate) fn contributes(&mut self, weight: u32) {
+    /// This member contributes here, in every slice with this weight at least.
+    pub(crate) fn contributes(&mut self, member: Rank, weight: u32) {
+        self.member = Some(member);
         self.least_weight = weight;
     }
 
-    /// Works out the bounds that MAX slice `index` carries of what this rank contributes here, unless they are known. None
-    /// of the SUM slices that they are of is done, nor is anything agreed about them.
-    pub(crate) fn measure(&mut self, index: usize, rank: Rank) {
-        if self.is_measured {
-            return;
+    /// What is contributed here has this weight at least.
+    pub(crate) fn least_weight_is(&mut self, weight: u32) {
+        self.least_weight = weight;
+    }
+
+    /// Works out the lanes that MAX slice `index` carries of what this rank contributes here with this weight, which is not 0.
+    /// None of the blocks that they are of is done, nor is anything agreed on about them.
+    pub(crate) fn measure(&mut self, index: usize, rank: Rank, weight: u32) {
+        let (blocks, width) = (self.layout.blocks_bounded_in(index), self.layout.width);
+        let mut own = Vec::new();
+        let own = match &self.measured {
+            Some(measured) => measured.get(blocks.clone()).unwrap_or_default(),
+            None => {
+                own.resize(blocks.len(), Bound::default());
+                let elements = self.layout.elements_of(self.layout.slices_bounded_in(index));
+                self.elements.write_bounds(elements, self.tensor.element_type, width, &mut own);
+                own.as_slice()
+            }
+        };
+        let (lanes, element_type) =
+            (self.lanes.get_mut(blocks).unwrap_or_default(), self.tensor.element_type);
+        lanes.iter_mut().zip(own).for_each(|(to, bound)| *to = bound.lanes(element_type, rank, weight));
+        if let Some(lane) = self.not_finite.get_mut(index) {
+            let has_any = own.iter().any(|bound| bound.has_not_finite());
+            *lane = if has_any { not_finite_lane(rank) } else { 0 };
         }
-        let (slices, width) = (self.layout.bounds_in(index), self.layout.width);
-        let elements = self.layout.elements_of(slices.clone());
-        let bounds = self.bounds.get_mut(slices).unwrap_or_default();
-        self.elements.write_bounds(elements, rank, width, bounds);
     }
 
     /// Leaves out what is contributed here to the SUM slices whose bounds MAX slice `index` carries, which has no result.
     pub(crate) fn leave_out(&mut self, index: usize) {
-        let slices = self.layout.bounds_in(index);
-        self.bounds.get_mut(slices).unwrap_or_default().fill(0);
+        let blocks = self.layout.blocks_bounded_in(index);
+        self.lanes.get_mut(blocks).unwrap_or_default().fill(Lanes::default());
+        self.not_finite.get_mut(index).into_iter().for_each(|lane| *lane = 0);
     }
 
-    /// Whether no slice is left to wait for.
+    /// Returns true if no slice is left to wait for.
     fn is_finished(&self) -> bool {
         self.unfinished == 0
     }
 
-    /// Whether what the slice carries is known already.
+    /// Returns true if what the slice carries is known already.
     pub(crate) fn is_known(&self, position: u64) -> bool {
         match self.layout.part(position) {
             SliceRole::Max(_) => true,
             SliceRole::Sum(slice) => !matches!(self.agreement(slice), Agreement::Awaited),
+            SliceRole::Rest(_) => self.layout.end().is_some_and(|end| position < end),
         }
     }
 
@@ -203,57 +243,82 @@ impl<C> Operation<C> {
         self.agreements.get(self.layout.bound_of(slice)).copied().unwrap_or(Agreement::Awaited)
     }
 
-    /// The bounds that MAX slice `index` carries.
-    pub(crate) fn bounds_in(&self, index: usize) -> &[u32] {
-        self.bounds.get(self.layout.bounds_in(index)).unwrap_or_default()
+    /// The lanes of MAX slice `index`: its first one, then those of the bounds.
+    pub(crate) fn lanes_in(&self, index: usize) -> impl Iterator<Item = u32> {
+        let first = self.not_finite.get(index).copied().unwrap_or_default();
+        let lanes = self.lanes.get(self.layout.blocks_bounded_in(index)).unwrap_or_default();
+        std::iter::once(first).chain(lanes.iter().flat_map(|lanes| lanes.array()))
     }
 
-    /// The total weight and the bound that a SUM slice's scale follows from.
-    pub(crate) fn agreed(&self, slice: usize) -> Option<(u32, u32)> {
-        match (self.agreement(slice), self.bounds.get(slice)) {
-            (Agreement::Reached { weight, .. }, Some(&bound)) => Some((bound, weight)),
-            _ => None,
-        }
+    /// The first lane of the MAX slice that bounds a SUM slice.
+    fn not_finite(&self, slice: usize) -> u32 {
+        self.not_finite.get(self.layout.bound_of(slice)).copied().unwrap_or_default()
     }
 
-    /// Whether the bound that a SUM slice's scale follows from is that of what is contributed here.
-    pub(crate) fn owns(&self, position: u64) -> bool {
+    /// Returns true if elements of this SUM slice may be NaN or infinite. Its bounds are agreed on.
+    pub(crate) fn may_have_not_finite(&self, slice: usize) -> bool {
+        self.not_finite(slice) != 0
+    }
+
+    /// What the scales of a SUM slice follow from.
+    pub(crate) fn agreed(&self, slice: usize) -> Option<Agreed<'_>> {
+        let Agreement::Reached(Total { weight, .. }) = self.agreement(slice) else { return None };
+        let lanes = self.lanes.get(self.layout.blocks_of(slice..slice + 1))?;
+        Some(Agreed { lanes, not_finite: self.not_finite(slice), weight })
+    }
+
+    /// The lanes that the owners of a slice's bounds confirm.
+    pub(crate) fn confirmed_in(&self, position: u64) -> &[Lanes] {
         match self.layout.part(position) {
-            SliceRole::Max(_) => false,
-            SliceRole::Sum(slice) => self.owned.get(slice).copied().unwrap_or_default(),
+            SliceRole::Sum(slice) => self.agreed(slice).map(|agreed| agreed.lanes).unwrap_or_default(),
+            SliceRole::Max(_) | SliceRole::Rest(_) => &[],
         }
     }
 
-    pub(crate) fn scaling(&self, slice: usize) -> Option<Scaling> {
-        let (bound, weight) = self.agreed(slice)?;
-        self.tensor.element_type.scaling(bound, weight).ok()
+    /// The scale of a block; `None` if all of its values are zeros, or nothing is agreed on.
+    fn scale(&self, block: usize) -> Option<Scale> {
+        let Agreement::Reached(total) = self.agreement(self.layout.slice_of(block)) else { return None };
+        if total.weight > MAX_TOTAL_WEIGHT {
+            return None;
+        }
+        Scale::new(self.tensor.element_type, *self.lanes.get(block)?, total)
+    }
+
+    /// The scales of a SUM slice's blocks.
+    pub(crate) fn scales(&self, slice: usize) -> Vec<Option<Scale>> {
+        self.layout.blocks_of(slice..slice + 1).map(|block| self.scale(block)).collect()
     }
 
     /// How the slice is combined.
     pub(crate) fn operator(&self, position: u64) -> Operator {
         match self.layout.part(position) {
             SliceRole::Max(_) => Operator::Max,
-            SliceRole::Sum(_) => Operator::Sum,
+            SliceRole::Sum(_) | SliceRole::Rest(_) => Operator::Sum,
         }
     }
 
-    pub(crate) fn meaning(&self, position: u64) -> Meaning {
-        let scale = match self.layout.part(position) {
-            SliceRole::Max(_) => (0, 0),
-            SliceRole::Sum(slice) => self.agreed(slice).unwrap_or_default(),
+    /// What the slice at `position` is, as these members' tags say it.
+    pub(crate) fn meaning(&self, position: u64, members: &Membership) -> Meaning {
+        let agreed = match self.layout.part(position) {
+            SliceRole::Max(_) | SliceRole::Rest(_) => None,
+            SliceRole::Sum(slice) => self.agreed(slice),
         };
         Meaning {
             subject: self.subject,
             operator: self.operator(position),
-            seq: self.first_seq.plus((position - self.layout.first) as u32),
-            scale,
+            seq: self.seq(position),
+            scale: agreed.map_or(0, |agreed| members.digest(&agreed)),
         }
+    }
+
+    fn seq(&self, position: u64) -> Seq {
+        self.first_seq.plus((position - self.layout.first) as u32)
     }
 
     /// Takes in a verified result.
     ///
     /// # Errors
-    /// What the members' bounds or weights make of the whole operation, once.
+    /// What the members' weights make of the whole operation, once.
     pub(crate) fn accept(
         &mut self,
         position: u64,
@@ -268,12 +333,16 @@ impl<C> Operation<C> {
                 if agreed.is_err() && self.tell() { agreed } else { Ok(()) }
             }
             SliceRole::Sum(slice) => {
-                if let Some(scaling) = self.scaling(slice) {
-                    self.elements.finish(self.layout.elements(slice), scaling, values);
+                if self.agreed(slice).is_some() {
+                    self.accept_sums(slice, values);
                 }
                 if let Some(done) = self.tallies.get_mut(slice) {
                     *done = tally;
                 }
+                Ok(())
+            }
+            SliceRole::Rest(index) => {
+                self.accept_rest(index, tally.contributors, values);
                 Ok(())
             }
         }
@@ -282,17 +351,15 @@ impl<C> Operation<C> {
     /// Takes over the bounds of a MAX result, whatever they make of the operation: the members go on alike.
     fn agree(&mut self, index: usize, tally: Tally, values: ValuesView<'_>) -> Result<(), CollectiveError> {
         let Tally { weight, contributors, .. } = tally;
-        let slices = self.layout.bounds_in(index);
-        let largest = values.iter().map(i32::cast_unsigned);
-        let bounds = self.bounds.get_mut(slices.clone()).unwrap_or_default();
-        let owned = self.owned.get_mut(slices.clone()).unwrap_or_default();
-        for ((bound, owned), largest) in bounds.iter_mut().zip(owned).zip(largest) {
-            *owned = *bound == largest;
-            *bound = largest;
+        let blocks = self.layout.blocks_bounded_in(index);
+        let mut largest = values.iter().map(i32::cast_unsigned);
+        if let (Some(lane), Some(largest)) = (self.not_finite.get_mut(index), largest.next()) {
+            *lane = largest;
         }
-        if let Some(agreement) = self.agreements.get_mut(index) {
-            *agreement = Agreement::Reached { weight, contributors };
+        for lanes in self.lanes.get_mut(blocks).unwrap_or_default() {
+            *lanes = Lanes::from_next(&mut largest);
         }
+        self.settle(index, Agreement::Reached(Total { weight, contributors }));
         if weight > MAX_TOTAL_WEIGHT {
             return Err(CollectiveError::Weight {
                 tensor: self.tensor.name.clone(),
@@ -300,18 +367,17 @@ impl<C> Operation<C> {
                 most: MAX_TOTAL_WEIGHT,
             });
         }
-        for (slice, &largest) in slices.clone().zip(self.bounds.get(slices).unwrap_or_default()) {
-            let scaling = self.tensor.element_type.scaling(largest, weight);
-            scaling.map_err(|refusal| self.refused(slice, largest, weight, refusal))?;
-        }
         Ok(())
     }
 
-    fn refused(&self, slice: usize, largest: u32, weight: u32, refusal: SumError) -> CollectiveError {
-        let (tensor, Range { start: first, end }) = (self.tensor.name.clone(), self.layout.elements(slice));
-        match refusal {
-            SumError::NotFinite(rank) => CollectiveError::NotFinite { tensor, rank, first, end },
-            SumError::Overflow => CollectiveError::Overflow { tensor, first, end, largest, weight },
+    /// Notes what became of MAX slice `index`; with the last one, it is known how many slices the operation has.
+    fn settle(&mut self, index: usize, agreement: Agreement) {
+        if let Some(to) = self.agreements.get_mut(index) {
+            *to = agreement;
+        }
+        self.unsettled -= 1;
+        if self.unsettled == 0 {
+            self.lay_out_rest();
         }
     }
 
@@ -322,8 +388,8 @@ impl<C> Operation<C> {
 
     /// Its caller does not wait any more; the error, unless it has had one.
     pub(crate) fn abandon(&mut self, first: u64, sent: u32) -> Option<CollectiveError> {
-        let slices = self.layout.max_slices() + self.layout.sum_slices();
-        let first = self.meaning(first).seq;
+        let slices = (self.layout.known_end() - self.layout.first) as usize;
+        let first = self.seq(first);
         let missing = Missing::Results { missing: self.unfinished, slices, first, sent };
         self.tell().then(|| CollectiveError::Abandoned { tensor: self.tensor.name.clone(), missing })
     }
@@ -342,27 +408,31 @@ impl<C> Operation<C> {
         mismatch: Mismatch,
     ) -> Option<CollectiveError> {
         self.unfinished -= 1;
-        if let SliceRole::Max(index) = self.layout.part(position)
-            && let Some(agreement) = self.agreements.get_mut(index)
-        {
-            *agreement = Agreement::GivenUp;
-        }
         self.failed = true;
+        if let SliceRole::Max(index) = self.layout.part(position) {
+            self.settle(index, Agreement::GivenUp);
+        }
         self.tell().then(|| CollectiveError::WrongSum {
             tensor: self.tensor.clone(),
             operation: self.first_seq,
-            seq: self.meaning(position).seq,
+            seq: self.seq(position),
             reason: mismatch.reason,
             contributors: mismatch.contributors,
             contributors_got: tally.contributors,
         })
     }
 
-    /// The result of an operation that is finished; `None` if it failed.
-    fn into_reduced(self) -> Option<Reduced> {
-        let Some(&Agreement::Reached { weight, contributors }) = self.agreements.first() else { return None };
+    /// How an operation that is finished has ended; `None` if its caller has had an error.
+    fn into_outcome(self) -> Option<Result<Reduced, CollectiveError>> {
+        let Some(&Agreement::Reached(Total { weight, contributors })) = self.agreements.first() else {
+            return None;
+        };
         if self.told {
             return None;
+        }
+        if let Some(element) = self.overflow {
+            let Tensor { name: tensor, element_type, .. } = self.tensor;
+            return Some(Err(CollectiveError::Overflow { tensor, element, element_type }));
         }
         let mut runs: Vec<Run> = Vec::new();
         for (slice, tally) in self.tallies.iter().enumerate() {
@@ -374,6 +444,13 @@ impl<C> Operation<C> {
                 _ => runs.push(Run { len, weight: tally.weight, contributors: tally.contributors }),
             }
         }
-        Some(Reduced { sums: self.elements.into_sums(), weight, contributors, runs })
+        let cut_to = self.cut_to();
+        if cut_to.is_some() && self.tensor.element_type.float_exponents().is_none() {
+            return Some(Err(CollectiveError::Incomplete { tensor: self.tensor.name }));
+        }
+        let in_runs = runs.iter().map(|run| run.contributors);
+        let least_contributors = in_runs.chain(cut_to).min().unwrap_or(contributors);
+        let (sums, not_finite) = (self.elements.into_sums(), self.found_not_finite);
+        Some(Ok(Reduced { sums, weight, contributors, runs, least_contributors, not_finite }))
     }
 }

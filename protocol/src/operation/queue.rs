@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-use tributary_wire::{Rank, Seq, SliceWidth};
+use tributary_wire::{Seq, SliceWidth};
 
 use super::layout::Layout;
 use super::{Operation, OperationEvent, OperationId, Room, Tensor};
@@ -19,7 +19,7 @@ pub(crate) struct Operations<C> {
     width: SliceWidth,
     under_way: VecDeque<Operation<C>>,
     begun: u64,
-    /// Where the next operation will begin.
+    /// Where the next operation will begin if none is under way.
     next: u64,
 }
 
@@ -29,19 +29,18 @@ impl<C> Operations<C> {
         Self { start, width, under_way: VecDeque::new(), begun, next: 0 }
     }
 
-    /// As much room as an operation takes to which `rank` contributes `data`, which is this tensor's, beside it. `bounds`:
+    /// As much room as an operation takes to which `data` is contributed, which is this tensor's, beside it. `bounds` are
     /// those of the data, if they are known.
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
     pub(crate) fn room_for(
         &self,
-        rank: Rank,
         tensor: &Tensor,
         data: GradientData,
         bounds: Option<Bounds>,
     ) -> Result<Room, StartError> {
-        let bounds = bounds.and_then(|bounds| bounds.of(rank, self.width, tensor));
+        let bounds = bounds.and_then(|bounds| bounds.of(self.width, tensor));
         Room::take(tensor, self.width, bounds, || Ok(Elements::contributed(data)))
     }
 
@@ -53,7 +52,8 @@ impl<C> Operations<C> {
         Room::take(tensor, self.width, None, || Elements::awaited(tensor.element_type, tensor.len))
     }
 
-    /// Puts an operation of these members, which there is room for, behind the others.
+    /// Puts an operation of these members, which there is room for, behind the others. The last of these
+    /// [has its end](Self::next_position).
     pub(crate) fn begin(
         &mut self,
         members: &Membership,
@@ -62,10 +62,9 @@ impl<C> Operations<C> {
         room: Room,
     ) -> &mut Operation<C> {
         let (id, first_seq) = (OperationId(self.begun), self.next_seq());
-        let layout = Layout { first: self.next, len: tensor.len, width: self.width };
+        let layout = Layout::new(self.known_next(), tensor.len, self.width);
         let operation = Operation::new(id, (layout, first_seq), members, tensor, own, room);
         self.begun += 1;
-        self.next = operation.layout.end();
         self.under_way.push_back_mut(operation)
     }
 
@@ -84,16 +83,19 @@ impl<C> Operations<C> {
     pub(crate) fn at(&mut self, position: u64) -> Option<&mut Operation<C>> {
         let after = self.under_way.partition_point(|operation| operation.layout.first <= position);
         let operation = self.under_way.get_mut(after.checked_sub(1)?)?;
-        (position < operation.layout.end()).then_some(operation)
+        (position < operation.layout.known_end()).then_some(operation)
     }
 
-    /// Takes out the oldest operation if nothing of it is awaited any more; that it is completed, unless it
-    /// has failed, which has been said.
-    pub(crate) fn pop_completed(&mut self) -> Option<OperationEvent> {
+    /// Takes out the oldest operations whose slices are all done, up to the first that has an end to report.
+    pub(crate) fn pop_ended(&mut self) -> Option<OperationEvent> {
         while let Some(operation) = self.under_way.pop_front_if(|operation| operation.is_finished()) {
             let id = operation.id;
-            if let Some(reduced) = operation.into_reduced() {
-                return Some(OperationEvent::Completed { operation: id, reduced });
+            self.next = operation.layout.known_end();
+            if let Some(outcome) = operation.into_outcome() {
+                return Some(match outcome {
+                    Ok(reduced) => OperationEvent::Completed { operation: id, reduced },
+                    Err(error) => OperationEvent::Failed { operation: id, error },
+                });
             }
         }
         None
@@ -112,14 +114,19 @@ impl<C> Operations<C> {
         self.under_way.is_empty()
     }
 
-    /// Where the next operation will begin.
-    pub(crate) fn next_position(&self) -> u64 {
-        self.next
+    /// Where the next operation will begin; `None` until the bounds of the last one are agreed on.
+    pub(crate) fn next_position(&self) -> Option<u64> {
+        self.under_way.back().map_or(Some(self.next), |last| last.layout.end())
     }
 
-    /// The first slice of the next operation.
+    /// Where the next operation will begin, or a position before it until the bounds of the last one are agreed on.
+    pub(crate) fn known_next(&self) -> u64 {
+        self.under_way.back().map_or(self.next, |last| last.layout.known_end())
+    }
+
+    /// The first slice of the next operation, once all of those that were begun are done.
     pub(crate) fn next_seq(&self) -> Seq {
-        self.seq(self.next)
+        self.seq(self.known_next())
     }
 
     pub(crate) fn seq(&self, position: u64) -> Seq {

@@ -9,7 +9,7 @@ use super::slot::{Slot, Sum, index_of};
 use crate::error::StartError;
 use crate::masks::Masks;
 use crate::numbers::Tensor;
-use crate::operation::{OperationEvent, OperationId, Operations};
+use crate::operation::{OperationEvent, OperationId, Operations, Room};
 use crate::tags::Membership;
 
 /// Puts together the operations whose slices a server finishes. Each slice is verified as a member does it.
@@ -17,6 +17,8 @@ use crate::tags::Membership;
 pub(super) struct Reader {
     membership: Arc<Membership>,
     operations: Operations<()>,
+    /// Operations that may not begin yet.
+    waiting: VecDeque<(Tensor, Room)>,
     window: u32,
     events: VecDeque<OperationEvent>,
     /// A buffer for a slice as it is sent to the members.
@@ -36,6 +38,7 @@ impl Reader {
         Self {
             membership: Arc::new(Membership::new((secret, width), job, members)),
             operations: Operations::new(start, 0, width),
+            waiting: VecDeque::new(),
             window,
             events: VecDeque::new(),
             bytes: vec![0; width.bytes()].into(),
@@ -59,25 +62,44 @@ impl Reader {
     /// [`StartError::NoMemory`]
     pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> Result<OperationId, StartError> {
         let room = self.operations.room_to_read(&tensor)?;
-        let operation = self.operations.begin(&self.membership, tensor, (), room);
-        let (id, first, end) = (operation.id, operation.layout.first, operation.layout.end());
-        for position in first..end.min(first + u64::from(self.window)) {
-            let seq = self.operations.seq(position);
-            let slot = slots.get(index_of(slots, seq));
-            if let Some(sum) = slot.and_then(|slot| slot.finished_slice(seq, self.window)) {
-                self.read(seq, sum);
+        let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
+        self.waiting.push_back((tensor, room));
+        self.begin_waiting(slots);
+        Ok(id)
+    }
+
+    /// Begins the operations that wait, each once the bounds of the one before it are agreed on.
+    fn begin_waiting(&mut self, slots: &[Slot]) {
+        while let Some(first) = self.operations.next_position()
+            && let Some((tensor, room)) = self.waiting.pop_front()
+        {
+            self.operations.begin(&self.membership, tensor, (), room);
+            let mut position = first;
+            // The operation's end may become known meanwhile.
+            while position < self.operations.known_next().min(first + u64::from(self.window)) {
+                let seq = self.operations.seq(position);
+                let slot = slots.get(index_of(slots, seq));
+                if let Some(sum) = slot.and_then(|slot| slot.finished_slice(seq, self.window)) {
+                    self.read_one(seq, sum);
+                }
+                position += 1;
             }
         }
-        Ok(id)
     }
 
     /// Whether finishing this slice would overwrite one of an operation that is not known yet.
     pub(super) fn is_too_early(&self, seq: Seq) -> bool {
-        self.operations.position(seq) >= self.operations.next_position() + u64::from(self.window)
+        self.operations.position(seq) >= self.operations.known_next() + u64::from(self.window)
     }
 
     /// Reads a slice that is finished; one of an operation that is not known is left where it is.
     pub(super) fn read(&mut self, seq: Seq, sum: &Sum) {
+        self.read_one(seq, sum);
+        // No slice of these is finished: members begin them later.
+        self.begin_waiting(&[]);
+    }
+
+    fn read_one(&mut self, seq: Seq, sum: &Sum) {
         let position = self.operations.position(seq);
         let (Some(operation), Some(members)) = (self.operations.at(position), &sum.members) else { return };
         values::write(&sum.values, &mut self.bytes);
@@ -96,7 +118,7 @@ impl Reader {
         };
         let operation = operation.id;
         self.events.extend(failure.map(|error| OperationEvent::Failed { operation, error }));
-        self.events.extend(std::iter::from_fn(|| self.operations.pop_completed()));
+        self.events.extend(std::iter::from_fn(|| self.operations.pop_ended()));
     }
 
     pub(super) fn poll_event(&mut self) -> Option<OperationEvent> {

@@ -206,5 +206,5 @@ impl Answers {
 }
 
 pub(super) fn index_of(slots: &[Slot], seq: Seq) -> usize {
-    seq.0 as usize & (slots.len() - 1)
+    seq.0 as usize & slots.len().wrapping_sub(1)
 }

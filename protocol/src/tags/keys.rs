@@ -10,6 +10,7 @@ use tributary_wire::{JobId, JobSecret, Operator, Rank, SliceWidth};
 use super::field::Field;
 use super::meaning::{Meaning, Subject, SubjectDigests};
 use super::products::Multipliers;
+use crate::numbers::bound::Lanes;
 
 /// Bits of a block that are left out, so that there is room for sums. The others are more than enough to be spread evenly
 /// below the prime.
@@ -36,9 +37,10 @@ impl Keys {
 pub(super) struct Coefficients {
     pub(super) values: Multipliers,
     pub(super) weight: u64,
-    pub(super) owners: u64,
-    /// 1 / owners.
-    pub(super) per_owner: u64,
+    /// For each lane of the bounds of a slice's blocks: what its owner adds to its tag.
+    pub(super) owners: Box<[u64]>,
+    /// For each of these lanes, and two more numbers: what a [digest](super::Membership::digest) is made from.
+    pub(super) digest: Box<[u64]>,
 }
 
 impl Coefficients {
@@ -49,13 +51,14 @@ impl Coefficients {
         };
         let after = width.values() as u64;
         let values: Vec<u64> = (0..after).map(number).collect();
-        // It is divided by, so that it must not be 0.
-        let owners = number(after + 1).max(1);
+        let lanes = (width.blocks_of_values() * Lanes::COUNT) as u64;
+        let owners = after + 1..after + 1 + lanes;
+        let digest = owners.end..owners.end + lanes + 2;
         Self {
             values: Multipliers::new(field, &values),
             weight: number(after),
-            owners,
-            per_owner: field.invert(owners),
+            owners: owners.map(number).collect(),
+            digest: digest.map(number).collect(),
         }
     }
 }
@@ -123,13 +126,13 @@ impl Pads {
 
     /// The numbers of some members, which take little longer than that of one.
     fn numbers<const N: usize>(&self, job: JobId, meaning: &Meaning, ranks: [Rank; N]) -> [i128; N] {
-        let Meaning { subject, operator, seq, scale: (bound, weight) } = *meaning;
+        let Meaning { subject, operator, seq, scale } = *meaning;
         let subject = match operator {
             Operator::Sum => subject.sum,
             Operator::Max => subject.max,
         };
-        let scale = u128::from(bound) << 96 | u128::from(weight) << 64;
-        let slice = subject ^ (scale | u128::from(seq.0) << 32 | u128::from(job.get()) << 16);
+        let slice =
+            subject ^ (u128::from(scale) << 64 | u128::from(seq.0) << 32 | u128::from(job.get()) << 16);
         let mut blocks = ranks.map(|rank| Array::from((slice ^ u128::from(rank.get())).to_be_bytes()));
         self.0.encrypt_blocks(&mut blocks);
         blocks.map(|block| (u128::from_be_bytes(block.into()) >> LEFT_OUT).cast_signed())

@@ -47,9 +47,9 @@ pub(crate) struct Meaning {
     pub(crate) operator: Operator,
     /// The slice's number.
     pub(crate) seq: Seq,
-    /// In a SUM slice the bound and the total weight that its scale follows from. MAX values are not part of any
-    /// tag, so this is where one that only some members got is noticed.
-    pub(crate) scale: (u32, u32),
+    /// In a SUM slice a [digest](super::Membership::digest) of what its scales follow from. MAX values are not part of any
+    /// tag, so this is where a maximum that only some members got is noticed.
+    pub(crate) scale: u64,
 }
 
 /// The number that stands for a tensor's name.

@@ -3,7 +3,7 @@
 //! Each worker puts into its header the tag
 //!
 //! ```text
-//! t = Σ r_i · v_i  +  r_w · weight  +  r_o · owns  +  F(rank, job, slice)    mod P
+//! t = Σ r_i · v_i  +  r_w · weight  +  Σ r_l · owns_l  +  F(rank, job, slice)    mod P
 //! ```
 //!
 //! of its values v_i, written in two digits. Switches and the server add digits as plain numbers, which is all that they do
@@ -18,11 +18,11 @@
 //! What was added twice, left out, put into another slice's place, repeated from another generation, or made by a member that
 //! runs another operation, changes the sum of the pads.
 //!
-//! MAX is not linear: a MAX slice's tag covers the weight only. A maximum that is too low is noticed by whoever has sent more.
-//! For one that is too high each worker says in its SUM slice whether the bound that the slice's scale follows from is its
-//! own: `owns` is 1 or 0. What is left of the sum of tags, divided by r_o, is how many do, and must be one of 1 to the number
-//! of members; so a forger has not one chance in P but as many as there are members. Only where a member has left
-//! since the bounds were agreed on, its bound may be nobody's any more, and 0 is right, too.
+//! MAX is not linear: a MAX slice's tag covers the weight only. A maximum that is too low is noticed by a member that has sent
+//! more. Against one that is too high, each lane of a bound names the member that it comes from, which confirms it in the SUM
+//! slice whose scale follows from it: `owns_l` is 1 at the owner of lane l and 0 at others. The receiver expects each lane
+//! whose owner is still a member to be confirmed once. And what the members take for the bounds is part of the pads, as a
+//! keyed digest, so that maxima that differ between members are noticed, too.
 
 mod field;
 mod keys;
@@ -33,6 +33,7 @@ use std::sync::Arc;
 
 use tributary_wire::{JobId, JobSecret, Operator, Rank, SliceWidth, Tag, ValuesView};
 
+use crate::numbers::bound::{Lanes, owner};
 use field::Field;
 pub(crate) use field::MOST_MEMBERS;
 pub(crate) use keys::cipher;
@@ -45,8 +46,17 @@ use products::Multipliers;
 pub(crate) struct Share {
     pub(crate) rank: Rank,
     pub(crate) weight: u32,
-    /// The bound of the slice's scale is this member's own.
-    pub(crate) owns: bool,
+}
+
+/// What the scales of a SUM slice follow from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Agreed<'a> {
+    /// The lanes of its blocks.
+    pub(crate) lanes: &'a [Lanes],
+    /// The first lane of the MAX slice that agreed on them.
+    pub(crate) not_finite: u32,
+    /// The total weight.
+    pub(crate) weight: u32,
 }
 
 /// The members of one generation of a job, and what makes and verifies their tags.
@@ -108,35 +118,51 @@ impl Membership {
         self.row.get(at + 1).copied()
     }
 
-    /// One member's tag over its `values`.
-    pub(crate) fn tag(&self, meaning: &Meaning, share: Share, values: &[i32]) -> Tag {
-        let Keys { field, coefficients, .. } = &*self.keys;
-        let pad = self.pads.of_member(self.job, meaning, share.rank, self.behind(share.rank));
-        let owned = if share.owns && meaning.operator == Operator::Sum { coefficients.owners } else { 0 };
-        let covered = self.covered(meaning, share.weight, |multipliers| multipliers.of_numbers(values));
-        field.split(field.reduce(covered + i128::from(owned) + pad))
+    /// Returns true if this rank is a member.
+    pub(crate) fn contains(&self, rank: Rank) -> bool {
+        self.row.binary_search(&rank).is_ok()
     }
 
-    /// How many members own the bound of the slice's scale, if all of this comes from all members, each once; `None` if it
-    /// does not.
-    pub(crate) fn owners(
+    /// A number that stands for what a slice's scales follow from: two of these have the same number with probability 1 / P
+    /// for a switch that does not have the secret.
+    pub(crate) fn digest(&self, agreed: &Agreed<'_>) -> u64 {
+        let Keys { field, coefficients, .. } = &*self.keys;
+        let lanes = agreed.lanes.iter().flat_map(|lanes| lanes.array());
+        let numbers = [agreed.weight, agreed.not_finite].into_iter().chain(lanes);
+        let products = coefficients.digest.iter().zip(numbers).map(|(c, n)| i128::from(*c) * i128::from(n));
+        field.reduce(products.sum())
+    }
+
+    /// What the owners of these lanes that `is_counted` accepts add to a slice's tag. Below 2^64.
+    fn confirmed(&self, lanes: &[Lanes], is_counted: impl Fn(Rank) -> bool) -> i128 {
+        let lanes = lanes.iter().flat_map(|lanes| lanes.array()).zip(&self.keys.coefficients.owners);
+        let counted = lanes.filter(|(lane, _)| owner(*lane).is_some_and(&is_counted));
+        counted.map(|(_, coefficient)| i128::from(*coefficient)).sum()
+    }
+
+    /// One member's tag over its `values`; `lanes` are those of the bounds of a SUM slice's blocks.
+    pub(crate) fn tag(&self, meaning: &Meaning, share: Share, lanes: &[Lanes], values: &[i32]) -> Tag {
+        let field = self.keys.field;
+        let pad = self.pads.of_member(self.job, meaning, share.rank, self.behind(share.rank));
+        let confirmed = self.confirmed(lanes, |owner| owner == share.rank);
+        let covered = self.covered(meaning, share.weight, |multipliers| multipliers.of_numbers(values));
+        field.split(field.reduce(covered + confirmed + pad))
+    }
+
+    /// Returns true if all of this comes from all members, each once, and each lane's owner has confirmed it.
+    pub(crate) fn verifies(
         &self,
         meaning: &Meaning,
         (weight, tag): (u32, Tag),
+        lanes: &[Lanes],
         values: ValuesView<'_>,
-    ) -> Option<u32> {
-        let Keys { field, coefficients, .. } = &*self.keys;
-        let pads = self.pads.of_all(self.job, meaning, self.first()?);
+    ) -> bool {
+        let field = self.keys.field;
+        let Some(first) = self.first() else { return false };
+        let pads = self.pads.of_all(self.job, meaning, first);
+        let confirmed = self.confirmed(lanes, |owner| self.contains(owner));
         let covered = self.covered(meaning, weight, |multipliers| multipliers.of_view(values));
-        let rest = field.reduce(field.join(tag) - pads - covered);
-        // It is nearly always one, for which nothing has to be divided.
-        let owners =
-            if rest == coefficients.owners { 1 } else { field.multiply(rest, coefficients.per_owner) };
-        let most = match meaning.operator {
-            Operator::Sum => self.count(),
-            Operator::Max => 0,
-        };
-        u32::try_from(owners).ok().filter(|owners| *owners <= most)
+        field.reduce(field.join(tag) - pads - covered - confirmed) == 0
     }
 
     /// The part of a tag that is linear in contributions: the values, whose sum of products is `products`, and the weight. Below

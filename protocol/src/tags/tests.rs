@@ -12,13 +12,23 @@ struct Said {
     subject: Subject,
     operator: Operator,
     seq: Seq,
-    scale: (u32, u32),
+    scale: u64,
 }
 
+/// Bounds that rank 0 owns.
+const LANES: [Lanes; 2] =
+    [Lanes { top: 5 << 16, fine: 9 << 16, floor: 2 << 16 }, Lanes { top: 7 << 16, fine: 8 << 16, floor: 0 }];
 const SUBJECT: Subject = Subject { operation: Seq(70), name: 9, len: 1000, element_type: 1 };
-const SAID: Said = Said { subject: SUBJECT, operator: Operator::Sum, seq: Seq(77), scale: (5, 3) };
+const SAID: Said = Said { subject: SUBJECT, operator: Operator::Sum, seq: Seq(77), scale: 53 };
 
 impl Said {
+    fn lanes(self) -> &'static [Lanes] {
+        match self.operator {
+            Operator::Sum => &LANES,
+            Operator::Max => &[],
+        }
+    }
+
     fn by(self, members: &Membership) -> Meaning {
         let Self { subject, operator, seq, scale } = self;
         Meaning { subject: members.digests(subject), operator, seq, scale }
@@ -52,8 +62,8 @@ struct Sum {
 fn contribution(members: &Membership, said: Said, rank: u16, random: &mut ChaCha8Rng) -> Sum {
     let most = i32::MAX / members.row.len() as i32;
     let values = std::array::from_fn(|_| random.random_range(-most..=most));
-    let share = Share { rank: Rank::new(rank), weight: 1 + u32::from(rank), owns: rank == 0 };
-    let tag = members.tag(&said.by(members), share, &values);
+    let share = Share { rank: Rank::new(rank), weight: 1 + u32::from(rank) };
+    let tag = members.tag(&said.by(members), share, said.lanes(), &values);
     Sum { values, tally: Tally { contributors: 1, weight: share.weight, tag } }
 }
 
@@ -67,10 +77,11 @@ impl Sum {
         contributions.into_iter().reduce(add).unwrap()
     }
 
-    fn owners(&self, members: &Membership, said: Said) -> Option<u32> {
+    fn is_believed(&self, members: &Membership, said: Said) -> bool {
         let mut bytes = [0; WIDTH.bytes()];
         values::write(&self.values, &mut bytes);
-        members.owners(&said.by(members), (self.tally.weight, self.tally.tag), ValuesView::new(&bytes))
+        let tally = (self.tally.weight, self.tally.tag);
+        members.verifies(&said.by(members), tally, said.lanes(), ValuesView::new(&bytes))
     }
 }
 
@@ -83,7 +94,7 @@ fn right_sum(members: &Membership, seed: u64) -> Sum {
 fn a_right_sum_is_believed_with_any_number_of_members() {
     for count in [1, 2, 3, 8, 9, 64, 300] {
         let members = membership(count);
-        assert_eq!(right_sum(&members, count.into()).owners(&members, SAID), Some(1), "{count} members");
+        assert!(right_sum(&members, count.into()).is_believed(&members, SAID), "{count} members");
     }
 }
 
@@ -96,8 +107,8 @@ fn what_members_do_not_give_alike_is_noticed() {
             said.into_iter().zip(ranks).map(|(said, rank)| contribution(&members, said, rank, &mut random)),
         )
     };
-    assert_eq!(sum([SAID; 3], [0, 1, 2]).owners(&members, SAID), Some(1));
-    assert_eq!(sum([SAID; 3], [0, 1, 1]).owners(&members, SAID), None, "one twice, another not at all");
+    assert!(sum([SAID; 3], [0, 1, 2]).is_believed(&members, SAID));
+    assert!(!sum([SAID; 3], [0, 1, 1]).is_believed(&members, SAID), "one twice, another not at all");
     let of = |subject| Said { subject, ..SAID };
     let others = [
         Said { seq: Seq(78), ..SAID },
@@ -106,13 +117,12 @@ fn what_members_do_not_give_alike_is_noticed() {
         of(Subject { len: 1001, ..SUBJECT }),
         of(Subject { len: 1000 + (1 << 32), ..SUBJECT }),
         of(Subject { element_type: 2, ..SUBJECT }),
-        Said { scale: (6, 3), ..SAID },
-        Said { scale: (5, 4), ..SAID },
+        Said { scale: 54, ..SAID },
         Said { operator: Operator::Max, ..SAID },
     ];
     for other in others {
-        assert_eq!(sum([SAID, other, SAID], [0, 1, 2]).owners(&members, SAID), None, "{other:?}");
-        assert_eq!(sum([SAID; 3], [0, 1, 2]).owners(&members, other), None, "{other:?} is awaited");
+        assert!(!sum([SAID, other, SAID], [0, 1, 2]).is_believed(&members, SAID), "{other:?}");
+        assert!(!sum([SAID; 3], [0, 1, 2]).is_believed(&members, other), "{other:?} is awaited");
     }
 }
 
@@ -125,8 +135,7 @@ fn no_choice_of_contributions_but_each_once_is_believed() {
     let choices = (0..3_usize.pow(4)).map(|number| [27, 9, 3, 1].map(|place| number / place % 3));
     for times in choices.filter(|times| times.iter().any(|times| *times > 0)) {
         let chosen = each.iter().zip(times).flat_map(|(one, times)| std::iter::repeat_n(one.clone(), times));
-        let owners = Sum::of(chosen).owners(&members, SAID);
-        assert_eq!(owners.is_some(), times == [1; 4], "{times:?} times: {owners:?}");
+        assert_eq!(Sum::of(chosen).is_believed(&members, SAID), times == [1; 4], "{times:?} times");
     }
 }
 
@@ -142,23 +151,41 @@ fn a_sum_of_another_generation_of_other_members_or_with_another_secret_is_not_be
         Membership::new((&JobSecret::new([8; JobSecret::BYTES]), WIDTH), job(1), &ranks(4)),
     ];
     for other in others {
-        assert_eq!(sum.owners(&other, SAID), None, "{other:?}");
+        assert!(!sum.is_believed(&other, SAID), "{other:?}");
     }
 }
 
 #[test]
-fn nobody_or_everybody_may_own_a_bound() {
-    for (count, owning) in [(5, 0), (5, 5), (1, 0)] {
-        let members = membership(count);
-        let shares = (0..count).map(|rank| Share { rank: Rank::new(rank), weight: 1, owns: rank < owning });
+fn each_bound_is_confirmed_by_its_owner_as_long_as_that_is_a_member() {
+    let members = membership(3);
+    let sum = |lanes: &[[Lanes; 1]; 3]| {
         let mut tally = Tally::default();
-        for share in shares {
-            let tag = members.tag(&SAID.by(&members), share, &[1; WIDTH.values()]);
+        for (rank, lanes) in (0..).zip(lanes) {
+            let share = Share { rank: Rank::new(rank), weight: 1 };
+            let tag = members.tag(&SAID.by(&members), share, lanes, &[1; WIDTH.values()]);
             tally.add(Tally { contributors: 1, weight: 1, tag });
         }
-        let sum = Sum { values: [i32::from(count as i16); WIDTH.values()], tally };
-        assert_eq!(sum.owners(&members, SAID), Some(owning.into()));
-    }
+        tally
+    };
+    let mut bytes = [0; WIDTH.bytes()];
+    values::write(&[3; WIDTH.values()], &mut bytes);
+    let verifies = |tally: Tally, lanes: [Lanes; 1]| {
+        members.verifies(&SAID.by(&members), (3, tally.tag), &lanes, ValuesView::new(&bytes))
+    };
+    let by = |rank: u32| [Lanes { top: 4 << 16 | rank, fine: 0, floor: 0 }];
+    assert!(verifies(sum(&[by(1); 3]), by(1)));
+    assert!(verifies(sum(&[by(7); 3]), by(7)), "its owner has left");
+    assert!(!verifies(sum(&[by(7); 3]), by(1)), "none has confirmed it");
+    assert!(!verifies(sum(&[by(0), by(1), by(1)]), by(1)), "two have");
+    let digest = |lanes: &[Lanes], not_finite, weight| members.digest(&Agreed { lanes, not_finite, weight });
+    let digests = [
+        digest(&by(1), 0, 3),
+        digest(&by(2), 0, 3),
+        digest(&by(1), 1, 3),
+        digest(&by(1), 0, 4),
+        digest(&LANES, 0, 3),
+    ];
+    assert!(digests.iter().enumerate().all(|(at, one)| !digests[..at].contains(one)), "{digests:?}");
 }
 
 #[test]
@@ -167,11 +194,11 @@ fn the_tag_of_a_max_slice_covers_the_weight_and_not_the_values() {
     let said = Said { operator: Operator::Max, ..SAID };
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let mut sum = Sum::of((0..3).map(|rank| contribution(&members, said, rank, &mut random)));
-    assert_eq!(sum.owners(&members, said), Some(0));
+    assert!(sum.is_believed(&members, said));
     sum.values[9] ^= 5;
-    assert_eq!(sum.owners(&members, said), Some(0));
+    assert!(sum.is_believed(&members, said));
     sum.tally.weight -= 1;
-    assert_eq!(sum.owners(&members, said), None);
+    assert!(!sum.is_believed(&members, said));
 }
 
 #[test]
@@ -236,7 +263,7 @@ fn whoever_has_not_got_the_secret_changes_no_sum_unnoticed() {
         let believed = (0..tries).filter(|_| {
             let mut sum = right.clone();
             tamper(&mut sum, &other, &members, &mut random);
-            sum.owners(&members, SAID).is_some()
+            sum.is_believed(&members, SAID)
         });
         let believed = believed.count();
         println!("{what}: {tries} tries, {believed} believed");

@@ -4,7 +4,6 @@ use std::iter::repeat;
 
 use tributary_wire::{Operator, Rank, Tally};
 
-use crate::numbers::Scaling;
 use crate::operation::{Operation, SliceRole};
 use crate::tags::{Membership, Share};
 
@@ -42,27 +41,35 @@ impl Operation<Contribution> {
                 let weight = self.own.weight(index);
                 match weight {
                     0 => self.leave_out(index),
-                    _ => self.measure(index, rank),
+                    _ => self.measure(index, rank, weight),
                 }
-                let bounds = self.bounds_in(index).iter().map(|bound| bound.cast_signed());
-                out.iter_mut().zip(bounds.chain(repeat(0))).for_each(|(to, bound)| *to = bound);
+                let lanes = self.lanes_in(index).map(u32::cast_signed);
+                out.iter_mut().zip(lanes.chain(repeat(0))).for_each(|(to, lane)| *to = lane);
                 weight
             }
             SliceRole::Sum(slice) => {
                 let weight = self.own.weight(self.layout.bound_of(slice));
                 astray = self.agreed(slice).is_none();
-                // A slice that all members have refused goes out as zeros, for the window's sake.
-                let scaling = self.scaling(slice).unwrap_or(Scaling::Zeros);
                 match weight {
-                    0 => out.fill(0),
-                    _ => self.elements.write(self.layout.elements(slice), weight, scaling, out),
+                    // A slice without a scale goes out as zeros, so that the window moves on.
+                    _ if weight == 0 || astray => out.fill(0),
+                    _ => {
+                        let (elements, block) = (self.layout.elements(slice), self.layout.block());
+                        let how = (weight, self.may_have_not_finite(slice));
+                        self.elements.write(elements, how, (block, &self.scales(slice)), out);
+                    }
                 }
                 weight
             }
+            SliceRole::Rest(index) => {
+                self.write_rest(index, |max_slice| self.own.weight(max_slice), out);
+                // The SUM slices have shown the weight already.
+                0
+            }
         };
-        let meaning = self.meaning(position);
-        let share = Share { rank, weight, owns: self.owns(position) };
-        let mut tag = members.tag(&meaning, share, out);
+        let meaning = self.meaning(position, members);
+        let share = Share { rank, weight };
+        let mut tag = members.tag(&meaning, share, self.confirmed_in(position), out);
         if astray {
             // A member that does not know the scale must not let the others believe in a sum without it.
             tag.low ^= 1;
@@ -75,7 +82,7 @@ impl Operation<Contribution> {
     pub(super) fn withhold_unless(&mut self, is_sent: impl Fn(u64) -> bool) {
         self.own.withheld = self.layout.max_positions().map(|position| !is_sent(position)).collect();
         if self.own.withheld.contains(&true) {
-            self.contributes(0);
+            self.least_weight_is(0);
         }
     }
 }

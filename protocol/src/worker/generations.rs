@@ -33,7 +33,7 @@ pub(super) enum Gate {
 pub struct Standing {
     /// Operations begun since the job's start.
     pub begun: u64,
-    /// Where the next operation would begin.
+    /// Where the next operation would begin, once all operations that were begun are done.
     pub next: Seq,
     /// Whether all operations that were begun are done.
     pub idle: bool,
@@ -201,6 +201,9 @@ impl Worker {
     }
 
     fn may_begin(&self) -> bool {
+        if self.operations.next_position().is_none() {
+            return false;
+        }
         match self.gate {
             Gate::Open => true,
             Gate::Until(until) => self.operations.begun() < until,

@@ -128,7 +128,7 @@ impl Worker {
             return Err(StartError::Weight { tensor, weight, members, most });
         }
         let (tensor, weight) = (operation.tensor(), operation.weight);
-        let room = self.operations.room_for(self.rank, &tensor, operation.data, bounds)?;
+        let room = self.operations.room_for(&tensor, operation.data, bounds)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
         self.waiting.push_back(Waiting { tensor, weight, room, abandoned: false });
         self.begin_waiting();
@@ -150,7 +150,7 @@ impl Worker {
 
     fn abandon_begun(&mut self, operation: OperationId) -> Option<CollectiveError> {
         let (slots, operation) = (&self.slots, self.operations.get(operation)?);
-        let (first, sent) = (operation.layout.first..operation.layout.end())
+        let (first, sent) = (operation.layout.first..operation.layout.known_end())
             .find_map(|position| Some((position, slots.attempts(position)?)))?;
         let error = operation.abandon(first, sent)?;
         operation.withhold_unless(|position| slots.attempts(position) != Some(0));
@@ -160,7 +160,7 @@ impl Worker {
     fn begin(&mut self, Waiting { tensor, weight, room, abandoned }: Waiting) {
         let own = Contribution::new(weight);
         let operation = self.operations.begin(self.generations.present(), tensor, own, room);
-        operation.contributes(weight);
+        operation.contributes(self.rank, weight);
         operation.told = abandoned;
         let max_slices = operation.layout.max_positions();
         self.make_ready(max_slices);
@@ -394,13 +394,18 @@ impl Worker {
         self.leave(position);
         let next = self.slots.advance(position);
         if let Some(operation) = self.operations.at(position) {
-            let known = operation.layout.bounded_by(position);
+            let (known, rest) = (operation.layout.bounded_by(position), operation.layout.rest_positions());
+            let has_agreed = !known.is_empty() || operation.layout.max_positions().contains(&position);
             self.make_ready(known);
+            if has_agreed {
+                self.make_ready(rest);
+                self.begin_waiting();
+            }
         }
         if self.operations.at(next).is_some_and(|operation| operation.is_known(next)) {
             self.make_ready(next..next + 1);
         }
-        self.events.extend(std::iter::from_fn(|| self.operations.pop_completed()));
+        self.events.extend(std::iter::from_fn(|| self.operations.pop_ended()));
         self.stop_at_boundary();
     }
 }

@@ -46,7 +46,7 @@ impl Ledger {
         let mut told = outcomes.into_iter().filter(|outcome| !is_missed(outcome) && !abandoned(outcome));
         self.checked.insert(id);
         let Some(first) = told.next() else { return Ok(()) };
-        if told.any(|outcome| outcome != first) {
+        if told.any(|outcome| !is_same_outcome(outcome, first)) {
             return Err(format!("operation {}: not the same bits on all members", id.0));
         }
         let reduced = first.as_ref().map_err(|error| format!("operation {}: {error}", id.0))?;
@@ -74,7 +74,7 @@ impl Ledger {
                 let is_out =
                     |rank| unsure.iter().position(|of| of == rank).is_some_and(|bit| subset >> bit & 1 == 1);
                 let inside: Vec<_> = members.iter().filter(|rank| !is_out(*rank)).map(of).collect();
-                is_sum(&reduced.sums, at, run, &inside)
+                is_sum(&reduced.sums, at, run, &inside, reduced.least_contributors < run.contributors)
             };
             if !(0..1u32 << unsure.len()).any(is_right) {
                 let (first, end) = (at, at + run.len);
@@ -101,27 +101,66 @@ impl Ledger {
     }
 }
 
-/// Whether elements and weight of a run are those of exactly these contributions.
-fn is_sum(sums: &Sums, first: usize, run: &Run, inside: &[&AllReduce]) -> bool {
+/// Returns true if elements and weight of a run are those of exactly these contributions, as precise as their type promises;
+/// with `is_cut`, as precise as first limbs of values below 4 are.
+fn is_sum(sums: &Sums, first: usize, run: &Run, inside: &[&AllReduce], is_cut: bool) -> bool {
     let weight: u32 = inside.iter().map(|operation| operation.weight).sum();
     let contributions: Vec<_> = inside.iter().map(|operation| contribution(operation)).collect();
+    let precise: i32 = match inside.first().map(|operation| &operation.data) {
+        Some(GradientData::F32(_)) => 12,
+        Some(GradientData::F64(_)) => 53,
+        _ => 24,
+    };
     weight == run.weight
         && (first..first + run.len).all(|element| {
             let exact: f64 = contributions.iter().map(|values| values[element]).sum();
+            let magnitude: f64 = contributions.iter().map(|values| values[element].abs()).sum();
+            // The sum in f64 is rounded, too.
+            let allowed = magnitude * (2f64.powi(-precise) + 2f64.powi(-50)) + 2f64.powi(-149);
+            let allowed = if is_cut { allowed + 2f64.powi(-22) } else { allowed };
+            let is_near = |sum: f64| (sum - exact).abs() <= allowed;
             match sums {
                 Sums::I32(sums) => f64::from(sums[element]) == exact,
-                Sums::F32(sums) => (f64::from(sums[element]) - exact).abs() < 3e-6,
+                Sums::I64(sums) => sums[element] as f64 == exact,
+                Sums::F32(sums) if exact.is_finite() => is_near(sums[element].into()),
+                Sums::F64(sums) if exact.is_finite() => is_near(sums[element]),
+                Sums::F32(sums) => is_same(sums[element].into(), exact),
+                Sums::F64(sums) => is_same(sums[element], exact),
             }
         })
+}
+
+/// Returns true if both are the same bits. NaN is not equal to itself.
+pub(crate) fn is_same_outcome(one: &Outcome, other: &Outcome) -> bool {
+    let (Ok(one), Ok(other)) = (one, other) else { return one == other };
+    let are_same = match (&one.sums, &other.sums) {
+        (Sums::F32(one), Sums::F32(other)) => {
+            one.iter().map(|sum| sum.to_bits()).eq(other.iter().map(|sum| sum.to_bits()))
+        }
+        (Sums::F64(one), Sums::F64(other)) => {
+            one.iter().map(|sum| sum.to_bits()).eq(other.iter().map(|sum| sum.to_bits()))
+        }
+        (one, other) => one == other,
+    };
+    let rest = |reduced: &Reduced| Reduced { sums: Sums::I32(Vec::new()), ..reduced.clone() };
+    are_same && rest(one) == rest(other)
+}
+
+/// Returns true if both are the same infinity, or both NaN.
+fn is_same(one: f64, other: f64) -> bool {
+    one == other || one.is_nan() && other.is_nan()
 }
 
 /// One worker's contribution to each element, weighted.
 fn contribution(operation: &AllReduce) -> Vec<f64> {
     let floats: Vec<f64> = match &operation.data {
-        GradientData::F32(values) | GradientData::F16(values) | GradientData::BF16(values) => {
-            values.iter().map(|&x| x.into()).collect()
-        }
+        GradientData::F32(values)
+        | GradientData::F16(values)
+        | GradientData::BF16(values)
+        | GradientData::F32Exact(values) => values.iter().map(|&x| x.into()).collect(),
+        GradientData::F64(values) => values.clone(),
         GradientData::I32(values) => values.iter().map(|&x| x.into()).collect(),
+        GradientData::I64(values) => values.iter().map(|&x| x as f64).collect(),
     };
     // What has no weight may hold anything.
     let weigh = |x: f64| if operation.weight == 0 { 0.0 } else { x * f64::from(operation.weight) };

@@ -394,9 +394,8 @@ impl World {
         let first = self.ledger.members().iter().map(|rank| &self.hosts[usize::from(rank.get())]).next();
         for id in (0..self.inputs[0].len() as u64).map(OperationId).filter(|_| self.reads) {
             let read = self.read.get(&id).ok_or(format!("operation {} was not read", id.0))?;
-            let known =
-                first.and_then(|host| host.outcomes.get(&id)).and_then(|outcome| outcome.as_ref().ok());
-            if known.is_some_and(|known| read.as_ref() != Ok(known)) {
+            let known = first.and_then(|host| host.outcomes.get(&id)).filter(|outcome| outcome.is_ok());
+            if known.is_some_and(|known| !ledger::is_same_outcome(read, known)) {
                 return Err(format!("operation {}: not the same bits on the server", id.0));
             }
         }

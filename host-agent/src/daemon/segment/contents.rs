@@ -6,7 +6,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut, cast_vec};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use tributary_protocol::{Bounds, ElementType, GradientData, Sums};
-use tributary_wire::{Rank, SliceWidth};
+use tributary_wire::SliceWidth;
 
 use super::{ElementRange, Segment, vector};
 
@@ -22,8 +22,8 @@ pub(super) fn memory(element_type: ElementType) -> usize {
 }
 
 impl Segment {
-    /// A copy of the elements, in `vector` if it has the right length, and the bounds of the slices of this width that this
-    /// rank contributes with it. 16-bit floats are widened.
+    /// A copy of the elements, in `vector` if it has the right length, and the bounds of their slices of this width. 16-bit
+    /// floats are widened.
     ///
     /// # Errors
     /// The segment has become shorter, or there is no memory for the copy.
@@ -31,12 +31,20 @@ impl Segment {
         &self,
         place: ElementRange,
         vector: Vec<u32>,
-        (rank, width): (Rank, SliceWidth),
+        width: SliceWidth,
     ) -> io::Result<(GradientData, Bounds)> {
-        let mut bounds = Bounds::new(rank, width, place.element_type, place.count)?;
+        let mut bounds = Bounds::new(width, place.element_type, place.count)?;
         let floats = |floats: &[f32]| bounds.add_floats(floats);
         let data = match place.element_type {
             ElementType::F32 => GradientData::F32(self.read(place, cast_vec(vector), floats)?),
+            ElementType::F32Exact => GradientData::F32Exact(self.read(place, cast_vec(vector), floats)?),
+            ElementType::F64 => GradientData::F64(
+                self.read(place, Vec::new(), |doubles: &[f64]| bounds.add_doubles(doubles))?,
+            ),
+            ElementType::I64 => {
+                let integers = |integers: &[i64]| bounds.add_long_integers(integers);
+                GradientData::I64(self.read(place, Vec::new(), integers)?)
+            }
             ElementType::F16 => {
                 GradientData::F16(self.read_widened::<f16>(place, cast_vec(vector), floats)?)
             }
@@ -119,8 +127,10 @@ impl Segment {
         match (sums, place.element_type) {
             (Sums::F32(sums), ElementType::F16) => self.write_rounded(place, sums, f16::from_f32),
             (Sums::F32(sums), ElementType::BF16) => self.write_rounded(place, sums, bf16::from_f32),
-            (Sums::F32(sums), ElementType::F32 | ElementType::I32) => self.write_elements(place, sums),
+            (Sums::F32(sums), _) => self.write_elements(place, sums),
+            (Sums::F64(sums), _) => self.write_elements(place, sums),
             (Sums::I32(sums), _) => self.write_elements(place, sums),
+            (Sums::I64(sums), _) => self.write_elements(place, sums),
         }
     }
 
@@ -164,10 +174,10 @@ mod tests {
     use super::super::tests::{Made, open};
     use super::*;
 
-    const MEMBER: (Rank, SliceWidth) = (Rank::new(3), SliceWidth::ETHERNET);
+    const WIDTH: SliceWidth = SliceWidth::ETHERNET;
 
     fn read(segment: &Segment, place: ElementRange, vector: Vec<u32>) -> io::Result<GradientData> {
-        Ok(segment.read_measured(place, vector, MEMBER)?.0)
+        Ok(segment.read_measured(place, vector, WIDTH)?.0)
     }
 
     #[test]
@@ -229,7 +239,7 @@ mod tests {
         let numbers: Vec<i32> = (0..count as i32).map(|at| at - 20_000).collect();
         for element_type in [ElementType::I32, ElementType::F32, ElementType::F16, ElementType::BF16] {
             let place = segment.place(0, element_type, count as u64).unwrap();
-            let mut expected = Bounds::new(MEMBER.0, MEMBER.1, element_type, count).unwrap();
+            let mut expected = Bounds::new(WIDTH, element_type, count).unwrap();
             match element_type {
                 ElementType::I32 => segment.write(place, &Sums::I32(numbers.clone())).unwrap(),
                 _ => {
@@ -237,12 +247,13 @@ mod tests {
                     segment.write(place, &Sums::F32(floats)).unwrap();
                 }
             }
-            let (data, bounds) = segment.read_measured(place, Vec::new(), MEMBER).unwrap();
+            let (data, bounds) = segment.read_measured(place, Vec::new(), WIDTH).unwrap();
             match &data {
                 GradientData::I32(integers) => expected.add_integers(integers),
                 GradientData::F32(floats) | GradientData::F16(floats) | GradientData::BF16(floats) => {
                     expected.add_floats(floats);
                 }
+                other => panic!("{other:?}"),
             }
             assert_eq!(bounds, expected, "{element_type}");
         }

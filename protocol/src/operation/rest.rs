@@ -1,0 +1,224 @@
+//! What some blocks need beyond one integer for each element: further limbs of their values, and which values are NaN or
+//! infinite.
+//!
+//! It travels in slices behind the operation's other ones. Their lanes are those of one such block after the other: its
+//! elements' [classes](Class), if a member has NaN or infinity near there, then its elements' further limbs, as
+//! [`pack`](Scale::pack) puts them into integers. Such a block's sums are *held* until all of it is there, since the contribution in their place is still needed.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use tributary_wire::ValuesView;
+
+use super::{Agreement, Operation};
+use crate::numbers::bound::owner;
+use crate::numbers::fixed_point::Scale;
+use crate::numbers::{Class, DoesNotFit, NotFinite};
+
+/// The blocks that have a rest, and the sums that are there of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rest {
+    /// In order.
+    blocks: Vec<RestBlock>,
+    /// By block.
+    held: BTreeMap<usize, Held>,
+    /// The fewest members that any slice of the rest has come from.
+    least_contributors: Option<u32>,
+}
+
+/// A block that has a rest.
+#[derive(Debug, Clone, Copy)]
+struct RestBlock {
+    block: usize,
+    /// The number of the block's first lane among all lanes of the rest.
+    first: usize,
+    lanes: usize,
+}
+
+/// Sums of one block.
+#[derive(Debug, Clone, Default, Hash)]
+struct Held {
+    /// The first limbs' sums, then the rest in the order of its lanes.
+    sums: Vec<i32>,
+    /// How many of them are there.
+    arrived: usize,
+}
+
+impl Rest {
+    /// Bytes that the rest takes at most for each block, beside the sums: vectors and maps grow by halves or double.
+    pub(super) const BYTES_PER_BLOCK: usize = 3 * size_of::<RestBlock>() + 3 * size_of::<(usize, Held)>();
+
+    /// The blocks that have a part of these lanes.
+    fn in_lanes(&self, lanes: &Range<usize>) -> impl Iterator<Item = RestBlock> + use<> {
+        let first = self.blocks.partition_point(|rest| rest.first + rest.lanes <= lanes.start);
+        let after = self.blocks.partition_point(|rest| rest.first < lanes.end);
+        let blocks: Vec<_> = self.blocks.get(first..after).unwrap_or_default().into();
+        blocks.into_iter()
+    }
+
+    pub(super) fn hash_state(&self, into: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+        (&self.held, self.least_contributors).hash(into);
+    }
+}
+
+impl<C> Operation<C> {
+    /// Works out the rest, once all bounds are agreed on.
+    pub(super) fn lay_out_rest(&mut self) {
+        let mut lanes = 0;
+        for index in 0..self.agreements.len() {
+            if !matches!(self.agreements.get(index), Some(Agreement::Reached(_))) {
+                continue;
+            }
+            for block in self.layout.blocks_bounded_in(index) {
+                let needed = self.rest_lanes(block);
+                if needed > 0 {
+                    self.rest.blocks.push(RestBlock { block, first: lanes, lanes: needed });
+                    lanes += needed;
+                }
+            }
+        }
+        let slices = lanes.div_ceil(self.layout.width.values());
+        self.layout.rest_slices = Some(slices as u64);
+        self.unfinished += slices;
+    }
+
+    /// Returns true if a member has NaN or infinity in the blocks whose bounds are in the same MAX slice as this one's.
+    fn has_classes(&self, block: usize) -> bool {
+        self.not_finite(self.layout.slice_of(block)) != 0
+    }
+
+    /// The number of lanes that a block has in the rest. Its bounds are agreed on.
+    fn rest_lanes(&self, block: usize) -> usize {
+        let len = self.layout.elements_of_block(block).len();
+        let classes = if self.has_classes(block) { len } else { 0 };
+        classes + self.scale(block).map_or(0, |scale| scale.further_lanes(len))
+    }
+
+    /// Returns true if one of this SUM slice's blocks has a rest.
+    fn has_rest(&self, slice: usize) -> bool {
+        self.layout.blocks_of(slice..slice + 1).any(|block| self.rest_lanes(block) > 0)
+    }
+
+    /// The lanes of slice `index` of the rest.
+    fn lanes_of(&self, index: usize) -> Range<usize> {
+        let width = self.layout.width.values();
+        index * width..(index + 1) * width
+    }
+
+    /// Writes what is contributed here to slice `index` of the rest; `weight` gives the weight of the blocks whose bounds one
+    /// MAX slice carries.
+    pub(crate) fn write_rest(&self, index: usize, weight: impl Fn(usize) -> u32, out: &mut [i32]) {
+        out.fill(0);
+        let lanes = self.lanes_of(index);
+        for RestBlock { block, first, .. } in self.rest.in_lanes(&lanes) {
+            let weight = weight(self.layout.bound_of(self.layout.slice_of(block)));
+            if weight == 0 || self.failed {
+                continue;
+            }
+            let elements = self.layout.elements_of_block(block);
+            let (len, has_classes, scale) = (elements.len(), self.has_classes(block), self.scale(block));
+            let mut put = |lane: usize, value: i32| {
+                let at = lane.checked_sub(lanes.start);
+                if let Some(to) = at.and_then(|at| out.get_mut(at)) {
+                    *to = value;
+                }
+            };
+            let mut lane = first..;
+            if has_classes {
+                elements
+                    .clone()
+                    .zip(&mut lane)
+                    .for_each(|(element, lane)| put(lane, self.elements.class(element).0));
+                // `zip` has taken one lane more.
+                lane = first + len..;
+            }
+            let Some(scale) = scale.filter(|scale| scale.limbs() > 1) else { continue };
+            let limbs: Vec<Vec<i32>> =
+                elements.map(|element| self.elements.limbs(element, weight, scale).collect()).collect();
+            let limb = |number: usize, at: usize| limbs.get(at).and_then(|limbs| limbs.get(number)).copied();
+            let packed = scale.pack(len, |number, at| limb(number, at).unwrap_or_default());
+            packed.into_iter().zip(lane).for_each(|(limb, lane)| put(lane, limb));
+        }
+    }
+
+    /// Takes in the sums of a SUM slice.
+    pub(super) fn accept_sums(&mut self, slice: usize, values: ValuesView<'_>) {
+        let (block_len, scales) = (self.layout.block(), self.scales(slice));
+        if !self.has_rest(slice) {
+            let elements = self.layout.elements(slice);
+            self.elements.finish_slice(elements, (block_len, &scales), values);
+            return;
+        }
+        let blocks = self.layout.blocks_of(slice..slice + 1);
+        for (block, values) in blocks.zip(values.chunks(block_len)) {
+            let len = self.layout.elements_of_block(block).len();
+            self.hold(block, 0, values.iter().take(len));
+        }
+    }
+
+    /// Takes in slice `index` of the rest, which has come from so many members.
+    pub(super) fn accept_rest(&mut self, index: usize, contributors: u32, values: ValuesView<'_>) {
+        let least = self.rest.least_contributors.unwrap_or(contributors);
+        self.rest.least_contributors = Some(least.min(contributors));
+        let lanes = self.lanes_of(index);
+        for rest in self.rest.in_lanes(&lanes) {
+            let from = rest.first.max(lanes.start);
+            let until = (rest.first + rest.lanes).min(lanes.end);
+            let len = self.layout.elements_of_block(rest.block).len();
+            let values = values.iter().skip(from - lanes.start).take(until - from);
+            self.hold(rest.block, len + from - rest.first, values);
+        }
+    }
+
+    /// Holds sums of a block, the first of which is the one of this number, and puts all into their place once they are there.
+    fn hold(&mut self, block: usize, first: usize, values: impl ExactSizeIterator<Item = i32>) {
+        let len = self.layout.elements_of_block(block).len();
+        let needed = len + self.rest_lanes(block);
+        let held = self.rest.held.entry(block).or_default();
+        let until = first + values.len();
+        if held.sums.len() < until {
+            held.sums.resize(until, 0);
+        }
+        held.arrived += values.len();
+        held.sums.iter_mut().skip(first).zip(values).for_each(|(to, value)| *to = value);
+        if held.arrived < needed {
+            return;
+        }
+        let sums = std::mem::take(held).sums;
+        self.rest.held.remove(&block);
+        self.finish_block(block, &sums);
+    }
+
+    /// Puts the sums of a block into their place.
+    fn finish_block(&mut self, block: usize, sums: &[i32]) {
+        let (elements, scale, has_classes) =
+            (self.layout.elements_of_block(block), self.scale(block), self.has_classes(block));
+        let len = elements.len();
+        let further = sums.get(if has_classes { 2 * len } else { len }..).unwrap_or_default();
+        for (at, element) in elements.enumerate() {
+            let sum = |at: usize| sums.get(at).copied().unwrap_or_default();
+            let class = if has_classes { Class(sum(len + at)) } else { Class::FINITE };
+            let limbs = (0..scale.map_or(0, Scale::limbs)).map(|number| match (number, scale) {
+                (1.., Some(scale)) => scale.unpack(further, len, number, at),
+                _ => sum(at),
+            });
+            if class != Class::FINITE && self.found_not_finite.is_none_or(|found| element < found.element) {
+                let rank = owner(self.not_finite(self.layout.slice_of(block)));
+                self.found_not_finite = rank.map(|rank| NotFinite { element, rank });
+            }
+            if let Err(DoesNotFit) = self.elements.finish(element, scale, limbs, class) {
+                let first = self.overflow.map_or(element, |first| first.min(element));
+                self.overflow = Some(first);
+            }
+        }
+    }
+
+    /// The fewest members that a slice of the rest has come from, if some block of it has come from more.
+    pub(super) fn cut_to(&self) -> Option<u32> {
+        let least = self.rest.least_contributors?;
+        let contributors = |rest: &RestBlock| self.tallies.get(self.layout.slice_of(rest.block));
+        let is_cut = |rest| contributors(rest).is_some_and(|tally| tally.contributors > least);
+        self.rest.blocks.iter().any(is_cut).then_some(least)
+    }
+}
