@@ -80,4 +80,23 @@ pub struct InterfaceMeter {
     pub sent: DirectionMeter,
     /// Frames that the port has handed out; those that came in as one count when the first one is.
     pub received: DirectionMeter,
+    /// Repairs of the port's own queues.
+    pub repairs: RepairMeter,
+}
+
+/// How often a port has found that two queues which it reads side by side were out of step, and has repaired that. The
+/// frames that this costs are counted as dropped. A clone reads the same counter.
+#[derive(Debug, Clone, Default)]
+pub struct RepairMeter(Arc<AtomicU64>);
+
+impl RepairMeter {
+    /// The present count.
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts a repair. Returns true for the first one.
+    pub(crate) fn count(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed) == 0
+    }
 }

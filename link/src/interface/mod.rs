@@ -50,6 +50,7 @@ pub use ether_type::EtherTypePort;
 pub use muted::MutedUdpPort;
 use ring::Ring;
 use segmentation::Segmentation;
+pub use segmentation::split_datagrams;
 use send::Outgoing;
 use xdp::XdpSender;
 
@@ -78,8 +79,7 @@ impl InterfacePort {
         let meter = InterfaceMeter::default();
         let fail = |step| move |errno| socket::failed(name, step, errno);
         let (socket, index, mtu) = socket::open_promiscuous(name)?;
-        let incoming =
-            Ring::new(&socket, mtu, meter.received.clone()).map_err(fail("make a ring for frames"))?;
+        let incoming = Ring::new(&socket, name, mtu, &meter).map_err(fail("make a ring for frames"))?;
         let outgoing = Outgoing::new(socket::open_to_send(name, index)?, meter.sent.clone());
         // Last: before, nothing is received.
         socket::bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
