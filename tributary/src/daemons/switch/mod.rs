@@ -10,10 +10,12 @@ use std::future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tokio::time::interval;
 use tributary_softswitch::engine::Engine;
 use tributary_softswitch::{CPU_PORT, Loaded, LogForm, PacketLog, SoftSwitch, SwitchConfig};
 
@@ -21,10 +23,13 @@ use crate::daemons::metrics;
 use crate::daemons::service::log::LogFormat;
 use crate::daemons::service::{self, DaemonArgs, Stop, WrongUse};
 use crate::options::named::{LinkAt, PortAt};
+use condition::MergingWatch;
 use ports::{Interfaces, Opened, Ports};
 use program::Files;
 use running::Running;
 
+/// How often to look for offloads that were switched on in the meantime.
+const OFFLOADS_INTERVAL: Duration = Duration::from_secs(5);
 /// The name of a switch that was given none.
 const NAME: &str = "switch";
 
@@ -122,6 +127,8 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let log = settings.packet_log()?;
     let (loaded, read) = settings.files().load(log.as_ref())?;
     settings.check(loaded.is_some())?;
+    let mut merging = MergingWatch::new(&settings.port);
+    merging.look();
     let Opened { ports, meters, mut captures_end } =
         ports::open(&settings.port, settings.interfaces(), &read)?;
     let running = settings.start(ports, loaded, log.clone()).await?;
@@ -134,6 +141,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     // With a server it stays: controllers may want to read what came of the frames.
     let ends_by_itself = settings.has_only_captures() && settings.p4runtime.is_none();
     let mut wrong_capture = None;
+    let mut looks = interval(OFFLOADS_INTERVAL);
     loop {
         let processed = async {
             match &mut captures_end {
@@ -143,6 +151,10 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         };
         tokio::select! {
             () = stop.requested() => break,
+            _ = looks.tick() => {
+                merging.look();
+                continue;
+            }
             () = running.ended() => {
                 running.stop().await?;
                 bail!("switch {name} has ended by itself: see the log")
