@@ -41,9 +41,9 @@ struct Feature {
 /// Which merging offloads were on at an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Merging {
-    /// Those that are off now, by ethtool's names.
+    /// Offloads that this call has switched off, by ethtool's names.
     pub switched_off: Vec<&'static str>,
-    /// Those that are still on: the caller has no right to change them (`CAP_NET_ADMIN`), or the driver does not let it.
+    /// Offloads that are still on. The caller lacks the capability `CAP_NET_ADMIN`, or the driver refuses the change.
     pub still_on: Vec<&'static str>,
 }
 

@@ -16,7 +16,7 @@ pub(super) fn warn(port: u16, interface: &str, mtu: Option<u16>) {
     }
 }
 
-/// Keeps offloads that merge frames off at the interfaces of a switch, which has to forward what was on the wire.
+/// Keeps merging offloads switched off at a switch's interfaces: a switch forwards frames unchanged.
 pub(super) struct MergingWatch {
     interfaces: Vec<Watched>,
 }
@@ -25,7 +25,7 @@ pub(super) struct MergingWatch {
 struct Watched {
     port: u16,
     name: String,
-    /// What merges frames there and cannot be switched off.
+    /// Merging offloads that the switch cannot switch off.
     still_on: Vec<&'static str>,
 }
 

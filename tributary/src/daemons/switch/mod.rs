@@ -28,7 +28,7 @@ use ports::{Interfaces, Opened, Ports};
 use program::Files;
 use running::Running;
 
-/// How often to look for offloads that were switched on in the meantime.
+/// Time between two checks for offloads that were switched on in the meantime.
 const OFFLOADS_INTERVAL: Duration = Duration::from_secs(5);
 /// The name of a switch that was given none.
 const NAME: &str = "switch";

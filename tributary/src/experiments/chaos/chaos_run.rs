@@ -34,7 +34,7 @@ pub(super) const STUCK: Duration = Duration::from_secs(10);
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How often to check that the job is still alive while members are out of it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How often to check that foreign datagrams come again.
+/// Time between two checks for foreign datagrams after a blow.
 const FOREIGN_INTERVAL: Duration = Duration::from_millis(20);
 /// Time between two attempts to start a daemon.
 const START_INTERVAL: Duration = Duration::from_millis(500);
@@ -58,7 +58,7 @@ pub(super) struct ChaosRun<'a> {
     /// The kinds of the targets that are being hit.
     kinds: Vec<Kind>,
     report: Report,
-    /// `None`: there is no other traffic than the job's.
+    /// Other traffic than the job's; `None` without `--foreign`.
     foreign: Option<Foreign>,
     progress: Progress,
     /// End at the first failure.

@@ -53,9 +53,9 @@ pub(super) struct ForeignTally {
     pub(super) sent: u64,
     /// Datagrams that arrived.
     pub(super) received: u64,
-    /// Of these, datagrams of the wrong length or content.
+    /// Received datagrams of the wrong length or content.
     pub(super) damaged: u64,
-    /// Times that no datagram of a flow came within 10 s, though everything was mended.
+    /// Flows of which no datagram came within 10 s after everything was repaired, summed over all blows.
     pub(super) stuck: u64,
 }
 
@@ -90,7 +90,7 @@ impl Foreign {
         silent.map(|flow| flow.name.as_str()).collect()
     }
 
-    /// The counts so far, without what was stuck.
+    /// The present counts, except for `stuck`.
     pub(super) fn tally(&self) -> ForeignTally {
         let sum = |count: fn(&Flow) -> &AtomicU64| {
             self.flows.iter().map(|flow| count(flow).load(Ordering::Relaxed)).sum()
@@ -144,7 +144,7 @@ async fn receive(socket: Arc<tokio::net::UdpSocket>, flow: Arc<Flow>) {
     }
 }
 
-/// A datagram of so many bytes: its length, a checksum of the rest, and the rest, which is random.
+/// Makes a datagram of `length` bytes: its length, a checksum of the rest, and random bytes.
 fn datagram(random: &mut ChaCha8Rng, length: usize) -> Vec<u8> {
     let mut datagram = vec![0; length];
     random.fill_bytes(&mut datagram[8..]);
@@ -154,7 +154,7 @@ fn datagram(random: &mut ChaCha8Rng, length: usize) -> Vec<u8> {
     datagram
 }
 
-/// Returns true if a datagram is as it was sent.
+/// Returns true if a datagram has the length and the content that it was sent with.
 fn is_whole(datagram: &[u8]) -> bool {
     let Some((head, rest)) = datagram.split_first_chunk::<8>() else { return false };
     head[..4] == (datagram.len() as u32).to_be_bytes() && head[4..] == crc32fast::hash(rest).to_be_bytes()

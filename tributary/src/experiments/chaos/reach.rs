@@ -141,6 +141,8 @@ mod tests {
         assert!(going_on("two-workers", &["the server at ps", "the agent of w0"]).is_empty());
         assert_eq!(going_on("two-workers", &["the agent of w0"]), [[1]]);
         assert_eq!(going_on("two-workers", &["the server at ps"]), [[0, 1]]);
-        assert_eq!(going_on("two-workers", &["link leaf-w0"]), [[1]]);
+        for cut in ["link leaf-w0", "interface leaf-eth2", "interface w0-eth1"] {
+            assert_eq!(going_on("two-workers", &[cut]), [[1]], "{cut}");
+        }
     }
 }
