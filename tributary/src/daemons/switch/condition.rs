@@ -1,5 +1,9 @@
 //! What gets in the way of frames on an interface.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
+use tokio::time::interval;
 use tributary_link::{InterfaceCondition, Merging};
 use tributary_wire::SliceWidth;
 
@@ -15,6 +19,9 @@ pub(super) fn warn(port: u16, interface: &str, mtu: Option<u16>) {
         tracing::warn!(port, interface, "{problem}");
     }
 }
+
+/// Time between two checks for offloads that were switched on in the meantime.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Keeps merging offloads switched off at a switch's interfaces: a switch forwards frames unchanged.
 pub(super) struct MergingWatch {
@@ -39,6 +46,15 @@ impl MergingWatch {
             LinkAt::Captures(_) => None,
         });
         Self { interfaces: watched.collect() }
+    }
+
+    /// Repeats [`look`](Self::look) without end.
+    pub(super) async fn watch(mut self) -> Infallible {
+        let mut checks = interval(CHECK_INTERVAL);
+        loop {
+            checks.tick().await;
+            self.look();
+        }
     }
 
     /// Switches off what merges frames, and warns of what cannot be switched off, once.

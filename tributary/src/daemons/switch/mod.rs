@@ -10,12 +10,11 @@ use std::future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::pin::pin;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tokio::time::interval;
 use tributary_softswitch::engine::Engine;
 use tributary_softswitch::{CPU_PORT, Loaded, LogForm, PacketLog, SoftSwitch, SwitchConfig};
 
@@ -28,8 +27,6 @@ use ports::{Interfaces, Opened, Ports};
 use program::Files;
 use running::Running;
 
-/// Time between two checks for offloads that were switched on in the meantime.
-const OFFLOADS_INTERVAL: Duration = Duration::from_secs(5);
 /// The name of a switch that was given none.
 const NAME: &str = "switch";
 
@@ -141,7 +138,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     // With a server it stays: controllers may want to read what came of the frames.
     let ends_by_itself = settings.has_only_captures() && settings.p4runtime.is_none();
     let mut wrong_capture = None;
-    let mut looks = interval(OFFLOADS_INTERVAL);
+    let mut watch = pin!(merging.watch());
     loop {
         let processed = async {
             match &mut captures_end {
@@ -151,10 +148,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         };
         tokio::select! {
             () = stop.requested() => break,
-            _ = looks.tick() => {
-                merging.look();
-                continue;
-            }
+            never = &mut watch => match never {},
             () = running.ended() => {
                 running.stop().await?;
                 bail!("switch {name} has ended by itself: see the log")
