@@ -285,7 +285,7 @@ fn a_slow_worker_is_right_and_nothing_of_it_stays() {
 #[test]
 fn chaos_hits_what_it_says_checks_every_sum_and_leaves_nothing() {
     let Some(name) = Name::new("chaos") else { return };
-    let hits = ["--only", "leaf,link", "--kills", "3", "--outage", "0.05..0.1"];
+    let hits = ["--only", "leaf,link,interface", "--kills", "3", "--outage", "0.05..0.1", "--foreign"];
     let chaos = ["lab", "chaos", TWO_WORKERS, "--name", &name.0, "--no-rates", "--size", "64KiB", "--json"];
     // Whether a member is back in time, and so the exit status, depends on the machine, too.
     let output = tributary(&[&chaos[..], &hits].concat());
@@ -293,7 +293,10 @@ fn chaos_hits_what_it_says_checks_every_sum_and_leaves_nothing() {
     assert_eq!((&report["kills"], &report["wrong"]), (&3.into(), &0.into()), "{report}: {}", stderr(&output));
     assert!(report["checked"].as_u64().unwrap() > 0);
     let kills = |kind: &str| report["by_kind"][kind]["kills"].as_u64().unwrap();
-    assert_eq!(kills("leaf") + kills("link"), 3);
+    assert_eq!(kills("leaf") + kills("link") + kills("interface"), 3);
+    let foreign = |what: &str| report["foreign"][what].as_u64().unwrap();
+    assert!(foreign("damaged") == 0 && foreign("received") > 0, "{report}");
+    assert!(foreign("received") <= foreign("sent"), "{report}");
     // Nobody can go on without the only switch: all are hit, and come back.
     assert!(report["by_kind"]["leaf"]["pauses_s"]["median"].is_null());
     assert!(report["by_kind"]["leaf"]["back_s"]["median"].as_f64() > Some(0.0));

@@ -284,6 +284,14 @@ impl Lab {
         Ok(mended)
     }
 
+    /// Takes an interface at a station down or up, as `ip link set` does. Unlike a [`cut`](Self::cut) this is not recorded.
+    ///
+    /// # Errors
+    /// [`LabError::NoStation`]; or the step that failed, for example with an unknown interface.
+    pub fn set_interface(&self, station: &str, interface: &str, up: bool) -> Result<(), LabError> {
+        setup::set_interface(&self.record, station, interface, if up { "up" } else { "down" })
+    }
+
     fn reload(&self, records: &Records) -> Result<Record, LabError> {
         records.load(self.name())?.ok_or_else(|| LabError::NoLab(self.name().into()))
     }

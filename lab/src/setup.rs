@@ -88,10 +88,20 @@ fn at_both_ends(
 }
 
 fn set_port(record: &Record, link: &Link, state: &str) -> Result<(), LabError> {
-    let end = link.port();
-    let tools = Toolbox { lab: &record.name, place: &end.station };
-    namespace::inside(&record.station(&end.station)?.namespace, || {
-        tools.run(IP, &["link", "set", "dev", &end.interface, state], "")
+    let LinkEnd { station, interface, .. } = link.port();
+    set_interface(record, station, interface, state)
+}
+
+/// Takes an interface "down" or "up".
+pub(crate) fn set_interface(
+    record: &Record,
+    station: &str,
+    interface: &str,
+    state: &str,
+) -> Result<(), LabError> {
+    let tools = Toolbox { lab: &record.name, place: station };
+    namespace::inside(&record.station(station)?.namespace, || {
+        tools.run(IP, &["link", "set", "dev", interface, state], "")
     })?
 }
 

@@ -18,8 +18,10 @@ mod meter;
 pub use error::LinkError;
 pub use frames::Frames;
 pub use in_process::{InProcessPort, LinkConfig, link};
-pub use interface::{EtherTypePort, InterfaceCondition, InterfacePort, MutedUdpPort};
-pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter};
+pub use interface::{
+    EtherTypePort, InterfaceCondition, InterfacePort, Merging, MutedUdpPort, split_datagrams,
+};
+pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter, RepairMeter};
 
 /// A value that two bytes of a frame must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -80,4 +80,23 @@ pub struct InterfaceMeter {
     pub sent: DirectionMeter,
     /// Frames that the port has handed out; those that came in as one count when the first one is.
     pub received: DirectionMeter,
+    /// Repairs of the port's own queues.
+    pub repairs: RepairMeter,
+}
+
+/// Counts repairs of a port's two queues of received frames, which the kernel fills in the same order. The port repairs them
+/// if they are out of step; the frames that this costs count as dropped. A clone reads the same counter.
+#[derive(Debug, Clone, Default)]
+pub struct RepairMeter(Arc<AtomicU64>);
+
+impl RepairMeter {
+    /// The present count.
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts a repair. Returns true for the first one.
+    pub(crate) fn count(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed) == 0
+    }
 }

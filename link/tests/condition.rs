@@ -5,7 +5,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tributary_link::{InterfaceCondition, LinkError};
+use tributary_link::{InterfaceCondition, LinkError, Merging};
 use tributary_testkit::netns;
 
 /// Anything that takes longer has a defect.
@@ -59,4 +59,22 @@ fn an_interface_is_as_it_was_set_up() {
         let refused = InterfaceCondition::of(name).unwrap_err();
         assert!(matches!(&refused, LinkError::NoInterface { name: of } if of == name), "{refused}");
     }
+}
+
+#[test]
+fn what_merges_frames_is_switched_off() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    assert_eq!(Merging::switch_off("left").unwrap(), Merging::default());
+    if !ethtool(&["-K", "left", "gro", "on"]) {
+        return;
+    }
+    let has_gro = || InterfaceCondition::of("left").unwrap().offloads.contains(&"gro");
+    assert!(has_gro());
+    let off = Merging { switched_off: vec!["gro"], still_on: Vec::new() };
+    assert_eq!(Merging::switch_off("left").unwrap(), off);
+    assert!(!has_gro(), "it is off");
+    assert_eq!(Merging::switch_off("left").unwrap(), Merging::default());
+    assert!(matches!(Merging::switch_off("nowhere"), Err(LinkError::NoInterface { .. })));
 }

@@ -10,10 +10,12 @@ mod cable;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use cable::{ADDRESSES, Cable};
+use mio::Events;
 use pnet_packet::Packet;
 use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
 use pnet_packet::ipv6::Ipv6Packet;
@@ -24,7 +26,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::net::netdevice::name_to_index;
 use socket2::{Domain, Socket, Type};
-use tributary_link::{FramePort, InterfacePort, Mark};
+use tributary_link::{FramePort, InterfacePort, Mark, split_datagrams};
 use tributary_testkit::netns;
 
 /// The number of bytes in front of the datagram's payload.
@@ -185,14 +187,25 @@ fn whatever_stands_beside_datagrams_comes_out_as_it_was() {
     assert_eq!(cable.right.meter().received.read().dropped, 0);
 }
 
+/// Sets offloads of an interface; `false` if ethtool is not installed.
+fn ethtool(interface: &str, offloads: &[&str]) -> bool {
+    match Command::new("ethtool").args(["-K", interface]).args(offloads).output() {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => {
+            eprintln!("skipped: there is no ethtool ({error})");
+            return false;
+        }
+    }
+    true
+}
+
 #[test]
 fn an_interface_without_offloads_has_every_frame_by_itself() {
     if !netns::enter_with_veth_pair("left", "right") {
         return;
     }
-    match Command::new("ethtool").args(["-K", "left", "tx", "off"]).output() {
-        Ok(output) => assert!(output.status.success()),
-        Err(error) => return eprintln!("skipped: there is no ethtool ({error})"),
+    if !ethtool("left", &["tx", "off"]) {
+        return;
     }
     let mut cable = open();
     let before = taken_in();
@@ -325,6 +338,15 @@ fn datagram_in(frame: &[u8]) -> Option<(Vec<u8>, u16, u16)> {
     }
 }
 
+/// The UDP checksum that a frame without a tag has if its sender makes one, over IPv4 without options or IPv6.
+fn full_checksum(frame: &[u8]) -> u16 {
+    if frame[14] >> 4 == 6 {
+        return datagram_in(frame).unwrap().2;
+    }
+    let ip = Ipv4Packet::new(&frame[14..]).unwrap();
+    udp::ipv4_checksum(&UdpPacket::new(ip.payload()).unwrap(), &ip.get_source(), &ip.get_destination())
+}
+
 /// Many datagrams, as hosts send them at once: so many of `bytes` bytes, and a shorter one.
 fn many(count: u8, bytes: usize, rest: usize) -> Vec<Vec<u8>> {
     let mut many: Vec<_> = (0..count).map(|number| vec![number; bytes]).collect();
@@ -348,7 +370,7 @@ fn what_a_host_has_joined_comes_out_as_if_it_had_not() {
         // What fits into a slot of the ring, and what does not.
         for (count, bytes, rest) in [(9, 100, 33), (50, 1_000, 1), (40, 1_400, 0)] {
             // As QUIC's libraries do.
-            set_option(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes as libc::c_int);
+            split_datagrams(&socket, bytes as u16).unwrap();
             let (sent, before) = (many(count, bytes, rest), taken_in());
             socket.send(&sent.concat()).unwrap();
             for payload in sent {
@@ -407,4 +429,123 @@ fn each_of_those_that_a_host_has_joined_has_its_tags_options_and_identification(
         }
     }
     assert_eq!(cable.right.meter().received.read().dropped, 0);
+}
+
+/// Takes an interface down and up again, and waits until frames cross the cable.
+fn flap(cable: &mut Cable, end: &str) {
+    netns::ip(&format!("link set {end} down"));
+    netns::ip(&format!("link set {end} up"));
+    // Frames are lost until the kernel has brought the link up.
+    let deadline = Instant::now() + cable::PATIENCE;
+    let mut events = Events::with_capacity(8);
+    while cable::next(&mut cable.right, cable::is_ours).is_none() {
+        assert!(Instant::now() < deadline, "no frame within {:?}", cable::PATIENCE);
+        cable.left.send_all(&[&datagram(&[1; 50])]).unwrap();
+        cable.poll.poll(&mut events, Some(Duration::from_millis(1))).unwrap();
+    }
+    while cable::next(&mut cable.right, cable::is_ours).is_some() {}
+}
+
+#[test]
+fn an_interface_that_was_down_leaves_each_joined_frame_its_own_lengths() {
+    let Some(mut cable) = cable(1_500) else { return };
+    for end in ["right", "left", "right"] {
+        flap(&mut cable, end);
+        for round in 0..10 {
+            // Groups of different lengths, each too long for a slot.
+            let lengths = [1_000, 600, 800, 450].map(|bytes| bytes + round);
+            let frames: Vec<_> = lengths
+                .into_iter()
+                .flat_map(|bytes| (0..5).map(move |n| datagram(&payload(n, bytes))))
+                .collect();
+            assert!(cross(&mut cable, &frames) == frames, "after {end} was down, round {round}");
+        }
+    }
+    let meter = cable.right.meter();
+    assert_eq!((meter.received.read().dropped, meter.repairs.read()), (0, 0));
+}
+
+/// A number that an option of a socket has; `None` for another descriptor.
+#[allow(unsafe_code)]
+fn option(fd: i32, level: libc::c_int, option: libc::c_int) -> Option<u64> {
+    let mut value = 0_u64;
+    let mut len = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `value`, which has as many.
+    let answer = unsafe { libc::getsockopt(fd, level, option, (&raw mut value).cast(), &raw mut len) };
+    (answer == 0).then_some(value)
+}
+
+/// The descriptor of the socket with a ring in the calling thread's namespace, of which there is one at each end of the
+/// cable: that of the port which was opened last.
+#[allow(unsafe_code)]
+fn last_ring() -> BorrowedFd<'static> {
+    let namespace = |fd| option(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE);
+    let here = namespace(Socket::new(Domain::PACKET, Type::RAW, None).unwrap().as_raw_fd());
+    let fds = fs::read_dir("/proc/self/fd").unwrap();
+    let fds = fds.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap());
+    let has_ring = |fd| option(fd, libc::SOL_PACKET, libc::PACKET_RESERVE).is_some_and(|bytes| bytes > 0);
+    let last = fds.filter(|fd| namespace(*fd) == here && has_ring(*fd)).max().unwrap();
+    // SAFETY: the port has the descriptor open as long as the test uses it.
+    unsafe { BorrowedFd::borrow_raw(last) }
+}
+
+#[test]
+fn queues_that_are_out_of_step_are_repaired_and_no_frame_is_mixed_up() {
+    let Some(mut cable) = cable(1_500) else { return };
+    let group = |bytes: usize| -> Vec<_> { (0..5).map(|n| datagram(&payload(n, bytes))).collect() };
+    for (stolen, repairs) in [(0, 3), (1, 5), (2, 6)] {
+        for bytes in [1_000, 600, 800] {
+            let frames = group(bytes);
+            let all: Vec<_> = frames.iter().map(Vec::as_slice).collect();
+            cable.left.send_all(&all).unwrap();
+        }
+        // The frame of one of the three slots is gone; those before it are read first.
+        for frame in [1_000, 600].map(group).iter().take(stolen).flatten() {
+            assert!(cable.receive() == *frame);
+        }
+        let mut frame = [0; 9_000];
+        rustix::net::recv(last_ring(), &mut frame, rustix::net::RecvFlags::DONTWAIT).unwrap();
+        assert_eq!(cable::next(&mut cable.right, cable::is_ours), None);
+        assert_eq!(cable.right.meter().repairs.read(), repairs);
+        let frames = group(700);
+        assert!(cross(&mut cable, &frames) == frames);
+    }
+    let dropped = cable.right.meter().received.read().dropped;
+    assert_eq!(dropped, 5 * 6, "the frames behind the stolen one, too");
+}
+
+#[test]
+fn what_the_receiving_interface_has_joined_comes_out_as_if_it_had_not() {
+    for (host, neighbour, how) in
+        [("192.0.2.1", "192.0.2.2", "/24 dev left"), ("2001:db8::1", "2001:db8::2", "/64 dev left nodad")]
+    {
+        for offload in ["rx-gro-list", "rx-udp-gro-forwarding"] {
+            if !netns::enter_with_veth_pair("left", "right") {
+                return;
+            }
+            netns::ip(&format!("addr add {host}{how}"));
+            netns::ip(&format!("neigh add {neighbour} lladdr 02:00:00:00:00:02 dev left nud permanent"));
+            // The sender's system makes all checksums, so that the receiving one may join datagrams.
+            if !ethtool("left", &["tx", "off"]) || !ethtool("right", &["gro", "on", offload, "on"]) {
+                return;
+            }
+            let mut cable = Cable::open();
+            let socket = UdpSocket::bind((host, 0)).unwrap();
+            socket.connect((neighbour, 9)).unwrap();
+            for (count, bytes, rest) in [(9, 100, 33), (50, 1_000, 1), (40, 1_400, 0)] {
+                split_datagrams(&socket, bytes as u16).unwrap();
+                let sent = many(count, bytes, rest);
+                socket.send(&sent.concat()).unwrap();
+                for payload in sent {
+                    let frame = cable.receive_one(|frame| frame[..6] == ADDRESSES[..6]);
+                    let (arrived, checksum, expected) = datagram_in(&frame).unwrap();
+                    assert!(arrived == payload, "{host}, {offload}, {bytes}: {arrived:?}");
+                    // Over IPv4 there is none if the system has left it to do, as some offloads make it.
+                    let right = [expected, if offload == "rx-gro-list" { full_checksum(&frame) } else { 0 }];
+                    assert!(right.contains(&checksum), "{host}, {offload}, {bytes}: {checksum:#x}");
+                }
+            }
+            assert_eq!(cable.right.meter().received.read().dropped, 0);
+        }
+    }
 }

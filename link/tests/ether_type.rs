@@ -4,10 +4,10 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
-use tributary_link::{EtherTypePort, FramePort, InterfacePort, LinkError};
+use tributary_link::{EtherTypePort, FramePort, InterfaceCondition, InterfacePort, LinkError};
 use tributary_testkit::netns;
 
 const GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
@@ -77,4 +77,23 @@ fn the_interfaces_own_address_is_known_and_one_that_is_down_is_no_error() {
     assert_eq!(left.receive().unwrap(), None);
     let error = EtherTypePort::open("middle", ETHER_TYPE, GROUP).unwrap_err();
     assert!(matches!(error, LinkError::NoInterface { .. }), "{error:?}");
+}
+
+#[test]
+fn the_first_frame_after_the_interface_was_down_is_sent() {
+    if !netns::enter_with_veth_pair("left", "right") {
+        return;
+    }
+    let mut left = EtherTypePort::open("left", ETHER_TYPE, GROUP).unwrap();
+    let mut right = EtherTypePort::open("right", ETHER_TYPE, GROUP).unwrap();
+    for number in 0..3 {
+        netns::ip("link set left down");
+        netns::ip("link set left up");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !InterfaceCondition::of("right").unwrap().is_up {
+            assert!(Instant::now() < deadline, "the link does not come up");
+        }
+        left.send(&frame(ETHER_TYPE, 60 + number)).unwrap();
+        assert_eq!(right.receive().unwrap(), Some(&frame(ETHER_TYPE, 60 + number)[..]));
+    }
 }

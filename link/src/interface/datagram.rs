@@ -114,6 +114,8 @@ pub(super) struct Headers {
     bytes: [u8; MOST_HEADER_BYTES],
     ip: Ip,
     ip_at: usize,
+    /// Each datagram has a UDP checksum, which is always so over IPv6.
+    has_checksum: bool,
 }
 
 impl Headers {
@@ -124,10 +126,16 @@ impl Headers {
         let tag_bytes = if TYPES_OF_TAGS.contains(&outer) { TAG_BYTES } else { 0 };
         let ip_at = IP_AT + tag_bytes;
         let ip = Ip::under_udp(kind_at(TYPE.start + tag_bytes)?, frame.get(ip_at..)?)?;
-        let mut headers = Self { bytes: [0; MOST_HEADER_BYTES], ip, ip_at };
+        let mut headers = Self { bytes: [0; MOST_HEADER_BYTES], ip, ip_at, has_checksum: ip == Ip::V6 };
         let len = headers.len();
         headers.bytes.get_mut(..len)?.copy_from_slice(frame.get(..len)?);
         Some(headers)
+    }
+
+    /// The same; if `wanted`, each datagram gets a UDP checksum over IPv4, too.
+    pub(super) fn with_checksum(mut self, wanted: bool) -> Self {
+        self.has_checksum |= wanted;
+        self
     }
 
     /// The same with this tag, if there is one.
@@ -206,8 +214,8 @@ impl Headers {
         if let Some(place) = frame.get_mut(..self.len()) {
             place.copy_from_slice(self.bytes());
         }
-        if self.ip == Ip::V6
-            && let Some(checksum) = self.checksum_over_ipv6(frame)
+        if self.has_checksum
+            && let Some(checksum) = self.checksum_of(frame)
         {
             let at = self.udp_at() + UDP_CHECKSUM_AT;
             frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
@@ -215,10 +223,20 @@ impl Headers {
     }
 
     /// The UDP checksum of this frame, in which it is zero.
-    fn checksum_over_ipv6(&self, frame: &[u8]) -> Option<u16> {
-        let ip = Ipv6Packet::new(frame.get(self.ip_at..)?)?;
+    fn checksum_of(&self, frame: &[u8]) -> Option<u16> {
+        let packet = frame.get(self.ip_at..)?;
         let datagram = UdpPacket::new(frame.get(self.udp_at()..)?)?;
-        Some(never_zero(udp::ipv6_checksum(&datagram, &ip.get_source(), &ip.get_destination())))
+        let checksum = match self.ip {
+            Ip::V4(_) => {
+                let ip = Ipv4Packet::new(packet)?;
+                udp::ipv4_checksum(&datagram, &ip.get_source(), &ip.get_destination())
+            }
+            Ip::V6 => {
+                let ip = Ipv6Packet::new(packet)?;
+                udp::ipv6_checksum(&datagram, &ip.get_source(), &ip.get_destination())
+            }
+        };
+        Some(never_zero(checksum))
     }
 
     fn udp_at(&self) -> usize {

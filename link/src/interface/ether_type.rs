@@ -47,12 +47,16 @@ impl EtherTypePort {
 impl FramePort for EtherTypePort {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         check_length(frame)?;
-        match send(&self.socket, frame, SendFlags::DONTWAIT) {
-            // A full queue, an interface that is down, a frame longer than its MTU: the frame is lost, as on any link.
-            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE | Errno::INTR) => {
-                Ok(())
+        let mut is_down = false;
+        loop {
+            match send(&self.socket, frame, SendFlags::DONTWAIT) {
+                Err(Errno::INTR) => {}
+                // The interface is down; or it was, which the socket reports once, in place of sending.
+                Err(Errno::NETDOWN) if !is_down => is_down = true,
+                // A full queue, an interface that is down, a frame longer than its MTU: the frame is lost, as on any link.
+                Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE) => return Ok(()),
+                Err(errno) => return Err(self.failed("send", errno)),
             }
-            Err(errno) => Err(self.failed("send", errno)),
         }
     }
 

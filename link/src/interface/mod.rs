@@ -26,6 +26,7 @@ mod datagram;
 mod ether_type;
 mod filter;
 mod joined;
+mod merging;
 mod muted;
 mod offload;
 mod ring;
@@ -47,9 +48,11 @@ use crate::meter::InterfaceMeter;
 use crate::{BATCH, FramePort, Frames, MAX_FRAME_BYTES, MIN_FRAME_BYTES, Mark, check_length};
 pub use condition::InterfaceCondition;
 pub use ether_type::EtherTypePort;
+pub use merging::Merging;
 pub use muted::MutedUdpPort;
 use ring::Ring;
 use segmentation::Segmentation;
+pub use segmentation::split_datagrams;
 use send::Outgoing;
 use xdp::XdpSender;
 
@@ -78,8 +81,7 @@ impl InterfacePort {
         let meter = InterfaceMeter::default();
         let fail = |step| move |errno| socket::failed(name, step, errno);
         let (socket, index, mtu) = socket::open_promiscuous(name)?;
-        let incoming =
-            Ring::new(&socket, mtu, meter.received.clone()).map_err(fail("make a ring for frames"))?;
+        let incoming = Ring::new(&socket, name, mtu, &meter).map_err(fail("make a ring for frames"))?;
         let outgoing = Outgoing::new(socket::open_to_send(name, index)?, meter.sent.clone());
         // Last: before, nothing is received.
         socket::bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;

@@ -1,7 +1,7 @@
 //! What the kernel and a packet socket tell each other about a frame besides its bytes (`PACKET_VNET_HDR`): the work
 //! that is left on its checksum, and whether it is many datagrams in one.
 
-use super::datagram::{self, HEADER_BYTES, UDP_AT, UDP_BYTES, UDP_CHECKSUM_AT};
+use super::datagram::{self, HEADER_BYTES, Headers, UDP_AT, UDP_BYTES, UDP_CHECKSUM_AT};
 
 /// The size of `struct virtio_net_hdr`, which precedes each frame: flags and kind, one byte each, and four numbers in
 /// the host's byte order.
@@ -71,17 +71,30 @@ impl Offload {
         [self.flags, self.kind, l0, l1, s0, s1, c0, c1, o0, o1]
     }
 
-    /// The datagrams of which the frame consists, if they are many; their checksums are always left to do.
-    pub(super) fn segments(self) -> Option<Segments> {
-        let headers = usize::from(self.checksum.0) + UDP_BYTES;
-        let is_many = self.kind == DATAGRAMS && self.segment > 0 && self.flags & NEEDS_CHECKSUM != 0;
-        is_many.then_some(Segments { headers, payload: self.segment.into() })
+    /// The datagrams of which this frame, or a frame with this beginning, consists, if they are many.
+    ///
+    /// Their checksums are left to do, or were right and are lost: then a receiving interface has joined the datagrams
+    /// (ethtool's `rx-gro-list`), and the kernel does not say where the first payload begins.
+    pub(super) fn segments(self, frame: &[u8]) -> Option<Segments> {
+        if self.kind != DATAGRAMS || self.segment == 0 {
+            return None;
+        }
+        let headers = match self.needs_checksum() {
+            true => usize::from(self.checksum.0) + UDP_BYTES,
+            false => Headers::of(frame)?.len(),
+        };
+        Some(Segments { headers, payload: self.segment.into() })
+    }
+
+    /// Returns true if the frame's checksum is still to be calculated.
+    pub(super) fn needs_checksum(self) -> bool {
+        self.flags & NEEDS_CHECKSUM != 0
     }
 
     /// Finishes the frame's checksum if that is left to do. A UDP datagram over IPv4 gets none: it would protect nothing,
     /// since none was calculated where the datagram was made.
     pub(super) fn finish(self, frame: &mut [u8]) {
-        if self.flags & NEEDS_CHECKSUM == 0 {
+        if !self.needs_checksum() {
             return;
         }
         let (start, at) = (usize::from(self.checksum.0), usize::from(self.checksum.1));

@@ -15,12 +15,12 @@ use std::{ptr, slice};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::io::Errno;
 
-use super::joined::JoinedFrames;
-use super::offload::{OFFLOAD_BYTES, Offload};
+use super::joined::{Apart, JoinedFrames};
+use super::offload::{OFFLOAD_BYTES, Offload, Segments};
 use super::socket;
 use super::vlan::{self, ADDRESS_BYTES, TAG_BYTES, Tag};
 use crate::MAX_FRAME_BYTES;
-use crate::meter::DirectionMeter;
+use crate::meter::{DirectionMeter, InterfaceMeter, RepairMeter};
 
 /// The size of a ring: about 2,600 frames of up to 1,514 bytes, several windows of slices from dozens of children.
 const RING_BYTES: usize = 4 << 20;
@@ -90,6 +90,9 @@ pub(super) struct Ring {
     /// Frames that came in as one.
     many: JoinedFrames,
     meter: DirectionMeter,
+    repairs: RepairMeter,
+    /// The interface's name, for the log.
+    interface: Box<str>,
 }
 
 /// The kernel's description of a frame.
@@ -106,18 +109,32 @@ struct Head {
 }
 
 impl Ring {
-    /// Makes `socket` fill a ring that has room for frames of an interface with this MTU.
+    /// Makes `socket` fill a ring that has room for frames of this interface, with this MTU.
     ///
     /// # Errors
     /// The kernel's errors, for example when it has no memory left.
-    pub(super) fn new(socket: &OwnedFd, mtu: usize, meter: DirectionMeter) -> Result<Self, Errno> {
+    pub(super) fn new(
+        socket: &OwnedFd,
+        interface: &str,
+        mtu: usize,
+        meter: &InterfaceMeter,
+    ) -> Result<Self, Errno> {
         let layout = Layout::new(mtu);
         socket::fill_ring(socket, &layout.request()?, HEADROOM_BYTES)?;
         let len = layout.blocks * layout.block_bytes;
         // Populated now; otherwise the first frames on each page would wait for it.
         let memory = MmapOptions::new().len(len).populate().map_raw(socket);
         let memory = memory.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(Self { memory, layout, slot: 0, handed_out: false, many: JoinedFrames::default(), meter })
+        Ok(Self {
+            memory,
+            layout,
+            slot: 0,
+            handed_out: false,
+            many: JoinedFrames::default(),
+            meter: meter.received.clone(),
+            repairs: meter.repairs.clone(),
+            interface: interface.into(),
+        })
     }
 
     /// The next frame, if there is one.
@@ -139,7 +156,7 @@ impl Ring {
             }
             let head = self.head(status);
             let is_apart = status & libc::TP_STATUS_COPY != 0;
-            if is_apart || head.offload.segments().is_some() {
+            if is_apart || self.segments(&head).is_some() {
                 self.take_many(&head, is_apart, socket);
                 self.give_back();
                 continue;
@@ -179,15 +196,26 @@ impl Ring {
         head.len <= head.kept && head.offset + head.len <= self.layout.slot_bytes
     }
 
+    /// The beginning of the present slot's frame, as much as the slot holds.
+    fn begin_of(&self, head: &Head) -> &[u8] {
+        let room = self.layout.slot_bytes.saturating_sub(head.offset);
+        self.bytes(head.offset, head.kept.min(head.len).min(room))
+    }
+
+    /// The datagrams of which the present slot's frame consists, if they are many.
+    fn segments(&self, head: &Head) -> Option<Segments> {
+        head.offload.segments(self.begin_of(head))
+    }
+
     /// Takes over a frame of many datagrams: from the present slot, or from `socket` if it did not fit into the slot. A
     /// frame that is only too long is taken from there, too, and dropped.
     fn take_many(&mut self, head: &Head, is_apart: bool, socket: &OwnedFd) {
         let Head { len, offset, tag, offload, .. } = *head;
         let mut many = std::mem::take(&mut self.many);
-        let segments = offload.segments();
+        let segments = self.segments(head);
         let taken = match is_apart {
-            true => many.receive(socket, segments, tag),
-            false => self.has_all(head) && many.copy(self.bytes(offset, len), segments, tag),
+            true => self.receive_apart(&mut many, head, socket).is_some_and(|apart| many.split(apart, tag)),
+            false => self.has_all(head) && many.copy(self.bytes(offset, len), offload, tag),
         };
         let is_too_long =
             segments.is_some_and(|each| offset + each.headers + each.payload > self.layout.slot_bytes);
@@ -200,6 +228,31 @@ impl Ring {
             self.meter.count_all_carried(frames, bytes);
         }
         self.many = many;
+    }
+
+    /// Receives the frame that the present slot announces. The kernel fills the slots and the queue outside of the ring in
+    /// the same order. Should they ever be out of step, frames are discarded until the announced one comes: each slot
+    /// has its own frame again at the latest when the queue was empty. A discarded frame counts as dropped with its slot. `None`
+    /// if the frame is not there.
+    fn receive_apart(&self, many: &mut JoinedFrames, head: &Head, socket: &OwnedFd) -> Option<Apart> {
+        let mut discarded = 0_u64;
+        let found = loop {
+            match many.receive(socket) {
+                Some(apart) if many.is_announced(apart, head.len, self.begin_of(head)) => break Some(apart),
+                Some(_) => discarded += 1,
+                None => break None,
+            }
+        };
+        if found.is_none() || discarded > 0 {
+            if self.repairs.count() {
+                tracing::warn!(
+                    interface = &*self.interface,
+                    discarded,
+                    "the kernel's two queues of received frames were out of step: frames were lost, and none was mixed up"
+                );
+            }
+        }
+        found
     }
 
     /// Hands the slot back to the kernel, and goes on to the next one.

@@ -1,7 +1,7 @@
 //! How much an interface takes as one frame: segmentation offload, as the system has set it up.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -10,6 +10,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
 use super::condition::is_cable_with_offloads;
+use super::socket::set_option;
 use crate::MAX_FRAME_BYTES;
 
 /// What an interface takes as one frame.
@@ -48,6 +49,16 @@ impl Segmentation {
         }
         limits
     }
+}
+
+/// Makes the kernel take each message that is sent by a UDP socket as many datagrams of this many bytes of payload; the last
+/// one may have fewer (UDP segmentation offload).
+///
+/// # Errors
+/// The kernel's: before Linux 4.18.
+pub fn split_datagrams(socket: &impl AsRawFd, payload: u16) -> io::Result<()> {
+    let payload = libc::c_int::from(payload);
+    Ok(set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &payload)?)
 }
 
 /// Whether packet sockets may send joined datagrams: since Linux 6.2.

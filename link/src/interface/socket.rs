@@ -236,8 +236,8 @@ fn ask(socket: &OwnedFd, name: &str, what: libc::Ioctl) -> Result<libc::ifreq, E
 
 /// Sets a socket option to a plain C value: neither libc nor rustix has a safe way for packet options.
 #[allow(unsafe_code)]
-fn set_option<T: Copy>(
-    socket: &OwnedFd,
+pub(super) fn set_option<T: Copy>(
+    socket: &impl AsRawFd,
     level: libc::c_int,
     option: libc::c_int,
     value: &T,
@@ -269,9 +269,9 @@ pub(super) fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Resul
     os_result(answer)
 }
 
-/// The error in `errno`, unless a call has returned 0.
+/// The error in `errno` if a call has failed.
 fn os_result(answer: libc::c_int) -> Result<(), Errno> {
-    if answer == 0 {
+    if answer >= 0 {
         return Ok(());
     }
     Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))

@@ -1,10 +1,13 @@
 //! What gets in the way of frames on an interface.
 
-use tributary_link::InterfaceCondition;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use tokio::time::interval;
+use tributary_link::{InterfaceCondition, Merging};
 use tributary_wire::SliceWidth;
 
-/// Offloads that merge received frames: a switch has to forward what was on the wire.
-const MERGING: [&str; 2] = ["gro", "lro"];
+use crate::options::named::{LinkAt, PortAt};
 
 /// The usual MTU.
 const ETHERNET_MTU: u16 = 1500;
@@ -17,13 +20,79 @@ pub(super) fn warn(port: u16, interface: &str, mtu: Option<u16>) {
     }
 }
 
+/// Time between two checks for offloads that were switched on in the meantime.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Keeps merging offloads switched off at a switch's interfaces: a switch forwards frames unchanged.
+pub(super) struct MergingWatch {
+    interfaces: Vec<Watched>,
+}
+
+/// An interface of a switch.
+struct Watched {
+    port: u16,
+    name: String,
+    /// Merging offloads that the switch cannot switch off.
+    still_on: Vec<&'static str>,
+}
+
+impl MergingWatch {
+    /// A watch over the interfaces among these ports.
+    pub(super) fn new(ports: &[PortAt]) -> Self {
+        let watched = ports.iter().filter_map(|port| match &port.link {
+            LinkAt::Interface(name) => {
+                Some(Watched { port: port.number, name: name.clone(), still_on: Vec::new() })
+            }
+            LinkAt::Captures(_) => None,
+        });
+        Self { interfaces: watched.collect() }
+    }
+
+    /// Repeats [`look`](Self::look) without end.
+    pub(super) async fn watch(mut self) -> Infallible {
+        let mut checks = interval(CHECK_INTERVAL);
+        loop {
+            checks.tick().await;
+            self.look();
+        }
+    }
+
+    /// Switches off what merges frames, and warns of what cannot be switched off, once.
+    pub(super) fn look(&mut self) {
+        for Watched { port, name, still_on } in &mut self.interfaces {
+            // An interface that is gone has no offloads, and the port reports it.
+            let Ok(merging) = Merging::switch_off(name) else { continue };
+            if !merging.switched_off.is_empty() {
+                let offloads = merging.switched_off.join(", ");
+                tracing::info!(
+                    port,
+                    interface = name,
+                    offloads,
+                    "switched off what merges frames that come in"
+                );
+            }
+            if !merging.still_on.is_empty() && merging.still_on != *still_on {
+                tracing::warn!(port, interface = name, "{}", cannot_switch_off(name, &merging.still_on));
+            }
+            *still_on = merging.still_on;
+        }
+    }
+}
+
+fn cannot_switch_off(interface: &str, merging: &[&str]) -> String {
+    let off: Vec<_> = merging.iter().map(|one| format!("{one} off")).collect();
+    format!(
+        "the kernel merges frames that come in ({}), which drops TCP, and the switch cannot change that: `ethtool -K {interface} {}` as root",
+        merging.join(", "),
+        off.join(" ")
+    )
+}
+
 /// What is wrong with a port's interface, and what to do. `promised`: what the topology says that links carry.
 fn problems(interface: &str, condition: &InterfaceCondition, promised: Option<u16>) -> Vec<String> {
-    let InterfaceCondition { mtu, is_up, has_address, offloads, .. } = condition;
+    let InterfaceCondition { mtu, is_up, has_address, .. } = condition;
     let needed = promised.map_or(SliceWidth::ETHERNET.mtu(), usize::from);
     let remedy = promised.unwrap_or(ETHERNET_MTU);
-    let merging: Vec<_> = offloads.iter().filter(|one| MERGING.contains(one)).copied().collect();
-    let off: Vec<_> = merging.iter().map(|one| format!("{one} off")).collect();
     let all = [
         (!is_up).then(|| format!("it is down, or has no carrier: `ip link set {interface} up`")),
         has_address.then(|| {
@@ -31,9 +100,6 @@ fn problems(interface: &str, condition: &InterfaceCondition, promised: Option<u1
         }),
         ((*mtu as usize) < needed).then(|| {
             format!("its MTU is {mtu} bytes, and gradients may need {needed}: they would be lost without a word; `ip link set {interface} mtu {remedy}`, and start this again")
-        }),
-        (!merging.is_empty()).then(|| {
-            format!("the kernel merges frames that come in ({}): `ethtool -K {interface} {}`", merging.join(", "), off.join(" "))
         }),
     ];
     all.into_iter().flatten().collect()
@@ -53,14 +119,9 @@ mod tests {
             offloads: vec!["tso", "gso", "tx"],
         };
         assert_eq!(problems("swp1", &well, None), Vec::<String>::new());
-        let ill = InterfaceCondition {
-            mtu: 1000,
-            is_up: false,
-            has_address: true,
-            offloads: vec!["gro", "lro"],
-            ..well
-        };
-        let said = problems("swp1", &ill, None);
+        let ill = InterfaceCondition { mtu: 1000, is_up: false, has_address: true, ..well };
+        let mut said = problems("swp1", &ill, None);
+        said.push(cannot_switch_off("swp1", &["gro", "lro"]));
         let remedies = ["link set swp1 up", "flush dev swp1", "mtu 1500", "ethtool -K swp1 gro off lro off"];
         assert_eq!(said.len(), remedies.len());
         assert!(said.iter().zip(remedies).all(|(said, remedy)| said.contains(remedy)), "{said:?}");

@@ -10,6 +10,7 @@ use std::future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -21,6 +22,7 @@ use crate::daemons::metrics;
 use crate::daemons::service::log::LogFormat;
 use crate::daemons::service::{self, DaemonArgs, Stop, WrongUse};
 use crate::options::named::{LinkAt, PortAt};
+use condition::MergingWatch;
 use ports::{Interfaces, Opened, Ports};
 use program::Files;
 use running::Running;
@@ -122,6 +124,8 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let log = settings.packet_log()?;
     let (loaded, read) = settings.files().load(log.as_ref())?;
     settings.check(loaded.is_some())?;
+    let mut merging = MergingWatch::new(&settings.port);
+    merging.look();
     let Opened { ports, meters, mut captures_end } =
         ports::open(&settings.port, settings.interfaces(), &read)?;
     let running = settings.start(ports, loaded, log.clone()).await?;
@@ -134,6 +138,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     // With a server it stays: controllers may want to read what came of the frames.
     let ends_by_itself = settings.has_only_captures() && settings.p4runtime.is_none();
     let mut wrong_capture = None;
+    let mut watch = pin!(merging.watch());
     loop {
         let processed = async {
             match &mut captures_end {
@@ -143,6 +148,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         };
         tokio::select! {
             () = stop.requested() => break,
+            never = &mut watch => match never {},
             () = running.ended() => {
                 running.stop().await?;
                 bail!("switch {name} has ended by itself: see the log")

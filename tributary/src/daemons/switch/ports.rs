@@ -140,17 +140,15 @@ impl Opened {
 
 /// The interfaces' traffic, including the time before there was a program.
 pub(super) fn collect(switch: &str, meters: &Meters) -> Page {
-    let (mut frames, mut bytes, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut frames, mut bytes, mut dropped, mut repairs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (PortAt { number, link }, meter) in meters {
         let link = link.to_string();
+        let port = number.to_string();
+        let of_port = labels([("switch", switch), ("port", &port), ("interface", &link)]);
+        repairs.push((of_port, meter.repairs.read()));
         for (direction, meter) in [("received", &meter.received), ("sent", &meter.sent)] {
-            let number = number.to_string();
-            let of_port = labels([
-                ("switch", switch),
-                ("port", &number),
-                ("interface", &link),
-                ("direction", direction),
-            ]);
+            let of_port =
+                labels([("switch", switch), ("port", &port), ("interface", &link), ("direction", direction)]);
             let carried = meter.read();
             frames.push((of_port.clone(), carried.frames));
             bytes.push((of_port.clone(), carried.bytes));
@@ -161,6 +159,11 @@ pub(super) fn collect(switch: &str, meters: &Meters) -> Page {
     page.counter("tributary_interface_frames", "Frames of a port's interface", frames);
     page.counter("tributary_interface_bytes", "Bytes of a port's interface", bytes);
     page.counter("tributary_interface_dropped_frames", "Frames that there was no room for", dropped);
+    page.counter(
+        "tributary_interface_repairs",
+        "Times that a port's queues of received frames were out of step, and frames were lost to repair that",
+        repairs,
+    );
     page
 }
 

@@ -13,6 +13,7 @@ use tributary_topology::Topology;
 
 use super::agreement::Agreement;
 use super::event::{Event, Moment};
+use super::foreign::{Foreign, ForeignTally};
 use super::members::{Members, ProcessReport, ReportKind};
 use super::progress::Progress;
 use super::reach;
@@ -33,6 +34,8 @@ pub(super) const STUCK: Duration = Duration::from_secs(10);
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How often to check that the job is still alive while members are out of it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two checks for foreign datagrams after a blow.
+const FOREIGN_INTERVAL: Duration = Duration::from_millis(20);
 /// Time between two attempts to start a daemon.
 const START_INTERVAL: Duration = Duration::from_millis(500);
 /// How long stuck members may take to rejoin after their processes were restarted.
@@ -55,6 +58,8 @@ pub(super) struct ChaosRun<'a> {
     /// The kinds of the targets that are being hit.
     kinds: Vec<Kind>,
     report: Report,
+    /// Other traffic than the job's; `None` without `--foreign`.
+    foreign: Option<Foreign>,
     progress: Progress,
     /// End at the first failure.
     stop_at_failure: bool,
@@ -105,13 +110,25 @@ impl<'a> ChaosRun<'a> {
             ended: 0,
             kinds: Vec::new(),
             report,
+            foreign: None,
             progress,
             stop_at_failure,
         }
     }
 
+    /// Starts ordinary traffic between the hosts.
+    ///
+    /// # Errors
+    /// As for [`Foreign::start`].
+    pub(super) fn start_foreign(&mut self) -> Result<()> {
+        self.foreign = Some(Foreign::start(self.lab, self.topology)?);
+        self.report.foreign = Some(ForeignTally::default());
+        Ok(())
+    }
+
     /// Ends all training processes, and returns the report.
-    pub(super) fn finish(self) -> Report {
+    pub(super) fn finish(mut self) -> Report {
+        self.count_foreign();
         self.progress.finish();
         self.report
     }
@@ -149,7 +166,7 @@ impl<'a> ChaosRun<'a> {
         };
         self.judge(blow, &Outcome { began, mended, over: Moment::now(), fate });
         match fate {
-            Fate::Well => {}
+            Fate::Well => self.await_foreign(mended).await?,
             _ if self.stop_at_failure => {}
             Fate::Lost => self.renew().await?,
             Fate::Stuck => self.restart(mended).await?,
@@ -196,6 +213,7 @@ impl<'a> ChaosRun<'a> {
                 self.agreement.out(*rank);
             }
             LabPart::Link { name, .. } => drop(self.lab.cut(name, Cut::Silent)?),
+            LabPart::Interface { station, name, .. } => self.lab.set_interface(station, name, false)?,
         }
         Ok(())
     }
@@ -209,6 +227,7 @@ impl<'a> ChaosRun<'a> {
             }
             LabPart::Process { rank, .. } => self.members.start(*rank)?,
             LabPart::Link { name, .. } => drop(self.lab.mend(name)?),
+            LabPart::Interface { station, name, .. } => self.lab.set_interface(station, name, true)?,
         }
         Ok(None)
     }
@@ -231,6 +250,37 @@ impl<'a> ChaosRun<'a> {
             }
         }
         Ok(true)
+    }
+
+    /// Waits until a datagram of every foreign flow has come after `since`.
+    async fn await_foreign(&mut self, since: Moment) -> Result<()> {
+        let deadline = Instant::now() + STUCK;
+        let mut looks = interval(FOREIGN_INTERVAL);
+        while let Some(foreign) = &self.foreign {
+            let silent = foreign.silent_since(since);
+            if silent.is_empty() {
+                break;
+            }
+            if Instant::now() > deadline {
+                self.progress.failure(&format!("no foreign datagram comes from {}", silent.join(", ")));
+                let silent = silent.len() as u64;
+                self.report.foreign.iter_mut().for_each(|tally| tally.stuck += silent);
+                break;
+            }
+            tokio::select! {
+                report = self.members.next() => self.hear(report)?,
+                _ = looks.tick() => {}
+            }
+        }
+        self.count_foreign();
+        Ok(())
+    }
+
+    /// Brings the report's counts of foreign datagrams up to date.
+    fn count_foreign(&mut self) {
+        if let (Some(foreign), Some(tally)) = (&self.foreign, &mut self.report.foreign) {
+            *tally = ForeignTally { stuck: tally.stuck, ..foreign.tally() };
+        }
     }
 
     /// Handles the members' events for `time`.

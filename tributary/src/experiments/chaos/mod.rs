@@ -3,6 +3,7 @@
 mod agreement;
 mod chaos_run;
 mod event;
+mod foreign;
 mod members;
 mod progress;
 mod reach;
@@ -62,6 +63,10 @@ pub(crate) struct ChaosArgs {
     /// Size of the tensor that is reduced again and again, a multiple of 8KiB
     #[arg(long, value_name = "BYTES", default_value = "256KiB", value_parser = size)]
     size: ByteSize,
+
+    /// Also send UDP datagrams with segmentation offload from each host to the next one, and check each that arrives
+    #[arg(long)]
+    foreign: bool,
 
     /// End at the first wrong sum, lost job or stuck member, and leave the lab up with its logs
     #[arg(long)]
@@ -125,6 +130,9 @@ pub(crate) async fn run(args: &ChaosArgs, page: Option<PagePlace>) -> Result<()>
     let (topology_name, switch) = (topology.name().to_owned(), args.fabric.switch());
     let report = Report { topology: topology_name, switch, seed: args.seed, ..Report::default() };
     let mut chaos = ChaosRun::new(&lab, &record, &topology, args.size.as_u64(), report, progress, args.keep);
+    if args.foreign {
+        chaos.start_foreign()?;
+    }
     let done = tokio::select! {
         done = chaos.run(&blows) => done,
         () = stop.requested() => Err(interrupted()),

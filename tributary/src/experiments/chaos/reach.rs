@@ -42,8 +42,10 @@ fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
         (down(&[Kind::Leaf, Kind::Middle, Kind::Root]), down(&[Kind::Agent, Kind::Server]));
     let mut parts = UnionFind::new(topology.nodes().count());
     for (key, link) in topology.links() {
-        let cut =
-            away.iter().any(|target| matches!(target.part, LabPart::Link { key: cut, .. } if cut == key));
+        let cut = away.iter().any(|target| match target.part {
+            LabPart::Link { key: cut, .. } | LabPart::Interface { key: cut, .. } => cut == key,
+            LabPart::Daemon { .. } | LabPart::Process { .. } => false,
+        });
         if !cut && !link.ends.iter().any(|end| switches.contains(&end.node)) {
             parts.union(link.ends[0].node.index(), link.ends[1].node.index());
         }
@@ -69,11 +71,11 @@ fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
 }
 
 impl Target {
-    /// The node of the daemon; `None` for processes and links.
+    /// The node of the daemon; `None` for processes, links and interfaces.
     fn node(&self) -> Option<NodeKey> {
         match &self.part {
             LabPart::Daemon { node, .. } => *node,
-            LabPart::Process { .. } | LabPart::Link { .. } => None,
+            LabPart::Process { .. } | LabPart::Link { .. } | LabPart::Interface { .. } => None,
         }
     }
 }
@@ -139,6 +141,8 @@ mod tests {
         assert!(going_on("two-workers", &["the server at ps", "the agent of w0"]).is_empty());
         assert_eq!(going_on("two-workers", &["the agent of w0"]), [[1]]);
         assert_eq!(going_on("two-workers", &["the server at ps"]), [[0, 1]]);
-        assert_eq!(going_on("two-workers", &["link leaf-w0"]), [[1]]);
+        for cut in ["link leaf-w0", "interface leaf-eth2", "interface w0-eth1"] {
+            assert_eq!(going_on("two-workers", &[cut]), [[1]], "{cut}");
+        }
     }
 }

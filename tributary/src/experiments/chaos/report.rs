@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::foreign::ForeignTally;
 use super::targets::Kind;
 use tributary_cli::output;
 
@@ -21,6 +22,8 @@ pub(super) struct Report {
     pub(super) checked: u64,
     #[serde(flatten)]
     pub(super) all: Tally,
+    /// Ordinary datagrams between the hosts; `None` if there were none.
+    pub(super) foreign: Option<ForeignTally>,
     /// Times between consecutive sums while nothing is hit.
     pub(super) calm_s: Spread,
     pub(super) by_kind: BTreeMap<Kind, Tally>,
@@ -87,10 +90,18 @@ impl Report {
     /// The failures in words; `None` if there are none.
     pub(super) fn failure(&self) -> Option<String> {
         let Tally { wrong, lost_jobs, stuck, .. } = self.all;
-        let all_well = wrong == 0 && lost_jobs == 0 && stuck == 0;
-        (!all_well).then(|| {
+        let foreign = self.foreign.unwrap_or_default();
+        let of_job = (wrong > 0 || lost_jobs > 0 || stuck > 0).then(|| {
             format!("{wrong} sums were wrong, {lost_jobs} jobs were lost, {stuck} members were stuck")
-        })
+        });
+        let of_others = (foreign.damaged > 0 || foreign.stuck > 0).then(|| {
+            format!(
+                "{} foreign datagrams were damaged, and {} times none came in time",
+                foreign.damaged, foreign.stuck
+            )
+        });
+        let all: Vec<_> = [of_job, of_others].into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// For people.
@@ -111,11 +122,15 @@ impl Report {
             table.add_row(std::iter::once(name).chain(counts).chain(times));
         }
         let calm = Summary::from(self.calm_s.clone());
+        let foreign = self.foreign.map_or_else(String::new, |foreign| {
+            let ForeignTally { sent, received, damaged, .. } = foreign;
+            format!("\nforeign datagrams: {sent} sent, {received} received, {damaged} of them damaged")
+        });
         format!(
             "{table}\n\
              {} sums checked in {:.0} s on {} ({}), seed {}; from one to the next {} (median) while nothing is wrong\n\
              pause: the longest time between two sums of a member that was not hit; unattended: the longest one while the\n\
-             controller was away, too; back: from the mending to the first sum of a member that was hit",
+             controller was away, too; back: from the mending to the first sum of a member that was hit{foreign}",
             self.checked,
             self.seconds,
             self.topology,
@@ -159,7 +174,10 @@ mod tests {
         assert_eq!(report.failure(), None);
         report.count(&[], |tally| tally.stuck += 1);
         assert!(report.failure().unwrap().contains("1 members were stuck"));
+        report.foreign = Some(ForeignTally { sent: 9, received: 8, damaged: 1, stuck: 0 });
+        assert!(report.failure().unwrap().contains("stuck; 1 foreign datagrams"));
         let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["foreign"], json!({ "sent": 9, "received": 8, "damaged": 1, "stuck": 0 }));
         assert_eq!(
             (&json["kills"], &json["wrong"], &json["lost_jobs"], &json["stuck"]),
             (&json!(1), &json!(0), &json!(0), &json!(1))

@@ -126,8 +126,8 @@ mod tests {
         let mut by_kind = BTreeMap::new();
         all.iter().for_each(|disturbance| *by_kind.entry(disturbance.target.kind).or_insert(0) += 1);
         // The kinds take turns, but a target drawn twice for one blow is hit once.
-        assert_eq!(by_kind.len(), 8);
-        assert!(by_kind.values().all(|hit| (20..=30).contains(hit)), "{by_kind:?}");
+        assert_eq!(by_kind.len(), 9);
+        assert!(by_kind.values().all(|hit| (18..=28).contains(hit)), "{by_kind:?}");
         let double: Vec<_> = blows.iter().filter(|blow| blow.disturbances.len() == 2).collect();
         assert!((20..60).contains(&double.len()), "{}", double.len());
         assert!(double.iter().all(|blow| blow.disturbances[1].at < blow.disturbances[0].outage));

@@ -5,7 +5,7 @@ use std::fmt;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use tributary_lab::{CONTROLLER, Link, SwitchKind};
+use tributary_lab::{CONTROLLER, Link, LinkEnd, SwitchKind};
 use tributary_topology::{LinkKey, NodeKey, Topology};
 
 /// A kind of disturbance.
@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Process,
     /// A link is cut
     Link,
+    /// An interface of a switch or a host is taken down and up again
+    Interface,
 }
 
 impl fmt::Display for Kind {
@@ -41,6 +43,7 @@ impl fmt::Display for Kind {
             Self::Server => "server",
             Self::Process => "training process",
             Self::Link => "link",
+            Self::Interface => "interface",
         })
     }
 }
@@ -61,6 +64,8 @@ pub(super) enum LabPart {
     Process { rank: usize, host: String },
     /// A link.
     Link { key: LinkKey, name: String },
+    /// The interface at one end of a link.
+    Interface { key: LinkKey, station: String, name: String },
 }
 
 impl fmt::Display for Target {
@@ -72,6 +77,7 @@ impl fmt::Display for Target {
             (LabPart::Daemon { station, .. }, kind) => write!(f, "{kind} {station}"),
             (LabPart::Process { host, .. }, _) => write!(f, "the process at {host}"),
             (LabPart::Link { name, .. }, _) => write!(f, "link {name}"),
+            (LabPart::Interface { name, .. }, _) => write!(f, "interface {name}"),
         }
     }
 }
@@ -104,12 +110,13 @@ pub(super) fn all(topology: &Topology) -> Vec<Target> {
         let host = topology[worker].name.clone();
         targets.push(Target { kind: Kind::Process, part: LabPart::Process { rank, host } });
     }
-    targets.extend(
-        topology.links().zip(Link::of(topology)).map(|((key, _), link)| Target {
-            kind: Kind::Link,
-            part: LabPart::Link { key, name: link.name },
-        }),
-    );
+    for ((key, _), link) in topology.links().zip(Link::of(topology)) {
+        targets.push(Target { kind: Kind::Link, part: LabPart::Link { key, name: link.name } });
+        targets.extend(link.ends.into_iter().map(|LinkEnd { station, interface, .. }| Target {
+            kind: Kind::Interface,
+            part: LabPart::Interface { key, station, name: interface },
+        }));
+    }
     targets
 }
 
