@@ -1,4 +1,4 @@
-"""Checks of what `torch.distributed` promises for a backend and its works. Each rank prints a line for each: its name, `ok`.
+"""Checks of what `torch.distributed` promises for a backend and its works. Each rank prints a line a check.
 
 contract.py CHECK...    these checks, of those below; all of them if none is named
 """
@@ -83,6 +83,15 @@ def works() -> None:
         one.wait()
         assert one.is_completed()
     expect(got, torch.full((3,), (rank - 1) % size + 1.0))
+    got = torch.zeros(3, 2)[:, 0]
+    both = [dist.irecv(got, (rank - 1) % size), dist.isend(sent, (rank + 1) % size)]
+    for one in both:
+        polled(one)
+        assert one.wait()
+    expect(got, torch.full((3,), (rank - 1) % size + 1.0))
+    both = [dist.irecv(got, (rank - 1) % size), dist.isend(2 * sent, (rank + 1) % size)]
+    expect(both[0].get_future().then(lambda ended: ended.value()[0][0].item()).wait(), ((rank - 1) % size + 1.0) * 2)
+    both[1].wait()
 
 
 def sources() -> None:

@@ -426,7 +426,9 @@ class FabricBackend(Backend):
 
         follows = bool(plain.copies) or operator == ReduceOp.AVG
         by_gloo = getattr(self._gloo.group, collective)(*args)
-        work = FinishingWork(by_gloo, tensors_of(given[:1]), finish if follows else None)
+        work = FinishingWork(
+            by_gloo, tensors_of(given[:1]), finish if follows else None, is_point_to_point=not is_collective
+        )
         if is_collective:
             self._by_gloo_under_way.append((ref(work), places_of([*tensors_of(given), *tensors_of(args)])))
         return self._made(work)

@@ -92,7 +92,8 @@ def _collective(name: str, *, writes: bool = True) -> Callable[..., Any]:
         work = made or work
         if work is None or not plain.copies:
             return work
-        return FinishingWork(work, [tensor for tensor, _ in plain.copies], plain.copy_back)
+        tensors = [tensor for tensor, _ in plain.copies]
+        return FinishingWork(work, tensors, plain.copy_back, is_point_to_point=name.startswith("recv"))
 
     call.__code__ = call.__code__.replace(co_name=name)
     call.__name__ = name

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
+from collections import defaultdict, deque
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
@@ -70,20 +70,38 @@ def meet(store: Store, rank: int, size: int, timeout: timedelta, *, one_rank_a_h
             logger.warning("rank %s: init_process_group waits for %s of %s", rank, _ranks(missing), size)
             tell_at = now + SILENT
         time.sleep(LOOK)
-    if not one_rank_a_host:
+    here = [store.get(f"here {other}").decode().partition("\n") for other in range(size)]
+    problem = _problem(here) if one_rank_a_host else None
+    if problem is None:
         return
-    hosts: dict[str, list[int]] = {}
-    for other in range(size):
-        host, _, why = store.get(f"here {other}").decode().partition("\n")
-        hosts.setdefault(host, []).append(other)
-        if why and size > 1:
-            raise TributaryError(f"rank {other}: {why}")
+    # All ranks have the same problem, and rank 0's end takes the store away.
+    _leave_after_others(store, size)
+    raise TributaryError(problem)
+
+
+def _problem(here: list[tuple[str, str, str]]) -> str | None:
+    """Says why these ranks, each with its host and its own problem, cannot take part in a job; `None` if they can."""
+    size, hosts = len(here), defaultdict[str, list[int]](list)
+    for rank, (host, _, why) in enumerate(here):
+        hosts[host].append(rank)
+        if why:
+            return f"rank {rank}: {why}"
     shared = next((ranks for ranks in hosts.values() if len(ranks) > 1), None)
-    if shared is not None:
-        raise TributaryError(
-            f"{_ranks(shared)} are processes on one host, and a job has one rank on each host: start one process on "
-            f"each of {size} hosts (torchrun --nnodes {size} --nproc-per-node 1)"
-        )
+    if shared is None:
+        return None
+    return (
+        f"{_ranks(shared)} are processes on one host, and a job has one rank on each host: start one process on each "
+        f"of {size} hosts (torchrun --nnodes {size} --nproc-per-node 1)"
+    )
+
+
+def _leave_after_others(store: Store, size: int) -> None:
+    """Waits until all ranks call this, but no longer than `LAST_WORDS`."""
+    with suppress(dist.DistError):
+        store.add("leaving", 1)
+        until = time.monotonic() + LAST_WORDS
+        while store.add("leaving", 0) < size and time.monotonic() < until:
+            time.sleep(LOOK)
 
 
 def _host() -> str:

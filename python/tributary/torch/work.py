@@ -9,7 +9,7 @@ from concurrent.futures import Future as Answer
 from contextlib import suppress
 from datetime import timedelta
 from functools import cache
-from threading import Event, Lock
+from threading import Event, Lock, Thread
 from typing import Any
 
 import torch
@@ -185,8 +185,19 @@ class FabricWork(PythonWork):
 class FinishingWork(PythonWork):
     """A collective, mostly by gloo, that may be followed by work on its tensors, such as copying a result to a view."""
 
-    def __init__(self, work: Work, tensors: Tensors, finish: Callable[[], object] | None) -> None:
+    def __init__(
+        self,
+        work: Work,
+        tensors: Tensors,
+        finish: Callable[[], object] | None,
+        *,
+        is_point_to_point: bool = False,
+    ) -> None:
         super().__init__()
+        self._is_point_to_point = is_point_to_point
+        self._waiter: Thread | None = None
+        self._is_waited_for = False
+        self._then: list[Callable[[], object]] = []
         self._work = work
         self._tensors = tensors
         self._finish = finish
@@ -226,9 +237,26 @@ class FinishingWork(PythonWork):
 
     def is_completed(self) -> bool:
         """Returns true if it has ended, successfully or not."""
-        if not self._has_ended and self._work.is_completed():
-            self.let_end()
+        if not self._has_ended:
+            if self._is_point_to_point:
+                self._wait_elsewhere()
+            elif self._work.is_completed():
+                self.let_end()
         return self._has_ended
+
+    def _wait_elsewhere(self) -> None:
+        """Starts a thread that waits: gloo completes a send or a receive only for one that waits."""
+        with self._lock:
+            if self._waiter is None:
+                self._waiter = Thread(target=self._wait_and_call, name="tributary-wait", daemon=True)
+                self._waiter.start()
+
+    def _wait_and_call(self) -> None:
+        self.let_end()
+        with self._lock:
+            self._is_waited_for, then = True, self._then
+        for call in then:
+            call()
 
     def exception(self) -> BaseException | None:
         """The error, if any."""
@@ -240,19 +268,29 @@ class FinishingWork(PythonWork):
 
     def get_future(self) -> Future[Any]:
         """A future of the tensors."""
-        if self._finish is None and called_by_pytorch():
+        if self._finish is None and not self._is_point_to_point and called_by_pytorch():
             return self._work.get_future()
         return super().get_future()
 
     def _outcome(self) -> Any:
-        # Raises the error if there is one.
-        value = self._work.get_future().value()
-        if self._finish is None:
-            return value
+        if not self._is_point_to_point:
+            # Raises the error if there is one.
+            value = self._work.get_future().value()
+            if self._finish is None:
+                return value
         self.wait()
         return self._tensors
 
     def _when_ended(self, call: Callable[[], object]) -> None:
+        if self._is_point_to_point:
+            self._wait_elsewhere()
+            with self._lock:
+                if not self._is_waited_for:
+                    self._then.append(call)
+                    return
+            call()
+            return
+
         def ended(_: Future[Any]) -> None:
             call()
 
