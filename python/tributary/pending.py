@@ -42,15 +42,20 @@ class Callbacks:
         self._running = 0
         self._runner: Thread | None = None
 
+    def start(self) -> None:
+        """Starts the threads, unless they run. A thread inherits its name in the system from the one that starts it."""
+        with self._changed:
+            if self._runner is None:
+                Thread(target=self._watch, name="tributary-callback-watch", daemon=True).start()
+                self._start_runner()
+
     def submit(self, callback: Callable[[], object]) -> None:
         """Has a callback run soon. An exception of it is reported, and otherwise ignored."""
+        self.start()
         with self._changed:
             if self._ended.is_set():
                 return
             self._queue.append(callback)
-            if self._runner is None:
-                Thread(target=self._watch, name="tributary-callback-watch", daemon=True).start()
-                self._start_runner()
             self._changed.notify_all()
 
     def _start_runner(self) -> None:

@@ -32,6 +32,7 @@ from torch._C._distributed_c10d import (
 
 from tributary.errors import DeadlineError, SumError, TributaryError
 from tributary.job import Job, Reduced, Reduction
+from tributary.pending import callbacks
 from tributary.torch.gloo import Gloo
 from tributary.torch.group import NAME, OVERRIDDEN, Group, made
 from tributary.torch.joining import join_together, meet, own_part
@@ -179,6 +180,8 @@ class FabricBackend(Backend):
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
+        # Not later: the first callback may come in a thread of gloo's.
+        callbacks.start()
         self._sequence = 0
         self._job: Job | None = None
         self._timeout = timeout
