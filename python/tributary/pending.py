@@ -58,6 +58,11 @@ class Callbacks:
             self._queue.append(callback)
             self._changed.notify_all()
 
+    @property
+    def have_ended(self) -> bool:
+        """Whether no callback is called any more."""
+        return self._ended.is_set()
+
     def _start_runner(self) -> None:
         self._runner = Thread(target=self._run, name="tributary-callbacks", daemon=True)
         self._runner.start()

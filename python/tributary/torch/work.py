@@ -87,8 +87,18 @@ class PythonWork(Work):
             # callback raises is reported.
             ended = Future[None]()
             self._future = future = ended.then(lambda _: self._outcome())
-        self._when_ended(lambda: callbacks.submit(lambda: ended.set_result(None)))
+        if self.is_completed():
+            # It has no callbacks yet.
+            ended.set_result(None)
+        else:
+            self._when_ended(lambda: callbacks.submit(lambda: ended.set_result(None)))
         return future
+
+    def _let_future_end(self) -> None:
+        """Waits until the future is done, if there is one; the work has ended. Its callbacks may come later."""
+        if self._future is not None and not callbacks.have_ended:
+            with suppress(Exception):
+                self._future.wait()
 
 
 class FabricWork(PythonWork):
@@ -128,6 +138,7 @@ class FabricWork(PythonWork):
                 f"{self._name} has not ended in {seconds:g} s, and is still under way: wait again, or look which rank "
                 "has not started it"
             )
+        self._let_future_end()
         if self._error is not None:
             self._is_told = True
             raise self._error
@@ -207,6 +218,17 @@ class FinishingWork(PythonWork):
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end, and raises any error."""
+        self._let_end(timeout)
+        self._let_future_end()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def let_end(self) -> None:
+        """Waits for the end, successful or not. An error is raised for the caller that waits for this work."""
+        self._let_end(None)
+
+    def _let_end(self, timeout: timedelta | None) -> None:
         # One thread, once: gloo's sends and receives lose count of what has arrived if several wait.
         if not self._waiting.acquire(timeout=timeout.total_seconds() if timeout else -1):
             raise DeadlineError(f"a collective has not ended in {timeout}: another thread waits for it")
@@ -215,9 +237,6 @@ class FinishingWork(PythonWork):
                 self._end(timeout)
         finally:
             self._waiting.release()
-        if self._error is not None:
-            raise self._error
-        return True
 
     def _end(self, timeout: timedelta | None) -> None:
         try:
@@ -226,14 +245,11 @@ class FinishingWork(PythonWork):
                 with torch.inference_mode():
                     self._finish()
         except Exception as error:
+            if timeout and not self._work.is_completed():
+                # It is still under way: the caller may wait again.
+                raise
             self._error = error
         self._has_ended = True
-
-    def let_end(self) -> None:
-        """Waits for the end, successful or not."""
-        # An error is raised again for the caller that waits for this work.
-        with suppress(Exception):
-            self.wait()
 
     def is_completed(self) -> bool:
         """Returns true if it has ended, successfully or not."""
@@ -278,7 +294,9 @@ class FinishingWork(PythonWork):
             value = self._work.get_future().value()
             if self._finish is None:
                 return value
-        self.wait()
+        self._let_end(None)
+        if self._error is not None:
+            raise self._error
         return self._tensors
 
     def _when_ended(self, call: Callable[[], object]) -> None:
@@ -306,7 +324,10 @@ class Together(PythonWork):
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end of all, and raises the first error."""
-        return all(work.wait(timeout or timedelta()) for work in self._works)
+        for work in self._works:
+            work.wait(timeout or timedelta())
+        self._let_future_end()
+        return True
 
     def is_completed(self) -> bool:
         """Returns true if all have ended, successfully or not."""
