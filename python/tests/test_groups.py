@@ -26,10 +26,39 @@ def test_a_rank_that_may_not_join_is_an_exception_on_every_rank(run: Run) -> Non
     assert "token" in other, lines
 
 
-def test_who_waits_for_a_rank_that_does_not_join_is_told_which(run: Run) -> None:
-    (message,) = said(run("groups.py", "missing"), "w0", "told")
+def test_who_waits_for_a_rank_that_does_not_come_or_join_is_told_which(run: Run) -> None:
+    lines = run("groups.py", "missing")
+    (joining,), (coming,) = said(lines, "w0", "told"), said(lines, "w1", "told")
     words = ("DeadlineError", "the job has not begun in the group's timeout", "the controller waits for", "w1")
-    assert all(word in message for word in words), message
+    assert all(word in joining for word in words), joining
+    assert "w1: rank 1: init_process_group waits for rank 0 of 2" in lines, lines
+    assert coming.startswith("DeadlineError rank 0 of 2 have not called init_process_group"), coming
+
+
+def test_two_ranks_on_a_host_are_told_that_a_host_has_one(run: Run) -> None:
+    told = said(run("groups.py", "shared"), "w0", "told")
+    assert len(told) == 2, told
+    assert all("ranks 0, 1 are processes on one host, and a job has one rank on each host" in one for one in told), told
+
+
+def test_a_host_that_gloo_cannot_connect_is_told_which_variable_to_set(run: Run) -> None:
+    lines = run("groups.py", "interface")
+    for host in ("w0", "w1"):
+        loopback, missing = said(lines, host, "told")
+        words = (
+            "localhost",
+            "127.0.0.1",
+            "interface lo",
+            "set GLOO_SOCKET_IFNAME to the interface of the hosts' network",
+        )
+        assert all(word in loopback for word in words), loopback
+        assert "GLOO_SOCKET_IFNAME names nosuch0, and this host has lo, " in missing, missing
+
+
+def test_a_barrier_takes_no_longer_than_it_was_given(run: Run) -> None:
+    (told,) = said(run("groups.py", "late"), "w0", "told")
+    assert told.startswith("True"), told
+    assert "it was given 1s" in told, told
 
 
 def test_a_forked_process_is_told_so_and_harms_nobody(run: Run) -> None:
@@ -68,12 +97,12 @@ def test_a_rank_that_aborts_its_group_has_left_for_the_others(run: Run) -> None:
     assert "rank 1 has left" in told
 
 
-def test_a_callback_that_waits_for_another_collective_is_told_so_and_nobody_hangs(run: Run) -> None:
+def test_a_callback_of_a_job_that_waits_for_another_result_is_told_so_and_nobody_hangs(run: Run) -> None:
     lines = run("groups.py", "in_callback")
     for host in ("w0", "w1"):
         (told,) = said(lines, host, "told")
         assert "chain callbacks" in told, lines
-        assert (said(lines, host, "called"), said(lines, host, "summed")) == (["True"], ["2.0"]), lines
+        assert said(lines, host, "summed") == ["2.0"], lines
 
 
 def test_no_thread_of_gloo_outlives_its_group_or_meets_the_end_of_the_interpreter(run: Run) -> None:

@@ -185,7 +185,7 @@ class Job(SharesMemory):
             reduction.set_result(Reduced(()))
             return reduction
         limit = duration(deadline)
-        memory, offset, is_copied = self._pool.place(elements.data, always_copy=take is not None, deadline=limit)
+        memory, first, is_copied = self._pool.place(elements, always_copy=take is not None, deadline=limit)
 
         def done(runs: list[tuple[int, int, int]] | None, error: Exception | None) -> None:
             this_thread_hands_out()
@@ -208,7 +208,7 @@ class Job(SharesMemory):
                 self._native.start(
                     memory.segment,
                     elements.type,
-                    offset // (elements.data.nbytes // elements.count),
+                    first,
                     elements.count,
                     name=_checked(name if isinstance(name, str) else name()),
                     weight=_checked_weight(weight),

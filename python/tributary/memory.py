@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tributary.pending import hands_out_results
-from tributary.values import NUMPY_TYPES
+from tributary.values import NUMPY_TYPES, Elements
 
 if TYPE_CHECKING:
     import torch
@@ -68,28 +68,33 @@ class MemoryPool:
             self._own.add(memory)
         return memory
 
-    def find(self, values: npt.NDArray[Any]) -> tuple[Memory, int] | None:
-        """Finds the shared memory that holds values; returns it with the offset of the values, in bytes.
+    def find(self, elements: Elements) -> tuple[Memory, int] | None:
+        """Finds the shared memory that holds these elements; returns it with the index of the first of them.
 
-        `None`: they are in none, or something else in that memory is being reduced.
+        `None`: they are in none, or not at a multiple of their size, or something else in that memory is being reduced.
         """
-        begin, size = values.ctypes.data, values.nbytes
+        begin, size = elements.data.ctypes.data, elements.data.nbytes
         with self._lock:
             for memory in self._own:
                 offset = begin - memory.address
                 if offset >= 0 and offset + size <= len(memory):
-                    return None if memory.segment.in_use else (memory, offset)
+                    first, remainder = divmod(offset, elements.unit)
+                    return None if remainder or memory.segment.in_use else (memory, first)
         return None
 
     def place(
-        self, data: npt.NDArray[np.uint8], *, always_copy: bool = False, deadline: timedelta | None = None
+        self, elements: Elements, *, always_copy: bool = False, deadline: timedelta | None = None
     ) -> tuple[Memory, int, bool]:
-        """Puts bytes where the agent finds them: memory, offset, and whether it is a copy, to be given back."""
-        found = None if always_copy else self.find(data)
+        """Puts elements where the agent finds them.
+
+        Returns:
+            The memory, the index of the first element in it, and whether it holds a copy, to be given back.
+        """
+        found = None if always_copy else self.find(elements)
         if found is not None:
             return *found, False
-        memory = self.borrow(data.nbytes, deadline)
-        np.copyto(memory.view()[: data.nbytes], data)
+        memory = self.borrow(elements.data.nbytes, deadline)
+        np.copyto(memory.view()[: elements.data.nbytes], elements.data)
         return memory, 0, True
 
     def borrow(self, size: int, deadline: timedelta | None = None) -> Memory:

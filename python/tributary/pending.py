@@ -1,9 +1,14 @@
-"""Operations in flight, and the thread that completes them."""
+"""Operations in flight, the thread that completes them, and the threads that run users' callbacks."""
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
+from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
-from threading import local
+from threading import Condition, Event, Thread, current_thread, local
 from typing import TypeVar
 
 from tributary.errors import TributaryError
@@ -11,6 +16,106 @@ from tributary.errors import TributaryError
 T = TypeVar("T")
 
 _thread = local()
+
+STUCK = 0.01
+"""Seconds after which a callback counts as blocked, so that another thread runs the next one."""
+LAST_CALLBACKS = 5.0
+"""Seconds for which the end of the interpreter waits for callbacks that are running."""
+
+
+class Callbacks:
+    """Runs users' callbacks, in order, in threads that no result depends on.
+
+    A callback may wait for anything, also for the callback of another result: when one has blocked for `STUCK`, another
+    thread goes on with the next one. Two threads are enough for callbacks that do not block.
+    """
+
+    def __init__(self) -> None:
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._queue: deque[Callable[[], object]] = deque()
+        self._changed = Condition()
+        self._ended = Event()
+        self._taken = 0
+        self._running = 0
+        self._runner: Thread | None = None
+
+    def start(self) -> None:
+        """Starts the threads, unless they run. A thread inherits its name in the system from the one that starts it."""
+        with self._changed:
+            if self._runner is None:
+                Thread(target=self._watch, name="tributary-callback-watch", daemon=True).start()
+                self._start_runner()
+
+    def submit(self, callback: Callable[[], object]) -> None:
+        """Has a callback run soon. An exception of it is reported, and otherwise ignored."""
+        self.start()
+        with self._changed:
+            if self._ended.is_set():
+                return
+            self._queue.append(callback)
+            self._changed.notify_all()
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether no callback is called any more."""
+        return self._ended.is_set()
+
+    def _start_runner(self) -> None:
+        self._runner = Thread(target=self._run, name="tributary-callbacks", daemon=True)
+        self._runner.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                # A thread whose callback has blocked was replaced meanwhile.
+                self._changed.wait_for(self._has_work_or_ended)
+                if self._runner is not current_thread() or self._ended.is_set():
+                    return
+                callback = self._queue.popleft()
+                self._taken += 1
+                self._running += 1
+            try:
+                callback()
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+            del callback
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def _has_work_or_ended(self) -> bool:
+        return bool(self._queue) or self._ended.is_set() or self._runner is not current_thread()
+
+    def _watch(self) -> None:
+        """Replaces the running thread whenever its callback keeps the next one waiting."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._ended.is_set())
+                taken = self._taken
+            if self._ended.wait(STUCK):
+                return
+            with self._changed:
+                if self._queue and self._taken == taken:
+                    self._start_runner()
+
+    def end(self) -> None:
+        """Runs no further callbacks, and waits for those that are running, for at most `LAST_CALLBACKS`.
+
+        The interpreter must not end while a thread is in PyTorch's code and waits for the interpreter's lock.
+        """
+        with self._changed:
+            self._ended.set()
+            self._queue.clear()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._running == 0, LAST_CALLBACKS)
+
+
+callbacks = Callbacks()
+"""The callbacks of this process."""
+atexit.register(callbacks.end)
 
 
 def this_thread_hands_out() -> None:

@@ -138,7 +138,7 @@ class Training(SharesMemory):
                 pending.set_result(None)
 
         try:
-            taken = self._pool.find(target.data)
+            taken = self._pool.find(target)
             self._native.push_part(self._place_gradient(given, taken and taken[0], borrowed), first, done)
         except BaseException:
             self._give_back(borrowed)
@@ -192,7 +192,7 @@ class Training(SharesMemory):
         """Starts a step; the turn is released when it ends."""
         step = PendingStep()
         step.set_running_or_notify_cancel()
-        memory, offset, is_copied = self._pool.place(parameters.data)
+        memory, start, is_copied = self._pool.place(parameters)
         borrowed = [memory] if is_copied else []
 
         def done(outcome: tuple[int, int, int, bool] | None, error: Exception | None) -> None:
@@ -210,7 +210,7 @@ class Training(SharesMemory):
                 step.set_result(Step(*outcome))
 
         try:
-            place = (memory.segment, offset // 4, parameters.count)
+            place = (memory.segment, start, parameters.count)
             if gradient is None:
                 self._native.begin(place, done)
             else:
@@ -225,14 +225,14 @@ class Training(SharesMemory):
         self, gradient: Elements, taken: Memory | None, borrowed: list[Memory]
     ) -> tuple[_native.Segment, int, int]:
         """Puts the gradient where the agent finds it, which must not be where the parameters are."""
-        found = self._pool.find(gradient.data)
+        found = self._pool.find(gradient)
         if found is not None and found[0] is not taken:
-            memory, offset = found
+            memory, first = found
         else:
-            memory, offset = self._pool.borrow(gradient.data.nbytes), 0
+            memory, first = self._pool.borrow(gradient.data.nbytes), 0
             memory.view()[: gradient.data.nbytes] = gradient.data
             borrowed.append(memory)
-        return memory.segment, offset // 4, gradient.count
+        return memory.segment, first, gradient.count
 
     def _give_back(self, borrowed: list[Memory]) -> None:
         for memory in borrowed:

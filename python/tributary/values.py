@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,6 +31,11 @@ class Elements:
     store: Callable[[], None] | None
     """Copies the result back to the values; `None` if there is no copy."""
 
+    @property
+    def unit(self) -> int:
+        """The size of an element, in bytes."""
+        return self.data.nbytes // self.count if self.count else 1
+
     @staticmethod
     def of(values: Values, *, takes_result: bool = True) -> Elements:
         """The elements of these values; a result is written to the values unless told otherwise.
@@ -41,7 +46,7 @@ class Elements:
         """
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(values, torch.Tensor):
-            return _of_tensor(values)
+            return _of_tensor(values, takes_result)
         if isinstance(values, np.ndarray):
             return _of_array(values, takes_result)
         raise TypeError(f"cannot reduce a {type(values).__name__}: give a NumPy array or a PyTorch tensor")
@@ -71,6 +76,8 @@ def _of_array(array: npt.NDArray[Any], takes_result: bool) -> Elements:
         raise TypeError(f"cannot reduce elements of {array.dtype}: float32, float16 and int32 can be")
     if takes_result and not array.flags.writeable:
         raise ValueError("the array is read-only, and the result takes its place: give a copy of it")
+    if takes_result and not array.flags.c_contiguous and elements_meet(array.shape, array.strides, array.itemsize):
+        raise meeting_error("array", array.shape)
     whole = np.ascontiguousarray(array)
     data = whole.reshape(-1).view(np.uint8)
     if whole is array or np.shares_memory(whole, array):
@@ -85,12 +92,14 @@ def tensor_types() -> dict[torch.dtype, str]:
     return {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32"}
 
 
-def _of_tensor(tensor: torch.Tensor) -> Elements:
+def _of_tensor(tensor: torch.Tensor, takes_result: bool) -> Elements:
     import torch
 
     name = tensor_types().get(tensor.dtype)
     if name is None:
         raise TypeError(f"cannot reduce elements of {tensor.dtype}: float32, float16, bfloat16 and int32 can be")
+    if takes_result and tensor_elements_meet(tensor):
+        raise meeting_error("tensor", tensor.shape)
     tensor = tensor.detach()
     whole = tensor
     if tensor.device.type != "cpu":
@@ -98,9 +107,44 @@ def _of_tensor(tensor: torch.Tensor) -> Elements:
     elif tensor.is_neg() or not tensor.is_contiguous():
         # The memory of a negated view still has the original values.
         whole = tensor.resolve_neg().contiguous()
-    data = whole.reshape(-1).view(torch.uint8).numpy()
+    # Not `reshape`: it keeps the stride of a single element, which `view` refuses unless it is 1.
+    data = whole.as_strided((whole.numel(),), (1,)).view(torch.uint8).numpy()
 
     def store() -> None:
-        tensor.copy_(whole)
+        # A tensor made in inference mode can be written to only there.
+        with torch.inference_mode():
+            tensor.copy_(whole)
 
     return Elements(name, tensor.numel(), data, None if whole is tensor else store)
+
+
+def elements_meet(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:
+    """Returns true if elements of `unit` bytes overlap in memory, with strides in bytes."""
+    if 0 in shape:
+        return False
+    end = 0
+    for stride, size in sorted((abs(stride), size) for stride, size in zip(strides, shape, strict=True) if size > 1):
+        if stride < end + unit:
+            break
+        end += (size - 1) * stride
+    else:
+        return False
+    # The dimensions interleave, which does not mean that elements meet: compare the places themselves.
+    places = np.zeros((), np.int64)
+    for stride, size in zip(strides, shape, strict=True):
+        places = np.add.outer(places, np.arange(size, dtype=np.int64) * stride)
+    return bool((np.diff(np.sort(places, axis=None)) < unit).any())
+
+
+def tensor_elements_meet(tensor: torch.Tensor) -> bool:
+    """Returns true if several elements of a strided tensor have the same place in memory."""
+    unit = tensor.element_size()
+    return not tensor.is_contiguous() and elements_meet(tensor.shape, [one * unit for one in tensor.stride()], unit)
+
+
+def meeting_error(kind: str, shape: Sequence[int]) -> ValueError:
+    """The error for values that need a result and whose elements share memory."""
+    return ValueError(
+        f"elements of the {kind} {tuple(shape)} share memory, as after `expand`, and each needs memory for its result: "
+        "give a copy of it"
+    )

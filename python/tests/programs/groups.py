@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import os
 import pickle
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +17,8 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 import tributary
-from tributary.torch.joining import join_together
+from tributary.torch.backend import backend_of
+from tributary.torch.joining import join_together, meet
 from tributary.torch.timepoints import TimePoints
 
 TIMEOUT = timedelta(seconds=60)
@@ -53,12 +56,15 @@ def refused() -> None:
 
 
 def missing() -> None:
-    """One rank never joins: the other's error names what it waits for."""
-    if os.environ["RANK"] == "0":
-        try:
-            join_together(dist.HashStore(), 0, 2, timedelta(seconds=4))
-        except tributary.TributaryError as error:
-            print("told:", type(error).__name__, error, flush=True)
+    """A rank that does not come, or does not join: the other's error names what it waits for."""
+    waits = [
+        lambda: join_together(dist.HashStore(), 0, 2, timedelta(seconds=4)),
+        lambda: meet(dist.HashStore(), 1, 2, timedelta(seconds=7), one_rank_a_host=True),
+    ]
+    try:
+        waits[int(os.environ["RANK"])]()
+    except tributary.TributaryError as error:
+        print("told:", type(error).__name__, error, flush=True)
     os._exit(0)
 
 
@@ -165,21 +171,71 @@ def aborted() -> None:
 
 
 def in_callback() -> None:
-    """A callback that is called with a result waits for another one: this is an error, and nothing hangs."""
+    """A callback in the thread that hands results out waits for another one: this is an error, and nothing hangs."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
+    job = backend_of(None).job
 
-    def chained(_: object) -> bool:
+    def chained(_: object) -> None:
         try:
-            dist.all_reduce(torch.ones(5))
+            job.all_reduce(torch.ones(5), name="second")
         except tributary.TributaryError as error:
             print("told:", error, flush=True)
-        return True
 
-    print("called:", dist.all_reduce(torch.ones(3), async_op=True).get_future().then(chained).wait(), flush=True)
+    reduction = job.start(torch.ones(3), name="first")
+    reduction.add_done_callback(chained)
+    reduction.result()
     values = torch.ones(5)
     dist.all_reduce(values)
     print("summed:", values[0].item(), flush=True)
     dist.destroy_process_group()
+
+
+def late() -> None:
+    """A barrier with a timeout of its own, to which the other rank does not come."""
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    over_gloo = dist.new_group()
+    if dist.get_rank() == 0:
+        began = time.monotonic()
+        try:
+            dist.barrier(timeout=timedelta(seconds=1))
+        except tributary.DeadlineError as error:
+            print("told:", time.monotonic() - began < TIMEOUT.total_seconds() / 2, error, flush=True)
+    dist.barrier(group=over_gloo)
+    os._exit(0)
+
+
+def shared() -> None:
+    """Two ranks on one host."""
+    if os.environ["RANK"] == "1":
+        os._exit(0)
+    child = os.fork()
+    if child == 0:
+        os.environ["RANK"] = "1"
+    try:
+        dist.init_process_group("tributary", timeout=TIMEOUT)
+    except tributary.TributaryError as error:
+        print("told:", error, flush=True)
+    if child:
+        os.waitpid(child, 0)
+    os._exit(0)
+
+
+def interface() -> None:
+    """A host whose name leads to itself, and an interface that is not there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.unshare(NEW_NAMES) == 0, ctypes.get_errno()
+    socket.sethostname("localhost")
+    for named in ("", "nosuch0"):
+        os.environ["GLOO_SOCKET_IFNAME"] = named
+        try:
+            dist.init_process_group("tributary", timeout=TIMEOUT)
+        except tributary.TributaryError as error:
+            print("told:", error, flush=True)
+    os._exit(0)
+
+
+NEW_NAMES = 0x04000000
+"""The flag CLONE_NEWUTS: a host name of its own."""
 
 
 class Threads:
@@ -219,5 +275,5 @@ def ends() -> None:
             threads.tell("after")
 
 
-CASES = (again, refused, missing, fork, copies, twice, given_up, aborted, in_callback, ends)
+CASES = (again, refused, missing, fork, copies, twice, given_up, aborted, in_callback, late, shared, interface, ends)
 {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import partial
 from time import monotonic
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -20,24 +21,29 @@ from torch._C._distributed_c10d import (
     AllreduceOptions,
     Backend,
     BarrierOptions,
+    DebugLevel,
     PrefixStore,
     ReduceOp,
     ReduceScatterOptions,
     Store,
     Work,
+    get_debug_level,
 )
 
 from tributary.errors import DeadlineError, SumError, TributaryError
 from tributary.job import Job, Reduced, Reduction
+from tributary.pending import callbacks
 from tributary.torch.gloo import Gloo
-from tributary.torch.joining import join_together, own_part
-from tributary.torch.places import Place, bytes_of, places_of
+from tributary.torch.group import NAME, OVERRIDDEN, Group, made
+from tributary.torch.joining import join_together, meet, own_part
+from tributary.torch.layouts import Plain
+from tributary.torch.places import Place, bytes_of, places_of, tensors_of
+from tributary.torch.profiling import profiled
 from tributary.torch.scatter import Scatter
-from tributary.torch.tally import Tally, logger
-from tributary.torch.work import FabricWork, Together
-from tributary.values import tensor_types
+from tributary.torch.tally import Tally, announce, logger
+from tributary.torch.work import FabricWork, FinishingWork, PythonWork, Together
+from tributary.values import meeting_error, tensor_elements_meet, tensor_types
 
-NAME = "tributary"
 BY_GLOO = (
     "_allgather_base",
     "all_gather_single",
@@ -85,7 +91,7 @@ _is_over = False
 def register() -> None:
     """Registers the backend with `torch.distributed`; its entry points call this, perhaps both."""
     if NAME.upper() not in dist.Backend._plugins:
-        dist.Backend.register_backend(NAME, create, devices=["cpu"])
+        dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
         # Early, and so called late: what scripts register may use groups.
         atexit.register(_end_all_gloo)
 
@@ -99,12 +105,22 @@ def stand_alone() -> None:
     _alone = True
 
 
-def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
-    """Makes a group's backend; `torch.distributed` calls this.
+def create(options: Any, _: Any) -> Group | FabricBackend:
+    """Makes a group with its backend; `torch.distributed` calls this.
+
+    In a group with several backends it is only the backend, whose works PyTorch passes on in part.
 
     Raises:
         TributaryError: the interpreter is ending.
     """
+    store, rank, size, timeout = options.store, options.group_rank, options.group_size, options.timeout
+    whole = getattr(options, "process_group", None)
+    if whole is not None and whole._get_backend_name() not in ("custom", "undefined"):
+        return _backend(store, rank, size, timeout)
+    return _group(store, rank, size, timeout)
+
+
+def _backend(store: Store, rank: int, size: int, timeout: timedelta) -> FabricBackend:
     if _is_over:
         raise TributaryError("the interpreter is ending: no process group can be made any more")
     if not _backends:
@@ -112,6 +128,17 @@ def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
     backend = FabricBackend(store, rank, size, timeout)
     _backends.append(backend)
     return backend
+
+
+def _group(store: Store, rank: int, size: int, timeout: timedelta) -> Group:
+    backend = _backend(store, rank, size, timeout)
+    used: Backend = backend
+    if get_debug_level() == DebugLevel.DETAIL:
+        # PyTorch compares the ranks' arguments: it does not wrap the backend of a group in Python itself.
+        used = dist.distributed_c10d._create_process_group_wrapper(
+            wrapped_pg=backend, store_prefix="checks", store=store, rank=rank, world_size=size, timeout=timeout
+        )
+    return Group(store, backend, used, _group)
 
 
 def _end_all_gloo() -> None:
@@ -132,7 +159,10 @@ def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
         ValueError: the group does not take part in a job.
     """
     group = group or dist.group.WORLD
-    of_group = group._get_backend(torch.device("cpu")) if group is not None else None
+    if isinstance(group, Group):
+        of_group: object = group.backend
+    else:
+        of_group = group._get_backend(torch.device("cpu")) if group is not None else None
     for backend in _backends:
         if backend is of_group and backend._job is not None:
             return backend
@@ -150,16 +180,24 @@ class FabricBackend(Backend):
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
+        # Not later: the first callback may come in a thread of gloo's.
+        callbacks.start()
         self._sequence = 0
         self._job: Job | None = None
         self._timeout = timeout
         self._under_way: dict[Reduction, tuple[FabricWork, list[Place]]] = {}
         """The all-reduces in flight, with the memory that each of them uses."""
+        self._by_gloo_under_way: list[tuple[ref[FinishingWork], list[Place]]] = []
+        """Collectives by gloo that may be in flight, with the memory that each of them uses."""
+        self._coalesced: list[PythonWork] | None = None
+        self._is_announced = False
         self._process = os.getpid()
         # Kept for ever: where another group follows, ranks that are quicker than rank 0 still find this one's store.
         self._store = own_part(store, rank)
         first = next((backend for backend in _backends if backend._job), None)
-        if not _alone and first is None:
+        takes_part = not _alone and first is None
+        meet(PrefixStore("meeting/", self._store), rank, size, timeout, one_rank_a_host=takes_part)
+        if takes_part:
             self._job = join_together(PrefixStore("job/", self._store), rank, size, timeout)
         # All groups of the process are reported by the job's.
         self.tally: Tally = Tally(self._job) if first is None else first.tally
@@ -187,19 +225,18 @@ class FabricBackend(Backend):
 
     def allreduce(self, tensors: list[torch.Tensor], opts: AllreduceOptions | None = None) -> Work:
         """Sums or averages a tensor over all ranks, in place."""
-        self._check_process()
         opts = opts or AllreduceOptions()
-        reason = "several tensors at once" if len(tensors) != 1 else self._why_not(tensors, _operator(opts))
+        operator = _operator(opts)
+        reason = "several tensors at once" if len(tensors) != 1 else self._why_not(tensors, operator)
         if reason is not None or self._job is None:
-            self._let_end(tensors)
-            self.tally.over_gloo("allreduce", bytes_of(tensors), reason or "")
-            by_gloo: Work = self._gloo.group.allreduce(tensors, opts)
-            return by_gloo
+            return self._by_gloo("allreduce", (tensors, opts), reason or "")
         tensor, size = tensors[0], self.size()
-        then = partial(tensor.div_, size) if _operator(opts) == ReduceOp.AVG else None
+        then = partial(_divide, [tensor.detach()], size) if operator == ReduceOp.AVG else None
         # The operator is in the name, which is compared: the network itself only sums.
-        what = f"all-reduce {{}} of {tuple(tensor.shape)}, {_operator(opts).name}"
-        return self._over_fabric(self._job, "allreduce", what, tensor, tensors, then)
+        what = f"all-reduce {{}} of {tuple(tensor.shape)}, {operator.name}"
+        return self._made(
+            self._over_fabric(self._job, "allreduce", what, tensor, tensors, then, deadline=_timeout(opts))
+        )
 
     def reduce_scatter(
         self,
@@ -247,42 +284,157 @@ class FabricBackend(Backend):
         opts: ReduceScatterOptions | None,
     ) -> Work:
         """Sums the inputs of each output and keeps this rank's part; or calls gloo's collective with its arguments."""
-        self._check_process()
         opts = opts or ReduceScatterOptions()
         operator, size = _operator(opts), self.size()
         tensors = [tensor for parts in inputs for tensor in parts]
         reason = self._why_not([*tensors, *outputs], operator)
         if reason is not None or self._job is None:
-            self._let_end([*tensors, *outputs])
-            self.tally.over_gloo("reduce_scatter", bytes_of(tensors), reason or "")
-            by_gloo: Work = getattr(self._gloo.group, collective)(*arguments, opts)
-            return by_gloo
-        job, works = self._job, []
+            return self._by_gloo(collective, (*arguments, opts), reason or "", counts_as="reduce_scatter")
+        job = self._job
+        works: list[PythonWork] = []
+        self._check_process()
         self._let_end([*tensors, *outputs])
         # Check all of them before one is started: an error is an error of the whole call.
         scatters = [Scatter.of(output, parts, self.rank(), size) for output, parts in zip(outputs, inputs, strict=True)]
         for scatter in scatters:
-            then = partial(scatter.output.div_, size) if operator == ReduceOp.AVG else None
+            then = partial(_divide, [scatter.output], size) if operator == ReduceOp.AVG else None
             what = f"reduce-scatter {{}} of {tuple(scatter.whole.shape)}, {operator.name}"
             output = [scatter.output]
-            works.append(self._over_fabric(job, "reduce_scatter", what, scatter.whole, output, then, scatter.take))
-        return works[0] if len(works) == 1 else Together(works)
+            works.append(
+                self._over_fabric(
+                    job, "reduce_scatter", what, scatter.whole, output, then, scatter.take, deadline=_timeout(opts)
+                )
+            )
+        return self._made(works[0] if len(works) == 1 else Together(works))
 
     def barrier(self, opts: BarrierOptions | None = None) -> Work:
         """Waits for all ranks."""
-        self._check_process()
+        opts = opts or BarrierOptions()
         if self._job is None:
-            self.tally.over_gloo("barrier", 0, NOT_FIRST)
-            by_gloo: Work = self._gloo.group.barrier(opts or BarrierOptions())
-            return by_gloo
+            return self._by_gloo("barrier", (opts,), NOT_FIRST)
         nothing = torch.zeros(1, dtype=torch.int32)
-        return self._over_fabric(self._job, "barrier", "barrier {}", nothing, [nothing])
+        work = self._over_fabric(self._job, "barrier", "barrier {}", nothing, [nothing], deadline=_timeout(opts))
+        return self._made(work)
 
     def monitored_barrier(self, opts: BarrierOptions, wait_all_ranks: bool = False) -> None:
         """Waits for all ranks, by gloo, and says which of them are missing."""
         self._check_process()
         self.tally.over_gloo("monitored_barrier", 0, NOT_BY_FABRIC)
         self._gloo.group.monitored_barrier(opts.timeout, wait_all_ranks)
+
+    @property
+    def supports_splitting(self) -> bool:
+        """True: `split_group` makes groups of a part of the ranks."""
+        return True
+
+    @property
+    def supports_coalescing(self) -> bool:
+        """False: the sends and receives of a batch are works of their own."""
+        return False
+
+    @property
+    def _supports_time_estimate(self) -> bool:
+        return False
+
+    @property
+    def supports_shrinking(self) -> bool:
+        """False: a group cannot go on without some of its ranks."""
+        return False
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        """False: a group cannot get other ranks."""
+        return False
+
+    @property
+    def supports_window(self) -> bool:
+        """False: ranks cannot write to each other's memory."""
+        return False
+
+    @property
+    def supports_abort_hooks(self) -> bool:
+        """False: there are no callbacks for the end by `abort`."""
+        return False
+
+    def supports_tensor_alloc(self, _: Any) -> bool:
+        """False: PyTorch allocates tensors. For shared memory see `Job.empty_tensor`."""
+        return False
+
+    @property
+    def options(self) -> Any:
+        """The group's options: its name and timeout."""
+        return Backend.Options(NAME, self._timeout)
+
+    def eager_connect_single_device(self, _: Any) -> None:
+        """Does nothing: a group is connected once it is made."""
+
+    def perform_nocolor_split(self, _: Any) -> None:
+        """Does nothing: ranks that are not in a split group need not take part in making it."""
+
+    def split(self, store: Store, ranks: list[int], opts: Any) -> Backend | None:
+        """Makes the backend of a group of some of the ranks; `None` on all others."""
+        if self.rank() not in ranks:
+            return None
+        return _backend(store, ranks.index(self.rank()), len(ranks), getattr(opts, "_timeout", self._timeout))
+
+    def start_coalescing(self) -> None:
+        """Starts to collect works, until `end_coalescing`."""
+        self._coalesced = []
+
+    def end_coalescing(self) -> Work:
+        """One work for all collectives since `start_coalescing`."""
+        works, self._coalesced = self._coalesced or [], None
+        return made(Together(works))
+
+    def _made(self, work: PythonWork) -> Work:
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return made(work)
+
+    def _by_gloo(self, collective: str, args: tuple[Any, ...], reason: str, *, counts_as: str | None = None) -> Work:
+        """Calls gloo's collective with copies for what gloo would get wrong: see `layouts`, and averages.
+
+        The last argument may be the collective's options, the first one has the results.
+        """
+        self._check_process()
+        given, opts = args, args[-1]
+        operator = _operator(opts) if hasattr(opts, "reduceOp") else None
+        if operator == ReduceOp.AVG:
+            tensors = tensors_of(args)
+            if any(tensor.dtype == torch.bool for tensor in tensors):
+                raise TypeError("an average of bool: convert the tensor to a type of numbers first")
+            are_integers = any(not (tensor.is_floating_point() or tensor.is_complex()) for tensor in tensors)
+            plain = Plain(contiguous=True, kind=torch.int64 if are_integers else None)
+            opts.reduceOp = ReduceOp.SUM
+        else:
+            plain = Plain(contiguous=True)
+        takes_result = collective != "send" and (
+            collective not in ("broadcast", "reduce") or (opts.rootRank == self.rank()) == (collective == "reduce")
+        )
+        args = tuple(plain.of(each, is_written=takes_result and place == 0) for place, each in enumerate(args))
+        is_collective = collective not in ("send", "recv", "recv_anysource")
+        if is_collective:
+            self._let_end(tensors_of(given), also_by_gloo=True)
+        else:
+            self._let_end(tensors_of(given))
+        self.tally.over_gloo(
+            counts_as or collective, bytes_of(tensors_of(given[:2] if counts_as else given[:1])), reason
+        )
+        results = tensors_of(args[:1])
+
+        def finish() -> None:
+            if operator == ReduceOp.AVG and takes_result:
+                _divide(results, self.size())
+            plain.copy_back()
+
+        follows = bool(plain.copies) or operator == ReduceOp.AVG
+        by_gloo = getattr(self._gloo.group, collective)(*args)
+        work = FinishingWork(
+            by_gloo, tensors_of(given[:1]), finish if follows else None, is_point_to_point=not is_collective
+        )
+        if is_collective:
+            self._by_gloo_under_way.append((ref(work), places_of([*tensors_of(given), *tensors_of(args)])))
+        return self._made(work)
 
     def _over_fabric(
         self,
@@ -293,12 +445,17 @@ class FabricBackend(Backend):
         results: list[torch.Tensor],
         then: Callable[[], object] | None = None,
         take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
+        *,
+        deadline: timedelta | None = None,
     ) -> FabricWork:
         """Starts to sum one tensor over all ranks, in place or through `take`; `then` is called once that is complete.
 
         Collectives over the fabric are counted, for names that are the same on all ranks: `what` has a place for the
         count.
         """
+        self._check_process()
+        if take is None and tensor_elements_meet(values):
+            raise TributaryError(str(meeting_error("tensor", values.shape)))
         name = what
 
         def count() -> str:
@@ -307,21 +464,25 @@ class FabricBackend(Backend):
             name = what.format(self._sequence)
             return name
 
-        self._let_end([values, *results])
-        answer = job.start(values, name=count, take=take, deadline=self._timeout)
+        self._let_end([values, *results], also_by_gloo=True)
+        answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout)
 
         def finish(reduced: Reduced) -> None:
             self._check_whole(name, reduced)
             if then is not None:
                 then()
 
+        if collective == "allreduce" and not self._is_announced:
+            self._is_announced = True
+            announce(self.rank(), f"gradients go over the fabric: {self.size()} workers")
         self.tally.over_fabric(collective, values.nbytes)
         work = FabricWork(name, answer, results, finish)
+        profiled(EVENTS[collective], work)
         self._under_way[answer] = work, places_of([values, *results])
         answer.add_done_callback(lambda _: self._under_way.pop(answer, None))
         return work
 
-    def _let_end(self, tensors: list[torch.Tensor]) -> None:
+    def _let_end(self, tensors: list[torch.Tensor], *, also_by_gloo: bool = False) -> None:
         """Waits for collectives in flight on these tensors' memory: the next one uses the values that they leave.
 
         Their errors are left for the callers that wait for them.
@@ -329,10 +490,17 @@ class FabricBackend(Backend):
         Raises:
             TributaryError: this thread hands out results, including those that it would wait for.
         """
-        if not self._under_way:
+        if not self._under_way and not self._by_gloo_under_way:
             return
+        under_way: list[tuple[FabricWork | FinishingWork, list[Place]]] = [*self._under_way.values()]
+        if also_by_gloo:
+            # A work without a reference has no reader.
+            by_gloo = [(work, places) for one, places in self._by_gloo_under_way if (work := one()) is not None]
+            by_gloo = [(work, places) for work, places in by_gloo if not work.is_completed()]
+            self._by_gloo_under_way = [(ref(work), places) for work, places in by_gloo]
+            under_way += by_gloo
         places = places_of(tensors)
-        for work, others in list(self._under_way.values()):
+        for work, others in under_way:
             if any(one.overlaps(other) for one in places for other in others):
                 work.let_end()
 
@@ -374,7 +542,7 @@ class FabricBackend(Backend):
         if len(types) != 1:
             return "several types of elements at once"
         if operator == ReduceOp.AVG and torch.int32 in types:
-            return "an average of integers"
+            return AVERAGE_OF_INTEGERS
         if not types <= tensor_types().keys():
             return f"elements of {types.pop()}"
         if any(tensor.layout != torch.strided for tensor in tensors):
@@ -406,7 +574,7 @@ class FabricBackend(Backend):
             return
         problem = None
         if self._job is not None:
-            logger.info("rank %s: %s", self.rank(), self.tally.report())
+            announce(self.rank(), self.tally.report())
             problem = self._end_all()
             self.tally.tell(waits=True)
             try:
@@ -464,6 +632,9 @@ class FabricBackend(Backend):
 
 NOT_FIRST = "not the first group of this process"
 NOT_BY_FABRIC = "the fabric does not do that"
+AVERAGE_OF_INTEGERS = "an average of integers"
+EVENTS = {"allreduce": "all_reduce", "reduce_scatter": "reduce_scatter", "barrier": "barrier"}
+"""The collectives' names in PyTorch's profiler."""
 
 
 def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpType:
@@ -473,25 +644,24 @@ def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpTy
     return operator
 
 
+def _timeout(opts: Any) -> timedelta | None:
+    """The time that a call was given; `None` if it was given none."""
+    return opts.timeout if opts.timeout > timedelta(0) else None
+
+
+def _divide(sums: list[torch.Tensor], size: int) -> None:
+    """Makes averages of sums; of integers as NCCL does, which divides and drops the remainder."""
+    for tensor in sums:
+        tensor.div_(size, rounding_mode=None if tensor.is_floating_point() or tensor.is_complex() else "trunc")
+
+
 def _forward(collective: str) -> Callable[..., Work]:
     def call(self: FabricBackend, *args: Any) -> Work:
-        self._check_process()
-        self._let_end(_tensors(args))
-        self.tally.over_gloo(collective, bytes_of(_tensors(args[:1])), NOT_BY_FABRIC)
-        work: Work = getattr(self._gloo.group, collective)(*args)
-        return work
+        return self._by_gloo(collective, args, NOT_BY_FABRIC)
 
     call.__name__ = collective
     call.__doc__ = f"`{collective}` by gloo."
     return call
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    if isinstance(values, torch.Tensor):
-        return [values]
-    if isinstance(values, (list, tuple)):
-        return [tensor for value in values for tensor in _tensors(value)]
-    return []
 
 
 def _hide_from_compiler() -> None:
@@ -502,6 +672,8 @@ def _hide_from_compiler() -> None:
     disable: Callable[[Any], Any] = torch.compiler.disable
     for collective in (*BY_GLOO, *OVER_FABRIC):
         setattr(FabricBackend, collective, disable(getattr(FabricBackend, collective)))
+    for collective in OVERRIDDEN:
+        setattr(Group, collective, disable(getattr(Group, collective)))
 
 
 for _collective in BY_GLOO:

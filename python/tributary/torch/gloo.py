@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import ipaddress
+import os
+import socket
+import struct
+from contextlib import suppress
 from datetime import timedelta
 from threading import Event
 from typing import Any
@@ -11,6 +17,75 @@ from torch._C._distributed_c10d import Store
 
 from tributary._native import call_within
 from tributary.errors import TributaryError
+
+INTERFACE = "GLOO_SOCKET_IFNAME"
+"""The variable that names the interfaces by which gloo connects hosts."""
+
+
+def unreachable(size: int) -> str | None:
+    """Says why gloo could not connect this host to those of `size` ranks; `None` if it could.
+
+    gloo listens at the address of the interface that the variable names, or else at that of this host's name.
+    """
+    if size == 1:
+        return None
+    named = [name for name in os.environ.get(INTERFACE, "").split(",") if name]
+    there = [name for _, name in socket.if_nameindex()]
+    missing = [name for name in named if name not in there]
+    if missing:
+        return f"{INTERFACE} names {', '.join(missing)}, and this host has {', '.join(there)}: set it to one of them"
+    if named:
+        return None
+    host = socket.gethostname()
+    address = next(filter(_is_own, _addresses(host)), "127.0.0.1")
+    if not ipaddress.ip_address(address).is_loopback:
+        return None
+    others = [name for name in there if name != "lo"]
+    return (
+        f"this host's name, {host}, stands for {address} on the interface lo, by which other hosts cannot connect: set "
+        f"{INTERFACE} to the interface of the hosts' network ({_way_to_first() or ', '.join(others)}), or correct the "
+        "name's address in /etc/hosts"
+    )
+
+
+def _addresses(host: str) -> list[str]:
+    try:
+        return [str(info[4][0]) for info in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)]
+    except OSError:
+        return []
+
+
+def _is_own(address: str) -> bool:
+    """Returns true if a socket can be bound to the address."""
+    kind = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(kind, socket.SOCK_STREAM) as one:
+        try:
+            one.bind((address, 0))
+        except OSError:
+            return False
+    return True
+
+
+def _way_to_first() -> str | None:
+    """The interface by which this host reaches rank 0's; `None` if that is not known."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+            # Sends nothing: it chooses the source address.
+            way.connect((os.environ["MASTER_ADDR"], 9))
+            source = way.getsockname()[0]
+            for _, name in socket.if_nameindex():
+                with suppress(OSError):
+                    request = struct.pack("256s", name.encode())
+                    own = fcntl.ioctl(way.fileno(), GET_ADDRESS, request)[20:24]
+                    if name != "lo" and socket.inet_ntoa(own) == source:
+                        return name
+    except (OSError, KeyError):
+        return None
+    return None
+
+
+GET_ADDRESS = 0x8915
+"""The request SIOCGIFADDR: an interface's IPv4 address, at byte 20 of the answer."""
 
 
 class Gloo:

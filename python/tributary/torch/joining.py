@@ -1,26 +1,34 @@
-"""Joins the ranks of a process group to their job: either all of them join, or each gets an error with the reason."""
+"""Brings the ranks of a process group together, and joins them to their job.
+
+Either all of them join, or each gets an error with the reason.
+"""
 
 from __future__ import annotations
 
+import os
 import time
-from collections import deque
+from collections import defaultdict, deque
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from threading import Thread
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from tributary.errors import DeadlineError, TributaryError
-from tributary.job import Job, join
+from tributary.job import Job, join, logger, socket_of
+from tributary.torch.gloo import unreachable
 
 LOOK = 0.05
 """Seconds between two looks at the other ranks' messages."""
 LAST_WORDS = 2.0
 """Seconds for which a refused rank stays, so that the others can read why before their store may go with it."""
 REFUSED = "refused"
+SILENT = 5.0
+"""Seconds for which ranks wait for each other without a word."""
 
 
 def own_part(store: Store, rank: int) -> Store:
@@ -30,6 +38,85 @@ def own_part(store: Store, rank: int) -> Store:
     other's, including addresses at which nobody answers any more.
     """
     return PrefixStore(f"{store.add(f'groups of rank {rank}', 1)}/", store)
+
+
+def meet(store: Store, rank: int, size: int, timeout: timedelta, *, one_rank_a_host: bool) -> None:
+    """Waits until all ranks are here, and checks that gloo can connect them.
+
+    Args:
+        store: shared by these ranks only.
+        rank: this process's.
+        size: the number of ranks.
+        timeout: how long to wait.
+        one_rank_a_host: whether each rank has to be on a host of its own.
+
+    Raises:
+        DeadlineError: some ranks have not come; the message says which.
+        TributaryError: several ranks are on a host, or gloo would connect by a loopback interface.
+    """
+    problem = unreachable(size) if one_rank_a_host else None
+    store.set(f"here {rank}", f"{_host()}\n{problem or ''}")
+    began = time.monotonic()
+    until, tell_at = began + timeout.total_seconds(), began + SILENT
+    missing = list(range(size))
+    while missing := [other for other in missing if not store.check([f"here {other}"])]:
+        now = time.monotonic()
+        if now > until:
+            raise DeadlineError(
+                f"{_ranks(missing)} of {size} have not called init_process_group in the group's timeout: look at their "
+                "processes"
+            )
+        if now > tell_at:
+            logger.warning("rank %s: init_process_group waits for %s of %s", rank, _ranks(missing), size)
+            tell_at = now + SILENT
+        time.sleep(LOOK)
+    here = [store.get(f"here {other}").decode().partition("\n") for other in range(size)]
+    problem = _problem(here) if one_rank_a_host else None
+    if problem is None:
+        return
+    # All ranks have the same problem, and rank 0's end takes the store away.
+    _leave_after_others(store, size)
+    raise TributaryError(problem)
+
+
+def _problem(here: list[tuple[str, str, str]]) -> str | None:
+    """Says why these ranks, each with its host and its own problem, cannot take part in a job; `None` if they can."""
+    size, hosts = len(here), defaultdict[str, list[int]](list)
+    for rank, (host, _, why) in enumerate(here):
+        hosts[host].append(rank)
+        if why:
+            return f"rank {rank}: {why}"
+    shared = next((ranks for ranks in hosts.values() if len(ranks) > 1), None)
+    if shared is None:
+        return None
+    return (
+        f"{_ranks(shared)} are processes on one host, and a job has one rank on each host: start one process on each "
+        f"of {size} hosts (torchrun --nnodes {size} --nproc-per-node 1)"
+    )
+
+
+def _leave_after_others(store: Store, size: int) -> None:
+    """Waits until all ranks call this, but no longer than `LAST_WORDS`."""
+    with suppress(dist.DistError):
+        store.add("leaving", 1)
+        until = time.monotonic() + LAST_WORDS
+        while store.add("leaving", 0) < size and time.monotonic() < until:
+            time.sleep(LOOK)
+
+
+def _host() -> str:
+    """Identifies this host by its agent's socket, since the hosts of a lab share a kernel."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    try:
+        socket = os.stat(socket_of(None))
+    except OSError:
+        # Joining reports it.
+        return f"{boot} {os.getpid()}"
+    return f"{boot} {socket.st_dev} {socket.st_ino}"
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
 
 def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -29,6 +30,15 @@ def _place_of(tensor: torch.Tensor) -> Place:
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     begin = tensor.data_ptr()
     return Place(tensor.device, begin, begin + (last + 1) * tensor.element_size())
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors of a collective's arguments: those in lists, and in lists of lists."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [tensor for each in value for tensor in tensors_of(each)]
+    return []
 
 
 def bytes_of(tensors: list[torch.Tensor]) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections import Counter
 from threading import Lock
 from time import monotonic
@@ -15,8 +17,21 @@ logger = logging.getLogger("tributary")
 EVERY = 1.0
 """Seconds between two reports to the agent."""
 
+QUIET = "TRIBUTARY_QUIET"
+"""A variable that, if it is set, keeps reports about a run that is in order out of the error output."""
+
+WAYS = ("fabric", "gloo")
+
 Kind = tuple[str, str, str]
 """A way ("fabric" or "gloo"), a collective, and the reason if it does not go over the fabric."""
+
+
+def announce(rank: int, text: str) -> None:
+    """Reports how a run goes: to the log if that takes it, or else once for all ranks to the error output."""
+    if logger.isEnabledFor(logging.INFO):
+        logger.info("rank %s: %s", rank, text)
+    elif rank == 0 and not os.environ.get(QUIET):
+        print(f"tributary: {text}", file=sys.stderr, flush=True)
 
 
 class Tally:
@@ -72,7 +87,11 @@ class Tally:
 
     def report(self) -> str:
         """All counts as text, for people."""
-        lines = [f"{self.calls['fabric']} collectives over the fabric, {self.calls['gloo']} by gloo"]
+        sizes = {way: sum(size for kind, size in self._bytes.items() if kind[0] == way) / 1e6 for way in WAYS}
+        lines = [
+            f"{self.calls['fabric']} collectives over the fabric ({sizes['fabric']:.1f} MB), "
+            f"{self.calls['gloo']} by gloo ({sizes['gloo']:.1f} MB)"
+        ]
         for (way, collective, reason), size in sorted(self._bytes.items()):
             lines.append(f"  {way}: {collective}, {size / 1e6:.1f} MB" + (f": {reason}" if reason else ""))
         return "\n".join(lines)

@@ -2,73 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future as Answer
-from concurrent.futures import wait
+from contextlib import suppress
 from datetime import timedelta
+from functools import cache
+from threading import Event, Lock, Thread
+from typing import Any
 
 import torch
 from torch._C._distributed_c10d import Work
-from torch.futures import Future, collect_all
+from torch.futures import Future
 
 from tributary.errors import DeadlineError
 from tributary.job import Reduced
-from tributary.pending import check_may_wait
+from tributary.pending import callbacks, check_may_wait
+
+Tensors = list[torch.Tensor]
 
 
-class FabricWork(Work):
-    """A collective over the fabric: done when its result is there and `finish` has stored it.
+class PythonWork(Work):
+    """A work in Python. Scripts get it as it is from a `Group`, where PyTorch passes on only `wait` and `get_future`.
 
-    PyTorch passes on only `wait` and `get_future` of a work that is written in Python: scripts that get it from
-    `torch.distributed` see a base class whose `is_completed` is never true.
+    Callbacks of its future run in threads of their own (`tributary.pending.Callbacks`), and may wait for other works.
     """
 
-    def __init__(
-        self, name: str, answer: Answer[Reduced], tensors: list[torch.Tensor], finish: Callable[[Reduced], None]
-    ) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = Lock()
+        self._future: Future[Any] | None = None
+
+    @abstractmethod
+    def is_completed(self) -> bool:
+        """Returns true if it has ended, successfully or not."""
+
+    @abstractmethod
+    def exception(self) -> BaseException | None:
+        """The error, if any."""
+
+    @abstractmethod
+    def _outcome(self) -> Any:
+        """The value of the future, once this has ended; raises any error."""
+
+    @abstractmethod
+    def _when_ended(self, call: Callable[[], object]) -> None:
+        """Has `call` called when this has ended: in any thread, at once if it has."""
+
+    def is_success(self) -> bool:
+        """Returns true if it has ended successfully."""
+        return self.is_completed() and self.exception() is None
+
+    def result(self) -> Tensors:
+        """The tensors; waits for the end."""
+        self.wait()
+        return _flat(self.get_future().wait())
+
+    def synchronize(self) -> None:
+        """Waits for the end, since the tensors are in the host's memory."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        """Waits for the end, since the tensors are in the host's memory."""
+        self.wait()
+
+    def source_rank(self) -> int:
+        """The rank that has sent, for a receive from any rank.
+
+        Raises:
+            RuntimeError: this is another collective.
+        """
+        raise RuntimeError("only a receive from any rank has a source rank")
+
+    def _source_rank(self) -> int:
+        return self.source_rank()
+
+    def get_future(self) -> Future[Any]:
+        """A future of the tensors."""
+        with self._lock:
+            if self._future is not None:
+                return self._future
+            # An exception that is set on a future itself ends the process of a `DistributedDataParallel`; one that its
+            # callback raises is reported.
+            ended = Future[None]()
+            self._future = future = ended.then(lambda _: self._outcome())
+        if self.is_completed():
+            # It has no callbacks yet.
+            ended.set_result(None)
+        else:
+            self._when_ended(lambda: callbacks.submit(lambda: ended.set_result(None)))
+        return future
+
+    def _let_future_end(self) -> None:
+        """Waits until the future is done, if there is one; the work has ended. Its callbacks may come later."""
+        if self._future is not None and not callbacks.have_ended:
+            with suppress(Exception):
+                self._future.wait()
+
+
+class FabricWork(PythonWork):
+    """A collective over the fabric: done when its result has come and `finish` has stored it."""
+
+    def __init__(self, name: str, answer: Answer[Reduced], tensors: Tensors, finish: Callable[[Reduced], None]) -> None:
         super().__init__()
         self._name = name
         self._tensors = tensors
         self._error: BaseException | None = None
         self._is_told = False
-        self._ended = ended = Future[None]()
-        self._answer = answer
-
-        def outcome(_: Future[None]) -> list[torch.Tensor]:
-            if self._error is not None:
-                raise self._error
-            return self._tensors
-
-        # An exception that is set on a future itself ends the process of a `DistributedDataParallel`; one that its
-        # callback raises is reported.
-        self._future = ended.then(outcome)
+        self._ended = Event()
+        self._then: list[Callable[[], object]] = []
 
         def end(answer: Answer[Reduced]) -> None:
             try:
-                finish(answer.result())
+                # Without autograd, and also for tensors that were made in inference mode.
+                with torch.inference_mode():
+                    finish(answer.result())
             except Exception as error:
                 self._error = error
-            ended.set_result(None)
+            with self._lock:
+                self._ended.set()
+                then, self._then = self._then, []
+            for call in then:
+                call()
 
         answer.add_done_callback(end)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end, and raises any error. Without a timeout, the group's timeout applies."""
-        if not self._answer.done():
+        if not self._ended.is_set():
             check_may_wait(self._name)
         seconds = timeout.total_seconds() if timeout else 0
-        wait([self._answer], seconds if seconds > 0 else None)
-        if not self._answer.done():
+        if not self._ended.wait(seconds if seconds > 0 else None):
             raise DeadlineError(
                 f"{self._name} has not ended in {seconds:g} s, and is still under way: wait again, or look which rank "
                 "has not started it"
             )
-        self._ended.wait()
+        self._let_future_end()
         if self._error is not None:
             self._is_told = True
             raise self._error
-        # The callback may come later than the end itself.
-        self._future.wait()
         return True
 
     def let_end(self) -> None:
@@ -77,7 +150,7 @@ class FabricWork(Work):
         Raises:
             TributaryError: this is the thread that would end it.
         """
-        if not self._ended.done():
+        if not self._ended.is_set():
             check_may_wait(f"{self._name}, of the same memory,")
         self._ended.wait()
 
@@ -91,58 +164,226 @@ class FabricWork(Work):
         self._ended.wait()
         return None if self._is_told else self._error
 
-    def get_future(self) -> Future[list[torch.Tensor]]:
-        """A future of the tensors."""
-        return self._future
-
     def is_completed(self) -> bool:
-        """Whether it has ended, successfully or not."""
-        # Not `_future`: a waiting thread may be quicker than the callback that completes it.
-        return self._ended.done()
-
-    def is_success(self) -> bool:
-        """Whether it has ended successfully."""
-        return self._ended.done() and self._error is None
+        """Returns true if it has ended, successfully or not."""
+        return self._ended.is_set()
 
     def exception(self) -> BaseException | None:
         """The error, if any."""
         return self._error
 
-    def result(self) -> list[torch.Tensor]:
-        """The tensors, once it has ended successfully."""
-        self._future.wait()
+    def get_future(self) -> Future[Any]:
+        """A future of the tensors."""
+        future = super().get_future()
+        # PyTorch's own hook for half precision takes no other: see `CARRY`.
+        if self._tensors[0].dtype == torch.float16 and called_by_pytorch():
+            return _carrier()(future, self._tensors)
+        return future
+
+    def _outcome(self) -> Tensors:
+        if self._error is not None:
+            raise self._error
         return self._tensors
 
+    def _when_ended(self, call: Callable[[], object]) -> None:
+        with self._lock:
+            if not self._ended.is_set():
+                self._then.append(call)
+                return
+        call()
 
-class Together(Work):
-    """Several collectives over the fabric that were requested as one."""
 
-    def __init__(self, works: list[FabricWork]) -> None:
+class FinishingWork(PythonWork):
+    """A collective, mostly by gloo, that may be followed by work on its tensors, such as copying a result to a view."""
+
+    def __init__(
+        self,
+        work: Work,
+        tensors: Tensors,
+        finish: Callable[[], object] | None,
+        *,
+        is_point_to_point: bool = False,
+    ) -> None:
+        super().__init__()
+        self._is_point_to_point = is_point_to_point
+        self._waiter: Thread | None = None
+        self._is_waited_for = False
+        self._then: list[Callable[[], object]] = []
+        self._work = work
+        self._tensors = tensors
+        self._finish = finish
+        self._waiting = Lock()
+        self._has_ended = False
+        self._error: BaseException | None = None
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits for the end, and raises any error."""
+        self._let_end(timeout)
+        self._let_future_end()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def let_end(self) -> None:
+        """Waits for the end, successful or not. An error is raised for the caller that waits for this work."""
+        self._let_end(None)
+
+    def _let_end(self, timeout: timedelta | None) -> None:
+        # One thread, once: gloo's sends and receives lose count of what has arrived if several wait.
+        if not self._waiting.acquire(timeout=timeout.total_seconds() if timeout else -1):
+            raise DeadlineError(f"a collective has not ended in {timeout}: another thread waits for it")
+        try:
+            if not self._has_ended:
+                self._end(timeout)
+        finally:
+            self._waiting.release()
+
+    def _end(self, timeout: timedelta | None) -> None:
+        try:
+            self._work.wait(timeout) if timeout else self._work.wait()
+            if self._finish is not None:
+                with torch.inference_mode():
+                    self._finish()
+        except Exception as error:
+            if timeout and not self._work.is_completed():
+                # It is still under way: the caller may wait again.
+                raise
+            self._error = error
+        self._has_ended = True
+
+    def is_completed(self) -> bool:
+        """Returns true if it has ended, successfully or not."""
+        if not self._has_ended:
+            if self._is_point_to_point:
+                self._wait_elsewhere()
+            elif self._work.is_completed():
+                self.let_end()
+        return self._has_ended
+
+    def _wait_elsewhere(self) -> None:
+        """Starts a thread that waits: gloo completes a send or a receive only for one that waits."""
+        with self._lock:
+            if self._waiter is None:
+                self._waiter = Thread(target=self._wait_and_call, name="tributary-wait", daemon=True)
+                self._waiter.start()
+
+    def _wait_and_call(self) -> None:
+        self.let_end()
+        with self._lock:
+            self._is_waited_for, then = True, self._then
+        for call in then:
+            call()
+
+    def exception(self) -> BaseException | None:
+        """The error, if any."""
+        return self._error
+
+    def source_rank(self) -> int:
+        """The rank that has sent, for a receive from any rank."""
+        return self._work._source_rank()
+
+    def get_future(self) -> Future[Any]:
+        """A future of the tensors."""
+        if self._finish is None and not self._is_point_to_point and called_by_pytorch():
+            return self._work.get_future()
+        return super().get_future()
+
+    def _outcome(self) -> Any:
+        if not self._is_point_to_point:
+            # Raises the error if there is one.
+            value = self._work.get_future().value()
+            if self._finish is None:
+                return value
+        self._let_end(None)
+        if self._error is not None:
+            raise self._error
+        return self._tensors
+
+    def _when_ended(self, call: Callable[[], object]) -> None:
+        if self._is_point_to_point:
+            self._wait_elsewhere()
+            with self._lock:
+                if not self._is_waited_for:
+                    self._then.append(call)
+                    return
+            call()
+            return
+
+        def ended(_: Future[Any]) -> None:
+            call()
+
+        self._work.get_future().add_done_callback(ended)
+
+
+class Together(PythonWork):
+    """Several collectives that were requested as one."""
+
+    def __init__(self, works: Sequence[PythonWork]) -> None:
         super().__init__()
         self._works = works
-        all_of_them = collect_all([work.get_future() for work in works])
-        self._future = all_of_them.then(lambda ended: [tensor for each in ended.value() for tensor in each.value()])
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end of all, and raises the first error."""
-        return all(work.wait(timeout) for work in self._works)
-
-    def get_future(self) -> Future[list[torch.Tensor]]:
-        """A future of all tensors."""
-        return self._future
+        for work in self._works:
+            work.wait(timeout or timedelta())
+        self._let_future_end()
+        return True
 
     def is_completed(self) -> bool:
-        """Whether all have ended, successfully or not."""
+        """Returns true if all have ended, successfully or not."""
         return all(work.is_completed() for work in self._works)
-
-    def is_success(self) -> bool:
-        """Whether all have ended successfully."""
-        return all(work.is_success() for work in self._works)
 
     def exception(self) -> BaseException | None:
         """The first error, if any."""
         return next((error for work in self._works if (error := work.exception()) is not None), None)
 
-    def result(self) -> list[torch.Tensor]:
-        """The tensors, once all have ended successfully."""
-        return [tensor for work in self._works for tensor in work.result()]
+    def _outcome(self) -> Tensors:
+        return [tensor for work in self._works for tensor in _flat(work._outcome())]
+
+    def _when_ended(self, call: Callable[[], object]) -> None:
+        rest = list(self._works)
+
+        def next_one() -> None:
+            if rest:
+                rest.pop()._when_ended(next_one)
+            else:
+                call()
+
+        next_one()
+
+
+def _flat(value: Any) -> Tensors:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for each in value or () for tensor in _flat(each)]
+
+
+def called_by_pytorch() -> bool:
+    """Returns true if the caller's caller's caller is C++ code of PyTorch's, such as the reducer in a backward pass.
+
+    C++ code has no frame in Python: the frame below is that of `backward`, or there is none.
+    """
+    try:
+        below = sys._getframe(2)
+    except ValueError:
+        return True
+    return below.f_globals.get("__name__") == "torch.autograd.graph"
+
+
+CARRY = """
+def carry(ended: Future[int], tensors: List[Tensor]) -> List[Tensor]:
+    torch.jit.wait(ended)
+    return tensors
+
+def start(ended: Future[int], tensors: List[Tensor]) -> Future[List[Tensor]]:
+    return torch.jit.fork(carry, ended, tensors)
+"""
+"""Makes a future of tensors as C++ code takes them, and not of a Python object, on which FP16_COMPRESS aborts.
+
+The type that is given for the value of `ended` has no meaning. TorchScript waits without a thread.
+"""
+
+
+@cache
+def _carrier() -> Callable[[Future[Any], Tensors], Future[Any]]:
+    return torch.jit.CompilationUnit(CARRY).start  # type: ignore[no-any-return]

@@ -1,0 +1,53 @@
+"""What `torch.distributed` promises of a backend and its works: layouts, averages, futures, hooks, the profiler."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from conftest import Run
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+CHECKS = {
+    "works",
+    "sources",
+    "batches",
+    "attributes",
+    "split",
+    "layouts",
+    "negative",
+    "offsets",
+    "averages",
+    "uneven",
+    "order",
+    "callbacks",
+    "hooks",
+    "profiler",
+    "pipeline",
+}
+PROGRAMS = int(os.environ.get("TRIBUTARY_FUTURES", "30"))
+"""The number of random programs; 1000 is the full run."""
+
+
+@pytest.mark.parametrize(("topology", "debug"), [("two-leaves-4", "OFF"), ("two-workers", "DETAIL")])
+def test_the_backend_keeps_the_contract(run: Run, topology: str, debug: str) -> None:
+    lines = run("contract.py", topology=topology, environment={"TORCH_DISTRIBUTED_DEBUG": debug})
+    for host in range(4 if topology == "two-leaves-4" else 2):
+        passed = {check for check in CHECKS if f"w{host}: {check}: ok" in lines}
+        assert passed == CHECKS, "\n".join(lines)
+
+
+def test_a_good_run_is_announced_and_summed_up_unless_it_is_to_be_quiet(run: Run) -> None:
+    told = run("contract.py", "works")
+    assert any("tributary: gradients go over the fabric: 2 workers" in line for line in told), told
+    assert any("collectives over the fabric (" in line for line in told), told
+    quiet = run("contract.py", "works", environment={"TRIBUTARY_QUIET": "1"})
+    assert not any("over the fabric" in line for line in quiet), quiet
+
+
+def test_random_programs_of_futures_and_callbacks_end_with_the_right_sums(run: Run) -> None:
+    lines = run("futures.py", "1", str(PROGRAMS))
+    assert all(
+        any(line.startswith(f"{host}: right: {PROGRAMS} programs") for line in lines) for host in ("w0", "w1")
+    ), lines

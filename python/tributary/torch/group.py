@@ -1,0 +1,143 @@
+"""The process group that scripts get: it returns works that keep all of `torch.distributed`'s promises.
+
+PyTorch passes on only `wait` and `get_future` of a work that a backend in Python returns: the script would see another
+object, whose `is_completed` is never true, and which has neither a result nor a source. A process group in Python may
+return the work itself. Its collectives are those of the base class, which calls the backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from threading import local
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store, Work
+
+from tributary.torch.layouts import Plain
+from tributary.torch.work import FinishingWork
+
+_made = local()
+"""The work that a backend has made last, in each thread."""
+
+NAME = "tributary"
+
+
+def made(work: Work) -> Work:
+    """Notes a work that a backend has made, for the group that has called it."""
+    _made.work = work
+    return work
+
+
+class Group(dist.ProcessGroup):
+    """A process group with one backend for all devices."""
+
+    def __init__(self, store: Store, backend: Any, used: Any, split: Callable[..., Group]) -> None:
+        """Makes a group.
+
+        Args:
+            store: what its ranks have in common.
+            backend: the fabric's backend.
+            used: what the group calls: the backend, or one that checks calls first.
+            split: makes the group of some of the ranks: from their store, a rank, their number and a timeout.
+        """
+        super().__init__(store, backend.rank(), backend.size())
+        self.backend = backend
+        self._store = store
+        self._split = split
+        custom = dist.ProcessGroup.BackendType.CUSTOM
+        self._set_default_backend(custom)
+        accelerator = torch.accelerator.current_accelerator()
+        for device in {"cpu", accelerator.type if accelerator else "cpu"}:
+            self._register_backend(torch.device(device), custom, used)
+
+    def getBackendName(self) -> str:  # noqa: N802
+        """The backend's name in `torch.distributed`."""
+        return NAME
+
+    def split_group(
+        self,
+        new_ranks: list[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: Any = None,
+        group_desc: str | None = None,
+        device_types: Any = None,  # noqa: ARG002
+    ) -> Group | None:
+        """Makes a group of some of the ranks, on these; `None` on all others."""
+        ranks = sorted(new_ranks)
+        if self.rank() not in ranks:
+            return None
+        name: Any = group_name or f"{self.group_name}:split:{'-'.join(map(str, ranks))}"
+        limit = timeout or getattr(opts, "_timeout", None) or self.backend.options._timeout
+        group = self._split(PrefixStore(f"{name}/", self._store), ranks.index(self.rank()), len(ranks), limit)
+        group._set_group_name(name)
+        group._set_group_desc(group_desc or f"{self.group_desc}:split")
+        return group
+
+
+def _collective(name: str, *, writes: bool = True) -> Callable[..., Any]:
+    base = getattr(dist.ProcessGroup, name)
+
+    def call(self: Group, *args: Any, **options: Any) -> Any:
+        plain = Plain(contiguous=False)
+        # Results are in the first argument, whatever the collective.
+        args = tuple(plain.of(each, is_written=writes and place == 0) for place, each in enumerate(args))
+        _made.work = None
+        # Its own name for this frame is how PyTorch knows that a call in it is meant for the base class.
+        work = base(self, *args, **options)
+        made, _made.work = _made.work, None
+        work = made or work
+        if work is None or not plain.copies:
+            return work
+        tensors = [tensor for tensor, _ in plain.copies]
+        return FinishingWork(work, tensors, plain.copy_back, is_point_to_point=name.startswith("recv"))
+
+    call.__code__ = call.__code__.replace(co_name=name)
+    call.__name__ = name
+    call.__doc__ = base.__doc__
+    return call
+
+
+COLLECTIVES = (
+    "_end_coalescing",
+    "allgather",
+    "allgather_coalesced",
+    "allreduce",
+    "allreduce_coalesced",
+    "alltoall",
+    "barrier",
+    "broadcast",
+    "gather",
+    "recv",
+    "recv_anysource",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "send",
+)
+"""The collectives of a process group."""
+RENAMED = {
+    "all_gather_single": "_allgather_base",
+    "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
+    "all_to_all_single": "alltoall_base",
+    "gather_single": "gather_into_tensor",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
+}
+"""Collectives with their names in earlier versions of PyTorch, which lack the new names.
+
+A group must not define both: PyTorch's base class takes the one for an override of the other.
+"""
+
+OVERRIDDEN = [
+    name
+    for name in (*COLLECTIVES, *(new if hasattr(dist.ProcessGroup, new) else old for new, old in RENAMED.items()))
+    if hasattr(dist.ProcessGroup, name)
+]
+"""The collectives that return their work as it is."""
+
+for _name in OVERRIDDEN:
+    setattr(Group, _name, _collective(_name, writes=_name != "send"))
