@@ -146,7 +146,7 @@ async fn sum_too_much(job: &Job) -> Result<(), ClientError> {
 async fn one_that_has_failed_for_all_is_no_reason_to_leave() {
     let hosts = Hosts::start().await;
     for _ in 0..20 {
-        let [mut first, mut second] = hosts.join_both().await;
+        let [first, second] = hosts.join_both().await;
         let (a, b) = tokio::join!(sum_too_much(&first), sum_too_much(&second));
         for error in [a.unwrap_err(), b.unwrap_err()] {
             assert!(error.to_string().contains("does not fit"), "{error}");

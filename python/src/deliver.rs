@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use tributary_client::{ClientError, Reduced, Step, Waiting};
+use tributary_client::{ClientError, NotFinite, Reduced, Step, Waiting};
 
 use crate::error::{During, exception_during, thread_error};
 use crate::runtime::check_not_forked;
@@ -32,7 +32,8 @@ pub(crate) enum Delivery {
 
 /// The kind of result.
 pub(crate) enum Outcome {
-    /// Runs; for Python, tuples `(elements, weight, contributors)`.
+    /// For Python, the runs as tuples `(elements, weight, contributors)`, and the first element that is not finite with a
+    /// rank, or `None`.
     Reduced(Reduced),
     /// A step; for Python, a tuple of its fields.
     Step(Step),
@@ -129,10 +130,11 @@ fn finish(py: Python<'_>, done: &Py<PyAny>, outcome: Result<Outcome, ClientError
             done.call1(py, ((iteration, updates, released_by, in_group), py.None()))
         }
         Ok(Outcome::Done) => done.call1(py, (py.None(), py.None())),
-        Ok(Outcome::Reduced(Reduced { runs, .. })) => {
+        Ok(Outcome::Reduced(Reduced { runs, not_finite, .. })) => {
             let runs: Vec<_> =
                 runs.into_iter().map(|run| (run.elements, run.weight, run.contributors)).collect();
-            done.call1(py, (runs, py.None()))
+            let not_finite = not_finite.map(|NotFinite { element, rank }| (element, rank));
+            done.call1(py, ((runs, not_finite), py.None()))
         }
         Err(error) => done.call1(py, (py.None(), exception_during(py, &error, During::Reducing))),
     }

@@ -28,7 +28,7 @@ from tributary.errors import (
     SumError,
     TributaryError,
 )
-from tributary.job import Job, Reduced, Reduction, Regroup, Run, join, read_token
+from tributary.job import Job, NotFinite, Reduced, Reduction, Regroup, Run, join, read_token
 from tributary.training import PendingPart, PendingStep, Step, Training, train
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "Job",
     "JobEndedError",
     "JobOverError",
+    "NotFinite",
     "PendingPart",
     "PendingStep",
     "PermissionDeniedError",

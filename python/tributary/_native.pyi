@@ -59,7 +59,7 @@ class Job:
         weight: int,
         deadline: timedelta | None,
         step_goes_on: bool,
-        done: Callable[[list[tuple[int, int, int]] | None, Exception | None], None],
+        done: Callable[[tuple[list[tuple[int, int, int]], tuple[int, int] | None] | None, Exception | None], None],
     ) -> None: ...
     def synchronise(
         self, element_type: str, elements: bytes, name: str, deadline: timedelta | None

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
 
 from tributary import _native
+from tributary.errors import SumError
 from tributary.memory import Memory, MemoryPool, SharesMemory
 from tributary.pending import Pending, this_thread_hands_out
 from tributary.schedule import Profile, Schedule, ThrownOut
@@ -25,6 +27,10 @@ logger = logging.getLogger("tributary")
 DEFAULT_SOCKET = "/run/tributary/agent.sock"
 LONGEST_NAME = 1024
 """The longest name of a tensor, in bytes."""
+PRECISIONS = ("standard", "float32")
+"""How precise sums of float32 can be."""
+REPORTS_EVERY = 10.0
+"""Seconds between two reports of contributions that are not finite."""
 LARGEST_WEIGHT = 2**32 - 1
 """The largest weight of a contribution."""
 
@@ -41,11 +47,23 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class NotFinite:
+    """A contribution that is NaN or infinite."""
+
+    element: int
+    """The index of the first element for which some member has one, in the tensor's memory order."""
+    rank: int
+    """A member that has one near there: the one with the highest rank if there are several."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reduced:
     """The result of an all-reduce."""
 
     runs: tuple[Run, ...]
     """The contributors to each stretch of elements, in order, without gaps."""
+    not_finite: NotFinite | None = None
+    """Where a member has contributed NaN or infinity; the sum of such an element is what IEEE 754 makes of it."""
 
     @property
     def contributors(self) -> int:
@@ -79,6 +97,8 @@ class Job(SharesMemory):
     def __init__(self, native: _native.Job) -> None:
         self._native = native
         self._pool = MemoryPool(native.segment)
+        self._reports_from = 0.0
+        """When a contribution that is not finite may be reported again."""
         self._order = Lock()
         """Held while the position of an all-reduce among all others is fixed."""
 
@@ -128,15 +148,20 @@ class Job(SharesMemory):
         name: str = "unnamed",
         weight: int = 1,
         deadline: float | timedelta | None = None,
+        precision: str | None = None,
     ) -> Reduced:
         """Sums values over all members, in place, and waits for the result.
 
         Args:
-            values: float32, float16, bfloat16 (tensors only) or int32; the same size and type on all members.
+            values: float32, float16, bfloat16 (tensors only), float64, int32 or int64; the same size and type on all
+                members.
             name: the tensor's name, the same on all members; a different name is an error.
             weight: the factor of this member's values, below 2^32; 0 if it has nothing to give.
             deadline: seconds that it may take, from when those before it have ended. If an earlier all-reduce was given
                 up and no result has come since, the time counts from when that one's did.
+            precision: "float32": each sum of float32 is the nearest float32 to the exact one; "standard": it is off by
+                at most 2^-12 of the sum of its contributions' magnitudes. The same on all members [default:
+                TRIBUTARY_PRECISION, or "standard"].
 
         Raises:
             ValueError: an argument is out of its range.
@@ -145,7 +170,7 @@ class Job(SharesMemory):
                 has left the job: whatever it starts now is an `AgentUnreachableError`, since the agent may still write
                 to these values when it goes on.
         """
-        return self.start(values, name=name, weight=weight, deadline=deadline).result()
+        return self.start(values, name=name, weight=weight, deadline=deadline, precision=precision).result()
 
     def start(
         self,
@@ -156,6 +181,7 @@ class Job(SharesMemory):
         deadline: float | timedelta | None = None,
         step_goes_on: bool = False,
         take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
+        precision: str | None = None,
     ) -> Reduction:
         """Starts to sum values over all members, in place, after all that were started before.
 
@@ -170,6 +196,7 @@ class Job(SharesMemory):
             step_goes_on: another all-reduce of the same step of training follows.
             take: called with the bytes of the result, from which it takes what it needs before it returns; the values
                 themselves stay unchanged.
+            precision: as for `all_reduce`.
 
         Raises:
             TypeError: a type that cannot be reduced.
@@ -185,32 +212,43 @@ class Job(SharesMemory):
             reduction.set_result(Reduced(()))
             return reduction
         limit = duration(deadline)
+        element_type = _with_precision(elements.type, precision)
         memory, first, is_copied = self._pool.place(elements, always_copy=take is not None, deadline=limit)
 
-        def done(runs: list[tuple[int, int, int]] | None, error: Exception | None) -> None:
+        checked_name = ""
+
+        def done(
+            outcome: tuple[list[tuple[int, int, int]], tuple[int, int] | None] | None, error: Exception | None
+        ) -> None:
             this_thread_hands_out()
+            reduced = None
             try:
-                if runs is not None and take is not None:
+                if outcome is not None:
+                    runs, not_finite = outcome
+                    reduced = Reduced(tuple(Run(*run) for run in runs), NotFinite(*not_finite) if not_finite else None)
+                    self._report_not_finite(checked_name, reduced)
+                if reduced is not None and take is not None:
                     take(memory.view()[: elements.data.nbytes])
-                elif runs is not None:
+                elif reduced is not None:
                     store(elements, memory if is_copied else None)
             except Exception as problem:
                 error = problem
             if is_copied:
                 self._pool.give_back(memory)
-            if error is not None or runs is None:
+            if error is not None or reduced is None:
                 reduction.set_exception(error)
             else:
-                reduction.set_result(Reduced(tuple(Run(*run) for run in runs)))
+                reduction.set_result(reduced)
 
         try:
             with self._order:
+                checked_name = _checked(name if isinstance(name, str) else name())
                 self._native.start(
                     memory.segment,
-                    elements.type,
+                    element_type,
                     first,
                     elements.count,
-                    name=_checked(name if isinstance(name, str) else name()),
+                    name=checked_name,
                     weight=_checked_weight(weight),
                     deadline=limit,
                     step_goes_on=step_goes_on,
@@ -221,6 +259,23 @@ class Job(SharesMemory):
                 self._pool.give_back(memory)
             raise
         return reduction
+
+    def _report_not_finite(self, name: str, reduced: Reduced) -> None:
+        """Reports a contribution that is not finite: the first one, then one at most every 10 seconds.
+
+        Raises:
+            SumError: TRIBUTARY_NONFINITE is "error".
+        """
+        found = reduced.not_finite
+        if found is None:
+            return
+        text = f"{name}: rank {found.rank} contributed NaN or infinity to element {found.element}"
+        if os.environ.get("TRIBUTARY_NONFINITE") == "error":
+            raise SumError(f"{text}, and TRIBUTARY_NONFINITE=error makes that an error: look on that rank")
+        now = monotonic()
+        if self.rank in (found.rank, min(self.ranks)) and now >= self._reports_from:
+            self._reports_from = now + REPORTS_EVERY
+            logger.warning("%s: so is the sum, on all ranks; the training goes on", text)
 
     def barrier(self, *, deadline: float | timedelta | None = None) -> None:
         """Waits until all members have called this.
@@ -237,7 +292,7 @@ class Job(SharesMemory):
 
         Every member calls it, with values of the same size and type, when its all-reduce has ended with `RegroupError`
         or it has joined a running job. It is one all-reduce, to which only the leader contributes: floats are rounded
-        as in any other, integers (except -2^31) are not. Without a `regroup` it does nothing.
+        as in any other, integers are not. Without a `regroup` it does nothing.
 
         Returns:
             The regrouping that it has synchronised for, the same on all members.
@@ -417,6 +472,18 @@ def store(elements: Elements, borrowed: Memory | None) -> None:
         np.copyto(elements.data, borrowed.view()[: elements.data.nbytes])
     if elements.store is not None:
         elements.store()
+
+
+def _with_precision(element_type: str, precision: str | None) -> str:
+    """The agent's name for elements of this type, whose sums are to be so precise.
+
+    Raises:
+        ValueError: there is no such precision.
+    """
+    wanted = precision or os.environ.get("TRIBUTARY_PRECISION") or "standard"
+    if wanted not in PRECISIONS:
+        raise ValueError(f'a precision of "{wanted}": give {" or ".join(PRECISIONS)}')
+    return "f32_exact" if wanted == "float32" and element_type == "f32" else element_type
 
 
 def _checked(name: str) -> str:

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 Values: TypeAlias = "npt.NDArray[Any] | torch.Tensor"
 """Values that can be reduced: a NumPy array or a PyTorch tensor."""
 
-NUMPY_TYPES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16", np.dtype(np.int32): "i32"}
+NUMPY_TYPES = {
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float16): "f16",
+    np.dtype(np.float64): "f64",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.int64): "i64",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,7 @@ class Elements:
     """The elements of an array or a tensor."""
 
     type: str
-    """`f32`, `f16`, `bf16` or `i32`."""
+    """`f32`, `f16`, `bf16`, `f64`, `i32` or `i64`."""
     count: int
     data: npt.NDArray[np.uint8]
     """Their bytes: those of the values themselves, or of a copy."""
@@ -67,13 +73,13 @@ def floats_of(values: Values) -> npt.NDArray[np.float32]:
         case "bf16":
             # bfloat16 is the upper half of float32.
             return (elements.data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    raise TypeError("cannot encode integers: float32, float16 and bfloat16 can be")
+    raise TypeError(f"cannot encode {elements.type}: float32, float16 and bfloat16 can be")
 
 
 def _of_array(array: npt.NDArray[Any], takes_result: bool) -> Elements:
     name = NUMPY_TYPES.get(array.dtype)
     if name is None:
-        raise TypeError(f"cannot reduce elements of {array.dtype}: float32, float16 and int32 can be")
+        raise TypeError(f"cannot reduce elements of {array.dtype}: float32, float16, float64, int32 and int64 can be")
     if takes_result and not array.flags.writeable:
         raise ValueError("the array is read-only, and the result takes its place: give a copy of it")
     if takes_result and not array.flags.c_contiguous and elements_meet(array.shape, array.strides, array.itemsize):
@@ -89,7 +95,14 @@ def tensor_types() -> dict[torch.dtype, str]:
     """The element types that tensors can have, with the agent's names for them. PyTorch has to be installed."""
     import torch
 
-    return {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32"}
+    return {
+        torch.float32: "f32",
+        torch.float16: "f16",
+        torch.bfloat16: "bf16",
+        torch.float64: "f64",
+        torch.int32: "i32",
+        torch.int64: "i64",
+    }
 
 
 def _of_tensor(tensor: torch.Tensor, takes_result: bool) -> Elements:
@@ -97,7 +110,9 @@ def _of_tensor(tensor: torch.Tensor, takes_result: bool) -> Elements:
 
     name = tensor_types().get(tensor.dtype)
     if name is None:
-        raise TypeError(f"cannot reduce elements of {tensor.dtype}: float32, float16, bfloat16 and int32 can be")
+        raise TypeError(
+            f"cannot reduce elements of {tensor.dtype}: float32, float16, bfloat16, float64, int32 and int64 can be"
+        )
     if takes_result and tensor_elements_meet(tensor):
         raise meeting_error("tensor", tensor.shape)
     tensor = tensor.detach()

@@ -1,10 +1,12 @@
-"""A rank's gradient is not a number: the errors on every rank, as in a training."""
+"""A rank's gradient is not a number, and that is to be an error: on every rank, as in a training."""
 
+import os
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
+os.environ["TRIBUTARY_NONFINITE"] = "error"
 dist.init_process_group("tributary")
 gradient = torch.ones(100)
 if dist.get_rank() == 1:

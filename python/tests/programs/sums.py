@@ -1,5 +1,7 @@
 """Sums arrays and tensors of all types, one at a time and many at once, as a rank."""
 
+import os
+
 import numpy as np
 
 import tributary
@@ -52,10 +54,32 @@ with tributary.join(deadline=60) as job:
         tensor.fill_(rank)
         job.all_reduce(tensor)
         assert (tensor == size * (size - 1) / 2).all()
+    for kind in (np.float64, np.int64):
+        wide = np.array([2**40 + rank, -rank, 3], dtype=kind)
+        job.all_reduce(wide)
+        assert (wide == [size * 2**40 + size * (size - 1) // 2, -size * (size - 1) // 2, 3 * size]).all()
+    # A value keeps its bits beside one that is much larger.
+    for precision, allowed in (("standard", 2**-12), ("float32", 0)):
+        small = np.array([1e30, 1.5e-20, 0, 1], dtype=np.float32)
+        job.all_reduce(small, precision=precision)
+        assert abs(small[1] - size * np.float32(1.5e-20)) <= allowed * small[1], small
+        assert small[3] == size
+        assert small[2] == 0
     job.barrier()
+    values = np.array([1.0, np.nan if rank == 0 else 1.0, np.inf], dtype=np.float32)
+    reduced = job.all_reduce(values, name="gradient")
+    assert (values[0], values[2]) == (size, np.inf)
+    assert np.isnan(values[1])
+    assert reduced.not_finite == tributary.NotFinite(1, size - 1), reduced
+    os.environ["TRIBUTARY_NONFINITE"] = "error"
     try:
         job.all_reduce(np.array([np.nan if rank == 0 else 1.0], dtype=np.float32), name="gradient")
     except tributary.SumError as error:
         assert "rank 0" in str(error), error
         assert "gradient" in str(error), error
+    large = np.array([2**31 - 1, 0], dtype=np.int32)
+    try:
+        job.all_reduce(large, name="counts")
+    except tributary.SumError as error:
+        assert "element 0" in str(error), error
         print("right")

@@ -42,7 +42,7 @@ from tributary.torch.profiling import profiled
 from tributary.torch.scatter import Scatter
 from tributary.torch.tally import Tally, announce, logger
 from tributary.torch.work import FabricWork, FinishingWork, PythonWork, Together
-from tributary.values import meeting_error, tensor_elements_meet, tensor_types
+from tributary.values import meeting_error, tensor_elements_meet
 
 BY_GLOO = (
     "_allgather_base",
@@ -66,6 +66,8 @@ BY_GLOO = (
     "send",
 )
 """Collectives that the fabric does not support."""
+FABRIC_TYPES = frozenset((torch.float32, torch.float16, torch.bfloat16, torch.int32))
+"""Element types that the fabric sums for process groups. Its sums of float64 and int64 take more bytes than gloo's."""
 OVER_FABRIC = (
     "_reduce_scatter_base",
     "allreduce",
@@ -500,9 +502,9 @@ class FabricBackend(Backend):
             self._by_gloo_under_way = [(ref(work), places) for work, places in by_gloo]
             under_way += by_gloo
         places = places_of(tensors)
-        for work, others in under_way:
+        for each, others in under_way:
             if any(one.overlaps(other) for one in places for other in others):
-                work.let_end()
+                each.let_end()
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
         """Checks that no member is missing: a job goes on without it, but a script that needs all ranks must not."""
@@ -543,7 +545,7 @@ class FabricBackend(Backend):
             return "several types of elements at once"
         if operator == ReduceOp.AVG and torch.int32 in types:
             return AVERAGE_OF_INTEGERS
-        if not types <= tensor_types().keys():
+        if not types <= FABRIC_TYPES:
             return f"elements of {types.pop()}"
         if any(tensor.layout != torch.strided for tensor in tensors):
             return "a sparse tensor"
