@@ -243,14 +243,12 @@ impl Ring {
                 None => break None,
             }
         };
-        if found.is_none() || discarded > 0 {
-            if self.repairs.count() {
-                tracing::warn!(
-                    interface = &*self.interface,
-                    discarded,
-                    "the kernel's two queues of received frames were out of step: frames were lost, and none was mixed up"
-                );
-            }
+        if (found.is_none() || discarded > 0) && self.repairs.count() {
+            tracing::warn!(
+                interface = &*self.interface,
+                discarded,
+                "the kernel's two queues of received frames were out of step: frames were lost, and none was mixed up"
+            );
         }
         found
     }

@@ -192,7 +192,7 @@ impl Elements {
         let special = class.value();
         match &mut self.0 {
             Sums::F32(sums) => {
-                put(sums, element, special.map_or_else(|| number.to_f32(), |value| value as f32))
+                put(sums, element, special.map_or_else(|| number.to_f32(), |value| value as f32));
             }
             Sums::F64(sums) => put(sums, element, special.unwrap_or_else(|| number.to_f64())),
             Sums::I32(sums) => {
