@@ -38,7 +38,7 @@ fn people_see_the_tree_the_stacks_the_bytes_and_the_gain() {
         "│       └── w3  rank 3",
         "leaf2:1 +1/2 → mid1:1 +0/2 → root:1 +1/2 → ps +0/1",
         "root:3 ○ → mid1:2 ○ → leaf2:3 ○",
-        "into the server 69.0 MiB",
+        "into the server 70.4 MiB",
         "as fast as a ring all-reduce (112.0 MiB a link",
     ] {
         assert!(shown.contains(piece), "{piece:?} is not in\n{shown}");
