@@ -1,4 +1,4 @@
-//! What MAX slices carry: how large and how fine one member's values are, for each block of neighbouring values.
+//! Bounds, which MAX slices carry: how large and how fine one member's values are, for each block of neighbouring values.
 //!
 //! A block has three lanes. The *top* lane says how large its values are: for floats the smallest exponent e with |x| < 2^e for
 //! every finite x, for integers the smallest number of bits with |x| < 2^bits. The *fine* lane, which only floats have, says
@@ -25,7 +25,7 @@ const RANK_BITS: u32 = 16;
 const F32_INFINITY: u32 = 0x7f80_0000;
 const F64_INFINITY: u64 = 0x7ff0_0000_0000_0000;
 
-/// How large and how fine the values of one block are, at one member. The default is that of zeros.
+/// The bound of one block of one member's values. The default is that of zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bound {
     top: u16,
@@ -74,6 +74,16 @@ impl Bound {
             Self::of_exponents(element_type, f64_exponent(largest) + 1, f64_exponent(least), true)
         });
         Self { not_finite: magnitudes().any(|bits| bits >= F64_INFINITY), ..bound.unwrap_or_default() }
+    }
+
+    /// The bound of a block of i32.
+    pub(crate) fn of_integers(values: &[i32]) -> Self {
+        Self::of_magnitude(vectors::largest_integer(values).into())
+    }
+
+    /// The bound of a block of i64.
+    pub(crate) fn of_long_integers(values: &[i64]) -> Self {
+        Self::of_magnitude(vectors::largest_long_integer(values))
     }
 
     /// The bound of a block of integers, from its largest magnitude.

@@ -54,7 +54,7 @@ impl Bounds {
     /// Measures the next elements as [`add_floats`](Self::add_floats) does, for i32.
     pub fn add_integers(&mut self, elements: &[i32]) {
         if self.element_type == ElementType::I32 {
-            self.add(elements, |block| Bound::of_magnitude(vectors::largest_integer(block).into()));
+            self.add(elements, Bound::of_integers);
         }
     }
 
@@ -68,7 +68,7 @@ impl Bounds {
     /// Measures the next elements as [`add_floats`](Self::add_floats) does, for i64.
     pub fn add_long_integers(&mut self, elements: &[i64]) {
         if self.element_type == ElementType::I64 {
-            self.add(elements, |block| Bound::of_magnitude(vectors::largest_long_integer(block)));
+            self.add(elements, Bound::of_long_integers);
         }
     }
 

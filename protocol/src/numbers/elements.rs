@@ -27,7 +27,7 @@ pub(crate) struct DoesNotFit;
 pub(crate) struct Elements(Sums);
 
 impl Elements {
-    /// The number of bytes of so many elements.
+    /// The number of bytes of `len` elements.
     pub(crate) fn memory(element_type: ElementType, len: usize) -> u64 {
         (len as u64).saturating_mul(element_type.sum_bytes() as u64)
     }
@@ -79,12 +79,8 @@ impl Elements {
             Sums::F64(values) => {
                 write(part(values, range), block, out, |block| Bound::of_doubles(element_type, block));
             }
-            Sums::I32(values) => write(part(values, range), block, out, |block| {
-                Bound::of_magnitude(vectors::largest_integer(block).into())
-            }),
-            Sums::I64(values) => write(part(values, range), block, out, |block| {
-                Bound::of_magnitude(vectors::largest_long_integer(block))
-            }),
+            Sums::I32(values) => write(part(values, range), block, out, Bound::of_integers),
+            Sums::I64(values) => write(part(values, range), block, out, Bound::of_long_integers),
         }
     }
 

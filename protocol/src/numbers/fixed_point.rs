@@ -20,7 +20,7 @@ pub(crate) const MAX_TOTAL_WEIGHT: u32 = 1 << 30;
 /// Bits that the magnitude of a sum may fill.
 const SUM_BITS: i32 = 31;
 
-/// Up to so many bits of weight, the first limb of f32 fills all [`SUM_BITS`]: its integers have at least as many bits as an
+/// Up to this number of bits of weight, the first limb of f32 fills all [`SUM_BITS`]: its integers have at least as many bits as an
 /// f32, so that none is rounded up to the power of two above it. Others leave one bit for that.
 const EXACT_WEIGHT_BITS: i32 = 7;
 
@@ -35,7 +35,7 @@ pub(crate) struct Total {
     pub(crate) contributors: u32,
 }
 
-/// How one block's values become integers: the same on every member.
+/// The scale of one block, by which its values become integers: the same on every member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scale {
     /// Binary logarithm of what one unit of the first limb is worth.
@@ -80,7 +80,7 @@ impl Scale {
         Some(Self { first, step, limbs: 1 + further as u8, field_bits: 0 })
     }
 
-    /// How many integers the further limbs of so many values take.
+    /// The number of integers that the further limbs of `values` values take.
     pub(crate) fn further_lanes(self, values: usize) -> usize {
         match self.fields() {
             Some(fields) => values.div_ceil(fields),

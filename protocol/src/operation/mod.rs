@@ -235,7 +235,7 @@ impl<C> Operation<C> {
         match self.layout.part(position) {
             SliceRole::Max(_) => true,
             SliceRole::Sum(slice) => !matches!(self.agreement(slice), Agreement::Awaited),
-            SliceRole::Rest(_) => self.layout.end().is_some_and(|end| position < end),
+            SliceRole::Rest(_) => position < self.layout.known_end(),
         }
     }
 

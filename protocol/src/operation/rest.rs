@@ -3,7 +3,8 @@
 //!
 //! It travels in slices behind the operation's other ones. Their lanes are those of one such block after the other: its
 //! elements' [classes](Class), if a member has NaN or infinity near there, then its elements' further limbs, as
-//! [`pack`](Scale::pack) puts them into integers. Such a block's sums are *held* until all of it is there, since the contribution in their place is still needed.
+//! [`pack`](Scale::pack) puts them into integers. The operation *holds* such a block's sums until all of them are there, since
+//! it still needs the contribution in their place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -83,9 +84,9 @@ impl<C> Operation<C> {
         self.unfinished += slices;
     }
 
-    /// Returns true if a member has NaN or infinity in the blocks whose bounds are in the same MAX slice as this one's.
+    /// Returns true if a block's elements have classes in the rest.
     fn has_classes(&self, block: usize) -> bool {
-        self.not_finite(self.layout.slice_of(block)) != 0
+        self.may_have_not_finite(self.layout.slice_of(block))
     }
 
     /// The number of lanes that a block has in the rest. Its bounds are agreed on.
@@ -93,11 +94,6 @@ impl<C> Operation<C> {
         let len = self.layout.elements_of_block(block).len();
         let classes = if self.has_classes(block) { len } else { 0 };
         classes + self.scale(block).map_or(0, |scale| scale.further_lanes(len))
-    }
-
-    /// Returns true if one of this SUM slice's blocks has a rest.
-    fn has_rest(&self, slice: usize) -> bool {
-        self.layout.blocks_of(slice..slice + 1).any(|block| self.rest_lanes(block) > 0)
     }
 
     /// The lanes of slice `index` of the rest.
@@ -124,28 +120,29 @@ impl<C> Operation<C> {
                     *to = value;
                 }
             };
-            let mut lane = first..;
+            let mut further = first;
             if has_classes {
                 elements
                     .clone()
-                    .zip(&mut lane)
+                    .zip(first..)
                     .for_each(|(element, lane)| put(lane, self.elements.class(element).0));
-                // `zip` has taken one lane more.
-                lane = first + len..;
+                further += len;
             }
             let Some(scale) = scale.filter(|scale| scale.limbs() > 1) else { continue };
             let limbs: Vec<Vec<i32>> =
                 elements.map(|element| self.elements.limbs(element, weight, scale).collect()).collect();
             let limb = |number: usize, at: usize| limbs.get(at).and_then(|limbs| limbs.get(number)).copied();
             let packed = scale.pack(len, |number, at| limb(number, at).unwrap_or_default());
-            packed.into_iter().zip(lane).for_each(|(limb, lane)| put(lane, limb));
+            packed.into_iter().zip(further..).for_each(|(limb, lane)| put(lane, limb));
         }
     }
 
     /// Takes in the sums of a SUM slice.
     pub(super) fn accept_sums(&mut self, slice: usize, values: ValuesView<'_>) {
         let (block_len, scales) = (self.layout.block(), self.scales(slice));
-        if !self.has_rest(slice) {
+        let has_rest =
+            self.may_have_not_finite(slice) || scales.iter().flatten().any(|scale| scale.limbs() > 1);
+        if !has_rest {
             let elements = self.layout.elements(slice);
             self.elements.finish_slice(elements, (block_len, &scales), values);
             return;
