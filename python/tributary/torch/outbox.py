@@ -89,8 +89,8 @@ class OutgoingSet:
     def raise_flag(self, flag: bool) -> None:
         """Adds a flag to the last gradients, set or not, that all ranks receive.
 
-        Its value is as large as the largest of these gradients: a larger one would cost the others' precision, since
-        neighbouring numbers share their scale in the fabric.
+        Its value is that of the largest of these gradients: one that differs much from its neighbours would need more
+        bytes in the fabric.
         """
         bundle = self._bundles[-1]
         gradients = bundle.flat[: -len(bundle.extra)]
