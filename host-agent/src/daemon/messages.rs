@@ -31,11 +31,6 @@ pub(super) fn all_reduced(Completion { outcome, members, .. }: &Completion) -> v
     };
     match outcome {
         Outcome::Reduced(reduced) => {
-            // A value that is in a sum without its further limbs does not count as a contribution.
-            let run = |run: &Run| v1::Run {
-                contributors: run.contributors.min(reduced.least_contributors),
-                ..self::run(run)
-            };
             response.runs = reduced.runs.iter().map(run).collect();
             response.not_finite = reduced.not_finite.map(|NotFinite { element, rank }| v1::NotFinite {
                 element: element as u64,
@@ -63,8 +58,9 @@ fn detached(Detached { generation, data_adopted, reason }: &Detached) -> v1::Det
     v1::Detached { generation: *generation, data_adopted: *data_adopted, reason: reason.clone() }
 }
 
-fn run(Run { len, weight, contributors }: &Run) -> v1::Run {
-    v1::Run { elements: *len as u64, weight: *weight, contributors: *contributors }
+/// A value that is in a sum without its further limbs does not count as a contribution.
+fn run(Run { len, weight, complete, .. }: &Run) -> v1::Run {
+    v1::Run { elements: *len as u64, weight: *weight, contributors: *complete }
 }
 
 fn regroup(Regroup { generation, ranks, joined, leader, shards }: &Regroup) -> v1::Regroup {

@@ -105,16 +105,9 @@ mod tests {
     #[test]
     fn a_stretch_without_weight_has_no_leader() {
         let reduced = |weight, runs: &[u32]| {
-            let run = |weight: &u32| Run { len: 1, weight: *weight, contributors: 3 };
+            let run = |weight: &u32| Run { len: 1, weight: *weight, contributors: 3, complete: 3 };
             let runs = runs.iter().map(run).collect();
-            Reduced {
-                sums: Sums::F32(Vec::new()),
-                weight,
-                contributors: 3,
-                runs,
-                least_contributors: 3,
-                not_finite: None,
-            }
+            Reduced { sums: Sums::F32(Vec::new()), weight, contributors: 3, runs, not_finite: None }
         };
         assert!(is_led(&reduced(1, &[1, 1])));
         assert!(!is_led(&reduced(1, &[1, 0])), "the leader left in the middle of it");

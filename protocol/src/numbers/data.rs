@@ -199,10 +199,6 @@ pub struct Reduced {
     /// What each stretch of elements was really summed over, in order, without gaps: one run, unless
     /// a member left while the operation was under way. Empty for no elements.
     pub runs: Vec<Run>,
-    /// The fewest members that any part of a value has come from. Where a run has more, a member has left after the first
-    /// limbs of its floats were summed and before the further ones were: they are in the sums only as precise as the first
-    /// limbs are.
-    pub least_contributors: u32,
     /// Where some member has contributed NaN or infinity. The sum of such an element is what IEEE 754 makes of it.
     pub not_finite: Option<NotFinite>,
 }
@@ -216,6 +212,9 @@ pub struct Run {
     pub weight: u32,
     /// Members inside.
     pub contributors: u32,
+    /// Members whose values are inside with all of their limbs. The others have left after the first limbs of their floats
+    /// were summed and before the further ones were: their values are inside only as precise as the first limbs are.
+    pub complete: u32,
 }
 
 /// Sums per element.

@@ -436,21 +436,19 @@ impl<C> Operation<C> {
         }
         let mut runs: Vec<Run> = Vec::new();
         for (slice, tally) in self.tallies.iter().enumerate() {
-            let len = self.layout.elements(slice).len();
+            let Tally { weight, contributors, .. } = *tally;
+            let complete = self.complete(slice, contributors);
+            let run = Run { len: self.layout.elements(slice).len(), weight, contributors, complete };
             match runs.last_mut() {
-                Some(run) if (run.weight, run.contributors) == (tally.weight, tally.contributors) => {
-                    run.len += len;
-                }
-                _ => runs.push(Run { len, weight: tally.weight, contributors: tally.contributors }),
+                Some(last) if *last == (Run { len: last.len, ..run }) => last.len += run.len,
+                _ => runs.push(run),
             }
         }
-        let cut_to = self.cut_to();
-        if cut_to.is_some() && self.tensor.element_type.float_exponents().is_none() {
+        let is_cut = runs.iter().any(|run| run.complete < run.contributors);
+        if is_cut && self.tensor.element_type.float_exponents().is_none() {
             return Some(Err(CollectiveError::Incomplete { tensor: self.tensor.name }));
         }
-        let in_runs = runs.iter().map(|run| run.contributors);
-        let least_contributors = in_runs.chain(cut_to).min().unwrap_or(contributors);
         let (sums, not_finite) = (self.elements.into_sums(), self.found_not_finite);
-        Some(Ok(Reduced { sums, weight, contributors, runs, least_contributors, not_finite }))
+        Some(Ok(Reduced { sums, weight, contributors, runs, not_finite }))
     }
 }

@@ -211,11 +211,13 @@ impl<C> Operation<C> {
         }
     }
 
-    /// The fewest members that a slice of the rest has come from, if some block of it has come from more.
-    pub(super) fn cut_to(&self) -> Option<u32> {
-        let least = self.rest.least_contributors?;
-        let contributors = |rest: &RestBlock| self.tallies.get(self.layout.slice_of(rest.block));
-        let is_cut = |rest| contributors(rest).is_some_and(|tally| tally.contributors > least);
-        self.rest.blocks.iter().any(is_cut).then_some(least)
+    /// The number of members whose values are in the sums of a SUM slice with all of their limbs, or a lower bound of it;
+    /// `contributors` is the number whose first limbs are.
+    pub(super) fn complete(&self, slice: usize, contributors: u32) -> u32 {
+        let blocks = &self.rest.blocks;
+        let next = blocks.partition_point(|rest| self.layout.slice_of(rest.block) < slice);
+        let has_rest = blocks.get(next).is_some_and(|rest| self.layout.slice_of(rest.block) == slice);
+        let least = self.rest.least_contributors.filter(|_| has_rest);
+        least.map_or(contributors, |least| least.min(contributors))
     }
 }

@@ -74,7 +74,7 @@ impl Ledger {
                 let is_out =
                     |rank| unsure.iter().position(|of| of == rank).is_some_and(|bit| subset >> bit & 1 == 1);
                 let inside: Vec<_> = members.iter().filter(|rank| !is_out(*rank)).map(of).collect();
-                is_sum(&reduced.sums, at, run, &inside, reduced.least_contributors < run.contributors)
+                is_sum(&reduced.sums, at, run, &inside, run.complete < run.contributors)
             };
             if !(0..1u32 << unsure.len()).any(is_right) {
                 let (first, end) = (at, at + run.len);
