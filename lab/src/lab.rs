@@ -10,6 +10,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use tributary_topology::Topology;
 
 use crate::error::LabError;
+use crate::host_names;
 use crate::links::{self, Cut, Link};
 use crate::names;
 use crate::namespace;
@@ -18,7 +19,7 @@ use crate::processes;
 use crate::record::{self, Record, Records};
 use crate::setup;
 use crate::slow::{self, Slowdown};
-use crate::station::{self, Interface, Station};
+use crate::station::{self, CONTROLLER, Interface, Station};
 use crate::tools::{self, LAB_VARIABLE};
 
 /// An emulated network on this machine.
@@ -52,6 +53,7 @@ impl Lab {
         let made = records
             .save(&record)
             .and_then(|()| records.make_folder(&options.name))
+            .and_then(|()| host_names::write(&options.name, topology, &record.stations))
             .and_then(|()| setup::make(topology, options, &record.stations));
         record.complete = true;
         if let Err(error) = made.and_then(|()| records.save(&record)) {
@@ -164,11 +166,11 @@ impl Lab {
     }
 
     /// A command that runs `program` at a station; add arguments as usual. The child is the program itself, so that its
-    /// handle waits for it and kills it. Its `/sys` shows the station's interfaces, and `TRIBUTARY_LAB` has the lab's
-    /// name. Processes that it leaves running end with the lab.
+    /// handle waits for it and kills it. Its `/sys` shows the station's interfaces, `TRIBUTARY_LAB` has the lab's name, a
+    /// node's name is its host name, and the names of all nodes resolve. Processes that it leaves running end with the lab.
     ///
-    /// It is started by `ip` (and `taskset`, where programs are [pinned](LabOptions::pinned)): if the program does not exist,
-    /// the child fails with a message on standard error, but `spawn` succeeds.
+    /// It is started by `ip` and `sh` (and `taskset`, where programs are [pinned](LabOptions::pinned)): if the program does
+    /// not exist, the child fails with a message on standard error, but `spawn` succeeds.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -178,7 +180,11 @@ impl Lab {
             Some(processor) => tools::on_processor(*processor, "ip"),
             None => Command::new("ip"),
         };
-        command.args(["netns", "exec", namespace]).arg(program).env(LAB_VARIABLE, self.name());
+        command.args(["netns", "exec", namespace]).env(LAB_VARIABLE, self.name());
+        if station != CONTROLLER {
+            host_names::add_to(&mut command, self.name(), station);
+        }
+        command.arg(program);
         Ok(command)
     }
 

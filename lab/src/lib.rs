@@ -34,6 +34,7 @@
 mod bmv2;
 mod daemons;
 mod error;
+mod host_names;
 mod lab;
 mod links;
 mod names;

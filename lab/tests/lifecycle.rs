@@ -237,3 +237,21 @@ fn options_that_make_no_network_are_refused() {
     assert!(matches!(Lab::clean("../x"), Err(LabError::BadName(_))));
     assert!(matches!(Lab::open(""), Err(LabError::BadName(_))));
 }
+
+#[test]
+fn a_program_at_a_host_has_the_hosts_name_and_finds_the_others() {
+    let topology = support::shipped("two-workers");
+    let Some(lab) = support::up(&topology, &LabOptions::new(support::name("names"))) else { return };
+    let outside = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let mut command = lab.command("w0", "sh").unwrap();
+    let output = command.args(["-c", "hostname && getent hosts w0 w1 leaf && exit 3"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<Vec<_>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
+    let data = |host: &str| topology[topology.find(host).unwrap()].host().unwrap().ip.to_string();
+    let (own, other) = (data("w0"), data("w1"));
+    let leaf = lab.management_address("leaf").unwrap().to_string();
+    assert_eq!(words, [vec!["w0"], vec![&own, "w0"], vec![&other, "w1"], vec![&leaf, "leaf"]]);
+    assert_eq!(output.status.code(), Some(3), "the status is the program's");
+    assert_eq!(fs::read_to_string("/proc/sys/kernel/hostname").unwrap(), outside);
+    lab.down().unwrap();
+}
