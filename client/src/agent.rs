@@ -57,12 +57,12 @@ impl Agent {
         token: Vec<u8>,
         options: JoinOptions,
     ) -> Result<Job, ClientError> {
-        let elastic = options.elastic;
+        let JoinOptions { elastic, new_run, .. } = options;
         let mut client = self.client.clone();
         let vigil = Vigil::keep(client.clone(), self.socket.clone(), options.observer.clone());
         // A job may take its time to start, so there is no deadline.
         let wait = vigil.waits().begin(Place::Alone, Limit::Never);
-        let request = v1::OpenJobRequest { job: job.into(), token, elastic };
+        let request = v1::OpenJobRequest { job: job.into(), token, elastic, new_run };
         let mut events = client.open_job(request).await.map_err(ClientError::refused)?.into_inner();
         loop {
             let event = events.message().await.map_err(ClientError::refused)?;

@@ -13,6 +13,7 @@ type Tell = Arc<dyn Fn(&Waiting) + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct JoinOptions {
     pub(crate) elastic: bool,
+    pub(crate) new_run: bool,
     pub(crate) deadline: Option<Duration>,
     pub(crate) observer: Observer,
 }
@@ -23,6 +24,15 @@ impl JoinOptions {
     #[must_use]
     pub fn elastic(mut self) -> Self {
         self.elastic = true;
+        self
+    }
+
+    /// Lets the process begin a new run of a job whose last run is over, unless `tributary jobs end` has ended the job: a
+    /// launcher has restarted all processes of a training. While processes of the last run are still in the job, joining
+    /// waits for their end, for up to 20 s.
+    #[must_use]
+    pub fn new_run(mut self) -> Self {
+        self.new_run = true;
         self
     }
 
@@ -47,9 +57,10 @@ impl JoinOptions {
 
 impl fmt::Debug for JoinOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { elastic, deadline, .. } = self;
+        let Self { elastic, new_run, deadline, .. } = self;
         let mut shown = f.debug_struct("JoinOptions");
-        shown.field("elastic", elastic).field("deadline", deadline).finish_non_exhaustive()
+        shown.field("elastic", elastic).field("new_run", new_run).field("deadline", deadline);
+        shown.finish_non_exhaustive()
     }
 }
 

@@ -180,6 +180,24 @@ impl Manager {
         terms: Terms,
     ) -> Result<JobKey, CreateFailure> {
         let key = self.state().create_for(asking, name, request, terms)?;
+        self.prepare(key).await?;
+        tracing::info!(job = name, creator = asking.creator, "created");
+        self.note_creation(key, name, &asking.creator);
+        Ok(key)
+    }
+
+    /// Creates a job again whose last run is over, as [`create`](Self::create) does. `None` if the last run is not over,
+    /// or if the job was ended permanently.
+    pub(crate) async fn create_again(self: &Arc<Self>, key: JobKey) -> Result<Option<JobKey>, CreateFailure> {
+        let next = self.state().create_again(key)?;
+        if let Some(next) = next {
+            self.prepare(next).await?;
+        }
+        Ok(next)
+    }
+
+    /// Clears a new job's counters, and writes the job to the journal.
+    async fn prepare(self: &Arc<Self>, key: JobKey) -> Result<(), CreateFailure> {
         if let Err(error) = self.clear_counters(key).await {
             self.fail(key, &format!("its counters cannot be cleared: {error}"));
             return Err(error.into());
@@ -188,9 +206,7 @@ impl Manager {
             self.fail(key, &error.to_string());
             return Err(error.into());
         }
-        tracing::info!(job = name, creator = asking.creator, "created");
-        self.note_creation(key, name, &asking.creator);
-        Ok(key)
+        Ok(())
     }
 
     fn note_creation(&self, key: JobKey, name: &str, creator: &str) {
@@ -453,6 +469,14 @@ impl Manager {
             self.events.of_job(EventKind::JobFailed, &self.name_of(key), &format!("failed: {reason}"));
             self.withdraw(key);
         }
+    }
+
+    /// Ends a job as [`end`](Self::end) does, and lets no further run of it begin.
+    pub(crate) async fn end_permanently(self: &Arc<Self>, key: JobKey) -> Result<(), EndFailure> {
+        if let Some(job) = self.state().jobs.get_mut(key) {
+            job.forbid_runs();
+        }
+        self.end(key).await
     }
 
     /// Ends a job and withdraws its tables. Tables that can't be withdrawn now are withdrawn as soon as possible,

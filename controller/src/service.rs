@@ -17,7 +17,7 @@ use crate::host_session::{self, HostSession};
 use crate::jobs::{JobError, Joining, ParticipantId, State};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 use crate::quotas::Asking;
-use crate::reconciler;
+use crate::reconciler::{self, JoinFailure};
 use crate::request;
 use crate::schedules;
 use crate::state::CreateError;
@@ -102,9 +102,14 @@ impl Controller for Service {
             role: role(request.role)?,
             elastic: request.elastic,
             resume: request.resume_generation,
+            new_run: request.new_run && request.resume_generation == 0,
         };
-        let events = self.manager.join(&request.job, &request.token, &joining);
-        Ok(Response::new(events.map_err(job_status)?))
+        let ticket = (&*request.job, &*request.token);
+        match reconciler::join(&self.manager, ticket, &joining).await {
+            Ok(events) => Ok(Response::new(events)),
+            Err(JoinFailure::Job(error)) => Err(job_status(error)),
+            Err(JoinFailure::Create(failure)) => Err(create_status(failure, self.losses())),
+        }
     }
 
     async fn report_fault(
@@ -145,7 +150,7 @@ impl Controller for Service {
         };
         let (key, manager) = (key.map_err(job_status)?, self.manager.clone());
         // In a task of its own, for the same reason as above.
-        let withdrawn = tokio::spawn(async move { manager.end(key).await }).await;
+        let withdrawn = tokio::spawn(async move { manager.end_permanently(key).await }).await;
         match withdrawn.map_err(|error| Status::internal(error.to_string()))? {
             Ok(()) => Ok(Response::new(v1::EndJobResponse {})),
             Err(failure) => Err(Status::unavailable(failure.to_string())),

@@ -82,6 +82,7 @@ impl Net {
             // Only training processes can be elastic, as with our agents.
             elastic: host != "ps",
             resume_generation: resume,
+            new_run: false,
         };
         let member = Member::join_as(&mut self.client, request).await.unwrap();
         self.members.insert(host.to_owned(), member);
@@ -271,6 +272,7 @@ async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
             role: v1::MemberRole::Server.into(),
             elastic: false,
             resume_generation: 0,
+            new_run: false,
         },
     )
     .await

@@ -86,7 +86,10 @@ async fn who_may_not_join_is_told_why() {
     assert_eq!(refusal(end(&mut client, "digits", &near).await).0, Code::PermissionDenied);
     end(&mut client, "digits", &token).await.unwrap();
     let (code, text) = refusal(Member::join(&mut client, "digits", &token, "w1").await);
-    assert_eq!((code, text.as_str()), (Code::FailedPrecondition, "job \"digits\" is over: it has ended"));
+    assert_eq!(
+        (code, text.as_str()),
+        (Code::FailedPrecondition, "job \"digits\" is over: it has ended; create a job for another run")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,4 +220,46 @@ async fn a_dropped_controller_tells_the_members_too() {
     let (_, mut members) = running(&mut client, job("digits")).await;
     drop(controller);
     assert_eq!(members[0].failed().await, "the controller was shut down");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restarted_processes_take_their_job_up_again_until_its_owner_ends_it() {
+    let (_controller, client) = plain().await;
+    let (token, mut members) = running(&mut client.clone(), job("digits")).await;
+    let begin = async |host: &str| {
+        let (job, token, host) = ("digits".to_owned(), token.clone(), host.to_owned());
+        let request = v1::JoinRequest { job, token, host, new_run: true, ..v1::JoinRequest::default() };
+        Member::join_as(&mut client.clone(), request).await
+    };
+    let leave = async |host: &str| {
+        let (job, token, host) = ("digits".to_owned(), token.clone(), host.to_owned());
+        let leave = v1::LeaveRequest { job, token, host, ..v1::LeaveRequest::default() };
+        client.clone().leave(leave).await.unwrap();
+    };
+    let states = async || list(&mut client.clone()).await.iter().map(v1::Job::state).collect::<Vec<_>>();
+
+    leave("w0").await;
+    members[1].changed().await;
+    // A process of the first run is still in the job.
+    let (w0, ()) = tokio::join!(begin("w0"), async {
+        assert_eq!(states().await, [v1::JobState::Running]);
+        leave("w1").await;
+    });
+    let mut second = vec![w0.unwrap(), begin("w1").await.unwrap()];
+    second.push(Member::join(&mut client.clone(), "digits", &token, "ps").await.unwrap());
+    let first = members[2].changed().await;
+    for member in &mut second {
+        let config = member.started().await;
+        assert_eq!((config.generation, config.ranks.len()), (1, 2));
+        assert_ne!(config.job, first.job, "the slices of the first run are useless");
+    }
+    assert_eq!(states().await, [v1::JobState::Failed, v1::JobState::Running]);
+
+    end(&mut client.clone(), "digits", &token).await.unwrap();
+    let (code, message) = refusal(begin("w0").await);
+    assert_eq!(code, Code::FailedPrecondition);
+    assert!(
+        message.contains("job \"digits\" is over: it has ended; create a job for another run"),
+        "{message}"
+    );
 }

@@ -354,7 +354,8 @@ async fn names_and_lists_have_a_length() {
     let mut jobs = hosts.join_both().await;
     let socket = hosts.socket(0);
     let long = "x".repeat(300);
-    let join = |job: &str, token: Vec<u8>| v1::OpenJobRequest { job: job.to_owned(), token, elastic: false };
+    let join =
+        |job: &str, token: Vec<u8>| v1::OpenJobRequest { job: job.to_owned(), token, ..Default::default() };
     refused(Process::join_as(&socket, join(&long, Vec::new())).await, Code::InvalidArgument, "300 bytes");
     refused(Process::join_as(&socket, join("star", vec![0; 1 << 20])).await, Code::OutOfRange, "limit");
     let train = |job: &str, servers: Vec<String>| v1::OpenTrainingRequest {

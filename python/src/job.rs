@@ -48,12 +48,16 @@ impl Job {
         job: String,
         token: Vec<u8>,
         elastic: bool,
+        new_run: bool,
         deadline: Option<Duration>,
         waits: Py<PyAny>,
     ) -> PyResult<Self> {
         let mut options = JoinOptions::default().on_waiting(telling(waits));
         if elastic {
             options = options.elastic();
+        }
+        if new_run {
+            options = options.new_run();
         }
         if let Some(deadline) = deadline {
             options = options.deadline(deadline);

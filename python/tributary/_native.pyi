@@ -29,6 +29,7 @@ class Job:
         job: str,
         token: bytes,
         elastic: bool,
+        new_run: bool,
         deadline: timedelta | None,
         waits: Callable[[str, bool], None],
     ) -> Job: ...

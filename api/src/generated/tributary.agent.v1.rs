@@ -10,6 +10,9 @@ pub struct OpenJobRequest {
     /// The process copes with a Regroup: it may come into a job that is running, and others may while it is in.
     #[prost(bool, tag = "3")]
     pub elastic: bool,
+    /// The process may begin a new run of a job whose last run is over: see the controller's JoinRequest.
+    #[prost(bool, tag = "4")]
+    pub new_run: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobEvent {

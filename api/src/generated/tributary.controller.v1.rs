@@ -114,6 +114,11 @@ pub struct JoinRequest {
     /// The generation that it is at, where it was in before and goes on; 0: it begins.
     #[prost(uint32, tag = "6")]
     pub resume_generation: u32,
+    /// If the last run of the job is over, and no EndJob has ended the job, the controller creates it again, with the same
+    /// token, and the host joins this new run. While the job is closed to the host, because processes of the last run are
+    /// still in it, the call waits for their end, for up to 20 s.
+    #[prost(bool, tag = "7")]
+    pub new_run: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobEvent {

@@ -36,7 +36,7 @@ pub(crate) enum JobError {
         host: String,
     },
     /// The job is over.
-    #[error("job {job:?} is over: it {how}")]
+    #[error("job {job:?} is over: it {how}; create a job for another run")]
     Over {
         /// The job.
         job: String,

@@ -77,6 +77,8 @@ pub(crate) struct Job {
     pub(crate) look: watch::Sender<()>,
     /// A worker has come to the end of its training: nobody comes in any more.
     at_its_end: bool,
+    /// Its owner has ended it: no further run of it begins.
+    ended_permanently: bool,
     /// What it waits for while it is queued.
     pub(crate) waits: String,
     /// Why the last attempt to change over failed; empty if nothing is in the way.
@@ -107,6 +109,8 @@ pub(crate) struct Joining<'a> {
     pub(crate) elastic: bool,
     /// The generation that it is at; 0 for a process that begins.
     pub(crate) resume: u32,
+    /// It may begin a new run of a job whose last run is over.
+    pub(crate) new_run: bool,
 }
 
 impl Job {
@@ -122,6 +126,7 @@ impl Job {
             advanced: now,
             look: watch::Sender::new(()),
             at_its_end: false,
+            ended_permanently: false,
             waits: String::new(),
             setback: String::new(),
             measured: Measured::default(),
@@ -155,6 +160,16 @@ impl Job {
     /// Whether it can still do anything.
     pub(crate) fn is_alive(&self) -> bool {
         !matches!(self.state, State::Ended | State::Failed(_))
+    }
+
+    /// Returns true if it is over, and a restarted training may take it up again.
+    pub(crate) fn may_run_again(&self) -> bool {
+        !self.is_alive() && !self.ended_permanently
+    }
+
+    /// Lets no further run of it begin, because its owner ends it.
+    pub(crate) fn forbid_runs(&mut self) {
+        self.ended_permanently = true;
     }
 
     /// Whether something of it is, or may be, in the switches.

@@ -349,7 +349,9 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
     let token = of(&manager, key, |job| job.record.token.to_bytes());
     let role = v1::MemberRole::Unspecified;
     let join = |host| {
-        manager.join("job", &token, &Joining { host, role, elastic: host != "ps", resume: 0 }).unwrap()
+        manager
+            .join("job", &token, &Joining { host, role, elastic: host != "ps", resume: 0, new_run: false })
+            .unwrap()
     };
     let _members = ["w0", "w1", "w2", "w3", "ps"].map(join);
     while of(&manager, key, |job| *job.state() != JobState::Running) {

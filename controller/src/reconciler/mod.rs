@@ -3,6 +3,7 @@
 
 mod change_error;
 mod generation_change;
+mod runs;
 mod survivors;
 
 use std::sync::{Arc, Weak};
@@ -16,6 +17,7 @@ use crate::jobs::{JobKey, Step, Terms};
 use crate::manager::{CreateFailure, Manager};
 use crate::quotas::Asking;
 use generation_change::GenerationChange;
+pub(crate) use runs::{JoinFailure, join};
 
 /// A failure shows in several places, one after the other; within this time they count as one reason to act.
 const DEBOUNCE: Duration = Duration::from_millis(30);

@@ -92,6 +92,18 @@ impl ControllerState {
         Ok(key)
     }
 
+    /// Creates a job again whose last run is over: the next run has the same name, token and terms. It waits for slots
+    /// that the last run still holds. `None` if the last run is not over, or if the job was ended permanently.
+    pub(crate) fn create_again(&mut self, key: JobKey) -> Result<Option<JobKey>, CreateError> {
+        let Some(last) = self.jobs.get(key).filter(|job| job.may_run_again()) else { return Ok(None) };
+        let JobRecord { name, creator, token, request, terms, .. } = last.record.clone();
+        let next = self.create_for(&Asking { creator, waits: true }, &name, &request, terms)?;
+        if let Some(job) = self.jobs.get_mut(next) {
+            job.record.token = token;
+        }
+        Ok(Some(next))
+    }
+
     /// # Errors
     /// The creator has, or asks for, more than its quota allows.
     fn check_quotas(&self, creator: &str, request: &JobRequest) -> Result<(), CreateError> {

@@ -14,6 +14,7 @@ use super::course::StepPart;
 use super::jobs::Jobs;
 use super::member::{Member, Phase};
 use super::running::Running;
+use crate::JobMember;
 use crate::worker::{KeptAlive, Terms};
 
 /// This host's access to the fabric, for a process.
@@ -42,11 +43,11 @@ impl Fabric for HostFabric {
         length: usize,
     ) -> Result<Box<dyn Contributor>, FabricError> {
         let (jobs, account) = (Arc::clone(&self.jobs), Arc::clone(&self.account));
-        let (job, token) = (job.to_owned(), token.to_vec());
+        let member = JobMember::worker(job, token, &jobs.host);
         // A join that is given up still completes, and the host then leaves as usual: breaking it off would fail the
         // job, which the group's server is about to end.
         let joining = async move {
-            let joined = jobs.attach(&job, &token, false, account.user()).await;
+            let joined = jobs.attach(member, account.user()).await;
             let member = joined.map_err(|status| words(&status))?;
             Ok(Box::new(GroupMember { member, length, account }) as Box<dyn Contributor>)
         };

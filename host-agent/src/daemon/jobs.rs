@@ -62,15 +62,10 @@ impl Jobs {
         }
     }
 
-    /// Attaches a process of this user, elastic or not, to the host's member of that job; joins the job if there is no
-    /// member yet.
-    pub(crate) async fn attach(
-        &self,
-        job: &str,
-        token: &[u8],
-        elastic: bool,
-        user: User,
-    ) -> Result<Arc<Member>, Status> {
+    /// Attaches a process of this user to the host's member of a job; joins the job as `joining` if there is no member
+    /// yet.
+    pub(crate) async fn attach(&self, joining: JobMember, user: User) -> Result<Arc<Member>, Status> {
+        let JobMember { job, token, .. } = &joining;
         let present = self.state().members.get(job).cloned();
         if let Some(member) = present {
             // A process may come back as soon as it has died.
@@ -81,8 +76,8 @@ impl Jobs {
             }
         }
         let held = self.take(user)?;
-        let member = JobMember { elastic, ..JobMember::worker(job, token, &self.host) };
-        let membership = Membership::join(&self.controller, member).await.map_err(|e| join_status(&e))?;
+        let membership =
+            Membership::join(&self.controller, joining.clone()).await.map_err(|e| join_status(&e))?;
         self.admit(job, token, membership, held)
     }
 

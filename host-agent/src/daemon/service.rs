@@ -31,6 +31,7 @@ use super::reductions;
 use super::session::{OpenSession, Participation, Session, SessionId, Sessions};
 use super::training::Training;
 use super::waiting;
+use crate::JobMember;
 
 /// Events that may wait for the process to take them: Started, Failed or Ended, and some Waiting.
 const EVENTS: usize = 4;
@@ -54,9 +55,10 @@ impl Agent for Service {
 
     async fn open_job(&self, request: Request<v1::OpenJobRequest>) -> Result<Response<JobEvents>, Status> {
         let account = Account::open(&self.budget, owner(&request)?)?;
-        let v1::OpenJobRequest { job, token, elastic } = request.into_inner();
+        let v1::OpenJobRequest { job, token, elastic, new_run } = request.into_inner();
         check_name("job", &job)?;
-        let member = self.jobs.attach(&job, &token, elastic, account.user()).await?;
+        let member = JobMember { elastic, new_run, ..JobMember::worker(&job, &token, &self.jobs.host) };
+        let member = self.jobs.attach(member, account.user()).await?;
         let reducing = Reducing::new(Arc::clone(&member));
         let session = self.sessions.open(Session::new(Participation::Job(reducing), account));
         let (sender, events) = mpsc::channel(EVENTS);

@@ -36,13 +36,15 @@ pub struct JobMember {
     pub role: MemberRole,
     /// Whether its process copes with others that join later; then it may also join a running job.
     pub elastic: bool,
+    /// Whether it may begin a new run of a job whose last run is over.
+    pub new_run: bool,
 }
 
 impl JobMember {
     /// A rigid worker: it joins before the job starts, as all others do.
     pub fn worker(job: &str, token: &[u8], host: &str) -> Self {
         let (job, token, host) = (job.to_owned(), token.to_vec(), host.to_owned());
-        Self { job, token, host, role: MemberRole::Worker, elastic: false }
+        Self { job, token, host, role: MemberRole::Worker, elastic: false, new_run: false }
     }
 
     /// The aggregation server.

@@ -88,7 +88,7 @@ async fn connect(socket: &Path) -> Result<AgentClient<Channel>, Status> {
 impl Process {
     /// Takes part in the job "star".
     pub(crate) async fn join(socket: &Path, token: &[u8]) -> Result<Self, Status> {
-        let request = v1::OpenJobRequest { job: "star".into(), token: token.into(), elastic: false };
+        let request = v1::OpenJobRequest { job: "star".into(), token: token.into(), ..Default::default() };
         Self::join_as(socket, request).await
     }
 

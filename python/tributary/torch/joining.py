@@ -26,6 +26,8 @@ LOOK = 0.05
 """Seconds between two looks at the other ranks' messages."""
 LAST_WORDS = 2.0
 """Seconds for which a refused rank stays, so that the others can read why before their store may go with it."""
+ALL_LEAVE = 10.0
+"""Seconds for which a rank waits for the others, which are present and will raise the same error."""
 REFUSED = "refused"
 SILENT = 5.0
 """Seconds for which ranks wait for each other without a word."""
@@ -96,10 +98,10 @@ def _problem(here: list[tuple[str, str, str]]) -> str | None:
 
 
 def _leave_after_others(store: Store, size: int) -> None:
-    """Waits until all ranks call this, but no longer than `LAST_WORDS`."""
+    """Waits until all ranks call this, but no longer than `ALL_LEAVE`."""
     with suppress(dist.DistError):
         store.add("leaving", 1)
-        until = time.monotonic() + LAST_WORDS
+        until = time.monotonic() + ALL_LEAVE
         while store.add("leaving", 0) < size and time.monotonic() < until:
             time.sleep(LOOK)
 
@@ -150,7 +152,7 @@ class RefusedError(TributaryError):
 
 def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta, waits: deque[str]) -> None:
     try:
-        job = join(deadline=timeout, waits=waits.append)
+        job = join(new_run=True, deadline=timeout, waits=waits.append)
         if job.rank != rank or job.ranks != list(range(size)):
             raise TributaryError(
                 f"this process is rank {rank} of {size} for PyTorch, and rank {job.rank} of {job.ranks} in the job: "

@@ -18,7 +18,8 @@ use crate::testing::{TERMS, controller_state, first_generation, request, topolog
 
 /// A member joins a job, and is told to start.
 fn join(topology: &Topology, job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
-    let joined = job.join(topology, &Joining { host, role, elastic: true, resume: 0 }).unwrap();
+    let joined =
+        job.join(topology, &Joining { host, role, elastic: true, resume: 0, new_run: false }).unwrap();
     job.participant_mut(&joined.participant).unwrap().started = true;
     joined
 }
@@ -357,7 +358,8 @@ fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
     let leaf = topology.find("leaf1").unwrap();
     state.health.set_node(leaf, Life::Silent, at(600));
     let come = |state: &mut ControllerState, host: &str| {
-        let joining = Joining { host, role: v1::MemberRole::Worker, elastic: true, resume: 0 };
+        let joining =
+            Joining { host, role: v1::MemberRole::Worker, elastic: true, resume: 0, new_run: false };
         state.jobs.get_mut(key).unwrap().join(&topology, &joining).unwrap()
     };
     let _back = ["w1", "w2", "w3"].map(|host| come(&mut state, host));

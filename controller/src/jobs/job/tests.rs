@@ -13,7 +13,7 @@ fn created() -> Job {
 }
 
 fn joining(host: &str, elastic: bool, resume: u32) -> Joining<'_> {
-    Joining { host, role: v1::MemberRole::Unspecified, elastic, resume }
+    Joining { host, role: v1::MemberRole::Unspecified, elastic, resume, new_run: false }
 }
 
 fn join(job: &mut Job, host: &str) -> Joined {

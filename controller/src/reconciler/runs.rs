@@ -1,0 +1,53 @@
+//! Runs of a job: a training whose launcher has restarted all of its processes takes its job up again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use tributary_api::v1::EventKind;
+
+use super::start;
+use crate::jobs::{JobError, Joining};
+use crate::manager::{CreateFailure, Manager, MemberEvents};
+
+/// Time for the processes of the last run to end, from when the first process of the next run joins. Launchers such as
+/// torchrun kill all processes of a run before they start the next one; its hosts notice that within milliseconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why a host cannot join.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JoinFailure {
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// The job cannot be created again for its next run.
+    #[error(transparent)]
+    Create(#[from] CreateFailure),
+}
+
+/// Lets a host join a job. If `joining` allows for it and the job's last run is over, the job is created again first.
+pub(crate) async fn join(
+    manager: &Arc<Manager>,
+    (name, token): (&str, &[u8]),
+    joining: &Joining<'_>,
+) -> Result<MemberEvents, JoinFailure> {
+    if !joining.new_run {
+        return Ok(manager.join(name, token, joining)?);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let key = manager.state().jobs.authorize(name, token)?;
+        if let Some(next) = manager.create_again(key).await? {
+            start(manager, next);
+            tracing::info!(job = name, host = joining.host, "a restarted process begins the job's next run");
+            manager.events.of_job(EventKind::JobCreated, name, "created again, for its next run");
+        }
+        let Some(mut look) = manager.look_of(key) else { continue };
+        match manager.join(name, token, joining) {
+            // An error says that the job is gone, and then the next turn reports it.
+            Err(JobError::Closed { .. }) if Instant::now() < deadline => {
+                let _ = timeout_at(deadline, look.changed()).await;
+            }
+            joined => return Ok(joined?),
+        }
+    }
+}
