@@ -20,9 +20,12 @@ if "TORCHELASTIC_RUN_ID" not in os.environ:
 import torch
 import torch.distributed as dist
 
-runs, run = int(sys.argv[1]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 dist.init_process_group("tributary")
 rank, size = dist.get_rank(), dist.get_world_size()
+# Each torchrun counts the deaths of its own processes.
+deaths = torch.tensor(int(os.environ["TORCHELASTIC_RESTART_COUNT"]))
+dist.all_reduce(deaths)
+runs, run = int(sys.argv[1]), int(deaths)
 for step in range(STEPS):
     if run < runs - 1 and step == STEPS // 2 and rank == (run + 1) % size:
         os._exit(7)
