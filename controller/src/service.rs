@@ -305,6 +305,7 @@ fn create_status(failure: CreateFailure, losses: Option<String>) -> Status {
             Some(losses) => Status::unavailable(format!("{message}; dead at the moment: {losses}")),
             None => Status::invalid_argument(message),
         },
+        CreateFailure::Refused(CreateError::TooWide { .. }) => Status::invalid_argument(message),
         CreateFailure::Refused(
             CreateError::NoSlots { .. }
             | CreateError::TooManyJobs(_)

@@ -53,6 +53,22 @@ pub(crate) enum CreateError {
         /// Each switch that could aggregate, with the slots needed and free.
         switches: Vec<String>,
     },
+    /// No switch that could aggregate for it has enough slots, even when all of them are free.
+    #[error(
+        "job {job:?} needs {window} slots in one block, and no switch that could aggregate for it has as many: the \
+         largest, {switch}, has a block of {largest}. Ask for a window of at most {largest} slots (--window), or for no \
+         aggregation (--aggregation none)"
+    )]
+    TooWide {
+        /// The job.
+        job: String,
+        /// Slots that it needs.
+        window: u32,
+        /// The switch with the largest block.
+        switch: String,
+        /// Slots of that block.
+        largest: u32,
+    },
     /// The creator has as many jobs as its quota allows.
     #[error("{creator:?} has {most} jobs, which is as many as it may have: end one of them first")]
     JobQuota {
