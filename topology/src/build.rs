@@ -27,7 +27,7 @@ impl Topology {
     /// [`TopologyError`]: the file cannot be read, or one of its lines is wrong.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, TopologyError> {
         let file = path.as_ref().display().to_string();
-        match std::fs::read_to_string(path) {
+        match tributary_files::read_text(path.as_ref()) {
             Ok(text) => Self::parse(&text, &file),
             Err(reason) => Err(TopologyError::Unreadable { file, reason }),
         }
