@@ -56,8 +56,8 @@ fn topology(text: &str) -> Result<Topology, (usize, Problem)> {
     let mut builder = Builder::new(text);
     builder.build(&file).map_err(|(span, problem)| (line_of(span), problem))?;
     Ok(Topology {
-        name: file.name,
-        description: file.description,
+        name: file.name.into_inner(),
+        description: file.description.map(Spanned::into_inner).unwrap_or_default(),
         graph: builder.graph,
         by_name: builder.by_name,
     })
@@ -100,6 +100,12 @@ impl<'a> Builder<'a> {
     }
 
     fn build(&mut self, file: &File) -> Result<(), At> {
+        // Both are shown in terminals.
+        for text in [&file.name].into_iter().chain(&file.description) {
+            if text.get_ref().chars().any(char::is_control) {
+                return Err((text.span(), Problem::ControlCharacter(text.get_ref().clone())));
+            }
+        }
         self.take_given_ids(file)?;
         for switch in &file.switches {
             self.add_switch(switch)?;
