@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use tributary_testkit::binary::{json, refused};
 
@@ -42,6 +43,24 @@ fn a_ca_issues_certificates_for_a_whole_fabric_and_later_for_one_host_more() {
         let mode = fs::metadata(path.join(&name)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, if name.ends_with(".key") { 0o600 } else { 0o644 }, "{name}");
     }
+}
+
+#[test]
+fn what_is_no_file_is_not_replaced_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    json(&["certs", "init", "--json", "--dir", dir]);
+    assert!(Command::new("mkfifo").arg(file("w0.key")).status().unwrap().success());
+    let issue = ["certs", "issue", "--dir", dir, "--replace", "--host"];
+    refused(&[&issue[..], &["w0"]].concat(), 1, &["w0.key", "nothing reads"]);
+    assert!(fs::metadata(file("w0.key")).unwrap().file_type().is_fifo());
+
+    fs::write(file("elsewhere"), "an old key").unwrap();
+    symlink("elsewhere", file("w1.key")).unwrap();
+    json(&[&issue[..], &["w1", "--json"]].concat());
+    assert!(file("w1.key").is_symlink());
+    assert!(fs::read_to_string(file("elsewhere")).unwrap().contains("PRIVATE KEY"));
 }
 
 #[test]

@@ -16,12 +16,12 @@ const ROWS: [&[&str]; 7] = [
     &["cli", "ps", "capture"],
     &["api", "certs", "p4runtime", "planner", "protocol", "schedule", "link", "codec", "lab", "picture"],
     &["topology", "transport"],
-    &["wire"],
+    &["files", "wire"],
 ];
 /// Crates that must stay usable without an async runtime.
-const WITHOUT_RUNTIME: [&str; 14] = [
+const WITHOUT_RUNTIME: [&str; 15] = [
     "sim", "verify", "lab", "trainer", "certs", "planner", "protocol", "schedule", "link", "codec",
-    "picture", "topology", "wire", "capture",
+    "picture", "topology", "wire", "capture", "files",
 ];
 
 /// Every crate of the workspace with its dependencies, except those of its tests.

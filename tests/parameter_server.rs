@@ -381,12 +381,12 @@ fn settings_that_make_no_sense_are_refused() {
     // A server would wait for a pipe's other end for ever, and read a device until there is no memory left.
     let pipe = |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     pipe(place.file("token"));
-    serve(1, &["token", "no regular file"]);
+    serve(1, &["token", "not a regular file"]);
     fs::remove_file(place.file("token")).unwrap();
     fs::write(place.file("token"), TOKEN).unwrap();
     fs::create_dir(place.file("checkpoints")).unwrap();
     pipe(place.file("checkpoints/digits.checkpoint"));
-    assert_refused(&place.server().output().unwrap(), &["digits.checkpoint", "no regular file"]);
+    assert_refused(&place.server().output().unwrap(), &["digits.checkpoint", "not a regular file"]);
     refused(&["ps", "run", "--policy", "bulk"], 2, &["bsp", "a2s"]);
     refused(&["ps", "run", "--codec", "zip"], 2, &["casq-4"]);
     refused(&["ps", "run", "--codec", "casq-4-shared"], 2, &["codebook"]);

@@ -254,7 +254,7 @@ fn what_a_switch_needs_is_named() {
     refused(
         &[&files[..], &["--port", "255=pcap:,/dev/null"]].concat(),
         1,
-        &["/dev/null: it is no regular file"],
+        &["/dev/null: it is not a regular file"],
     );
     // What is refused has changed no file.
     let out = folder.with("out", "kept");
@@ -267,9 +267,9 @@ fn what_a_switch_needs_is_named() {
     let own = folder.with("own.json", fs::read_to_string(&program).unwrap());
     let over = format!("1=pcap:,{own}");
     refused(&["switch", "--program", &own, "--p4info", &p4info, "--port", &over], 1, &["given twice"]);
-    for file in ["/dev/zero", "/dev"] {
+    for (file, kind) in [("/dev/zero", "a device"), ("/dev", "a folder")] {
         let files = ["switch", "--program", file, "--p4info", &p4info, "--port", &port("1")];
-        refused(&files, 1, &[&format!("cannot read {file}: it is no regular file")]);
+        refused(&files, 1, &[&format!("cannot read {file}: it is {kind}, not a regular file")]);
     }
 }
 

@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 use tonic::Status;
@@ -84,6 +85,38 @@ fn a_file_that_cannot_be_used_is_named_with_the_cause() {
     list(path(&key), "holds no certificate in PEM format: ");
     fs::write(&cert, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
     list(path(&cert), "cannot be used: ");
+}
+
+/// Nothing is ever written to the pipe: a program that opened it would wait permanently.
+#[test]
+fn an_input_that_is_a_pipe_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let pipe = |name: &str| {
+        assert!(Command::new("mkfifo").arg(file(name)).status().unwrap().success());
+        file(name)
+    };
+    let no_file = "it is a pipe, not a regular file";
+    let pipe_toml = pipe("pipe.toml");
+    let toml = path(&pipe_toml);
+    for command in [
+        &["demo", "--topology", toml][..],
+        &["plan", "--topology", toml],
+        &["topology", toml],
+        &["controller", "--topology", toml],
+        &["lab", "up", toml],
+        &["switch", "--config", toml],
+        &["certs", "issue", "--dir", path(folder.path()), "--topology", toml],
+    ] {
+        refused(command, 1, &["pipe.toml", no_file]);
+    }
+    pipe("tributary.json");
+    refused(&["demo", "--pipeline", path(folder.path())], 1, &["tributary.json", no_file]);
+    let credential = pipe("w0.crt");
+    let list = ["jobs", "list", "--tls-ca", path(&credential), "--tls-cert", path(&credential)];
+    refused(&[&list[..], &["--tls-key", path(&credential)]].concat(), 1, &["w0.crt", no_file]);
+    pipe("ca.crt");
+    refused(&["certs", "issue", "--dir", path(folder.path()), "--host", "w1"], 1, &["ca.crt", no_file]);
 }
 
 #[test]

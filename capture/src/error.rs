@@ -21,11 +21,13 @@ impl CaptureError {
     }
 }
 
-/// Checks that what is at `path`, if anything, is a regular file: before it is opened, since that waits for a pipe's
-/// other end.
+/// Checks that there is a regular file at `path`, or nothing.
 pub(crate) fn check_is_file(path: &Path) -> Result<(), CaptureError> {
-    match path.metadata() {
-        Ok(about) if !about.is_file() => Err(CaptureError::at(path, Problem::NoFile)),
+    match tributary_files::check_output(path) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Err(CaptureError::at(path, Problem::NoFile))
+        }
+        // Opening it names any other problem.
         _ => Ok(()),
     }
 }
@@ -46,7 +48,7 @@ pub enum Problem {
     #[error("it cannot be written: {0}")]
     Write(io::Error),
     /// It is a folder, a pipe or a device, which may hold up a switch.
-    #[error("it is no regular file: write the frames to one first")]
+    #[error("it is not a regular file: write the frames to one first")]
     NoFile,
     /// Two ports, or both directions of one, have the same file, and one of them writes to it; or it is what the switch
     /// was started with.

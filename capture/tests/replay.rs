@@ -132,8 +132,8 @@ fn a_file_that_is_written_to_is_given_once_and_nothing_is_emptied_before_that_is
     // The same frames at two ports are no contradiction.
     assert!(replay(&[files(Some(path("a")), None), files(Some(path("a")), None)], &[], |_| ()).is_ok());
     assert!(refused(&[files(Some(path("none")), None)]).contains("none: it cannot be opened"));
-    assert!(refused(&[files(Some(folder.path().into()), None)]).contains("no regular file"));
-    assert!(refused(&[files(None, Some(folder.path().into()))]).contains("no regular file"));
+    assert!(refused(&[files(Some(folder.path().into()), None)]).contains("not a regular file"));
+    assert!(refused(&[files(None, Some(folder.path().into()))]).contains("not a regular file"));
     assert!(refused(&[files(None, Some(path("no/folder")))]).contains("cannot be created"));
 }
 

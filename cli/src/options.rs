@@ -1,7 +1,7 @@
 //! Options that several subcommands share.
 
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 use bytesize::ByteSize;
 use clap::ValueEnum;
@@ -19,7 +19,7 @@ pub const DEFAULT_SOCKET: &str = "/run/tributary/agent.sock";
 /// The text of the topology in `file`, or of the built-in one, and its name in errors.
 pub fn topology_text(file: Option<&Path>) -> io::Result<(String, String)> {
     match file {
-        Some(file) => Ok((fs::read_to_string(file)?, file.display().to_string())),
+        Some(file) => Ok((tributary_files::read_text(file)?, file.display().to_string())),
         None => Ok((DEFAULT_TOPOLOGY.to_owned(), DEFAULT_TOPOLOGY_NAME.to_owned())),
     }
 }

@@ -50,7 +50,7 @@ impl Events {
             kind: kind.into(),
             job: job.to_owned(),
             node: node.to_owned(),
-            description: shortened(description),
+            description: plain(description),
         };
         if ring.last.len() == KEPT {
             ring.last.pop_front();
@@ -69,11 +69,12 @@ impl Events {
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+/// What a peer says, for people: at most 400 characters, none of which does anything to a terminal.
+pub(crate) fn plain(text: &str) -> String {
+    let harmless =
+        |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
+    let end = text.chars().nth(LONGEST).map(|_| '…');
+    text.chars().take(LONGEST).map(harmless).chain(end).collect()
 }
 
 #[cfg(test)]
@@ -100,6 +101,7 @@ mod tests {
         events.of_member(EventKind::MemberLeft, "digits", "w0", &"é".repeat(9_000));
         let kept = events.after(0).remove(0);
         assert_eq!(kept.description.chars().count(), LONGEST + 1);
+        assert_eq!(plain("two\nlines \u{1b}]0;owned\u{7}"), "two\u{fffd}lines \u{fffd}]0;owned\u{fffd}");
         assert_eq!(
             (kept.job.as_str(), kept.node.as_str(), kept.kind()),
             ("digits", "w0", EventKind::MemberLeft)

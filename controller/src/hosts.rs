@@ -9,6 +9,7 @@ use tributary_api::v1;
 use tributary_api::v1::host_order::Order;
 
 use crate::clock::ClockOffset;
+use crate::events::plain;
 
 /// Orders that wait for a daemon to read them.
 const ORDERS_PER_DAEMON: usize = 64;
@@ -22,6 +23,9 @@ pub(crate) const WORD_PATIENCE: Duration = Duration::from_millis(1500);
 
 /// After this much silence nobody knows whether a daemon is there, long before its connection is known to be broken.
 const SILENCE: Duration = Duration::from_secs(5);
+
+/// Offloads of an interface that are kept: more than hosts report.
+const OFFLOADS: usize = 16;
 
 /// Identifies one connection of a daemon.
 pub(crate) type HostSessionId = u64;
@@ -66,7 +70,7 @@ impl Hosts {
         let v1::Hello { host, version, serves, works, .. } = hello;
         let daemon = Daemon {
             host: host.clone(),
-            version: version.clone(),
+            version: plain(version),
             serves: *serves,
             works: *works,
             since: now,
@@ -89,7 +93,7 @@ impl Hosts {
     /// Notes that a daemon which claimed to be `host`'s was turned away. `host` is in the topology, which bounds the
     /// number of entries.
     pub(crate) fn turn_away(&mut self, host: &str, reason: &str) {
-        self.turned_away.insert(host.to_owned(), (Instant::now(), reason.to_owned()));
+        self.turned_away.insert(host.to_owned(), (Instant::now(), plain(reason)));
     }
 
     /// When a host's daemon was last turned away, and why, if none has been welcomed since.
@@ -115,7 +119,12 @@ impl Hosts {
                 "this host has two agents, which take each other's frames: stop one"
             );
         }
-        if let Some(condition) = condition {
+        if let Some(mut condition) = condition {
+            if let Some(interface) = &mut condition.interface {
+                interface.offloads.truncate(OFFLOADS);
+                let texts = interface.offloads.iter_mut().chain([&mut interface.name, &mut interface.driver]);
+                texts.for_each(|text| *text = plain(text));
+            }
             daemon.clock.note(condition.clock_unix_milliseconds, unix);
             daemon.condition = Some(condition);
         }
@@ -209,6 +218,25 @@ mod tests {
         assert!(hosts.turned_away("w0").is_some());
         hosts.enter(&hello("w0", true, true), Instant::now());
         assert!(hosts.turned_away("w0").is_none());
+    }
+
+    #[test]
+    fn a_daemons_words_about_its_host_are_bounded() {
+        let (mut hosts, now) = (Hosts::default(), Instant::now());
+        let long = "x".repeat(1 << 16);
+        let (id, _) = hosts.enter(&v1::Hello { version: long.clone(), ..hello("w0", true, true) }, now);
+        let interface = v1::InterfaceCondition {
+            name: long.clone(),
+            driver: "\u{1b}[2J".to_owned(),
+            offloads: vec![long; 1000],
+            ..v1::InterfaceCondition::default()
+        };
+        let interface = Some(interface);
+        hosts.hear(id, Some(v1::HostCondition { interface, ..v1::HostCondition::default() }), 0, now);
+        let daemon = hosts.of("w0").next().unwrap();
+        let kept = daemon.condition.as_ref().and_then(|condition| condition.interface.as_ref()).unwrap();
+        assert!(kept.name.len() + daemon.version.len() < 1000 && kept.driver.starts_with('\u{fffd}'));
+        assert!(kept.offloads.len() == OFFLOADS && kept.offloads.iter().all(|offload| offload.len() < 500));
     }
 
     #[test]

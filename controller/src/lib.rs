@@ -29,7 +29,6 @@ mod observer;
 mod orphans;
 mod p4_target;
 mod pipeline;
-mod progress;
 mod quotas;
 mod reconciler;
 mod request;

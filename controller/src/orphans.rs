@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use tributary_api::MAX_JOB_NAME;
+
 /// Names come from outside: only this many are remembered, and no others are logged.
 const REMEMBERED: usize = 64;
 
@@ -28,7 +30,7 @@ impl Orphans {
     fn is_news(&self, job: &str) -> bool {
         // Names are only ever added, so a panic elsewhere can't spoil the set.
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        names.len() < REMEMBERED && names.insert(job.to_owned())
+        names.len() < REMEMBERED && job.len() <= MAX_JOB_NAME && names.insert(job.to_owned())
     }
 }
 
@@ -42,5 +44,6 @@ mod tests {
         assert!(orphans.is_news("job") && !orphans.is_news("job") && orphans.is_news("other"));
         let said = (0..1000).filter(|number| orphans.is_news(&number.to_string())).count();
         assert_eq!(said, REMEMBERED - 2);
+        assert!(!Orphans::default().is_news(&"x".repeat(1 << 20)), "no job has that name");
     }
 }

@@ -1,7 +1,7 @@
 //! The compiled P4 program: what is installed in the switches, and the numbers of its names.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -191,8 +191,8 @@ impl Pipeline {
                 let file = directory.join(P4INFO_FILE);
                 let device_config = directory.join(P4Target::of(directory).device_config());
                 (
-                    read(device_config, |file| fs::read(file))?,
-                    read(file.clone(), |file| fs::read_to_string(file))?,
+                    read(device_config, tributary_files::read)?,
+                    read(file.clone(), tributary_files::read_text)?,
                     file,
                 )
             }
@@ -319,6 +319,8 @@ fn counters(info: &P4Info, prefix: &str) -> Vec<CounterArray> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn compiled() -> PathBuf {

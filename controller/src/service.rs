@@ -12,6 +12,7 @@ use tributary_transport::Peer;
 
 use crate::access::Access;
 use crate::answer;
+use crate::events::plain;
 use crate::explain;
 use crate::host_session::{self, HostSession};
 use crate::jobs::{JobError, Joining, ParticipantId, State};
@@ -118,6 +119,7 @@ impl Controller for Service {
     ) -> Result<Response<v1::ReportFaultResponse>, Status> {
         self.access.check_host(&request, |request| &request.host)?;
         let v1::ReportFaultRequest { job, token, host, description, given } = request.into_inner();
+        let description = plain(&description);
         let Some(given) = given else {
             let what = format!("reported a fault: {description}");
             self.manager.give_up(&job, &token, &host, &what).map_err(job_status)?;
@@ -131,7 +133,8 @@ impl Controller for Service {
 
     async fn leave(&self, request: Request<v1::LeaveRequest>) -> Result<Response<v1::LeaveResponse>, Status> {
         self.access.check_host(&request, |request| &request.host)?;
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        request.reason = plain(&request.reason);
         let meant = meant(request.role)?;
         self.manager.leave(&request, meant).map_err(job_status)?;
         Ok(Response::new(v1::LeaveResponse {}))
@@ -310,6 +313,7 @@ fn create_status(failure: CreateFailure, losses: Option<String>) -> Status {
             Some(losses) => Status::unavailable(format!("{message}; dead at the moment: {losses}")),
             None => Status::invalid_argument(message),
         },
+        CreateFailure::Refused(CreateError::TooWide { .. }) => Status::invalid_argument(message),
         CreateFailure::Refused(
             CreateError::NoSlots { .. }
             | CreateError::TooManyJobs(_)

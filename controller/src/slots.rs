@@ -76,6 +76,11 @@ impl SlotMap {
         self.capacity
     }
 
+    /// Size of the largest block that there can be: 0 when there are no slots.
+    pub(crate) fn largest_possible_block(&self) -> u32 {
+        self.capacity.checked_ilog2().map_or(0, |exponent| 1 << exponent)
+    }
+
     /// Slots that nobody owns, contiguous or not.
     pub(crate) fn free(&self) -> u32 {
         self.capacity.saturating_sub(self.taken.values().sum())

@@ -130,10 +130,7 @@ impl Manager {
         }
         let mut state = self.state();
         state.cabling.hear_of(host, Instant::now());
-        state.progress.note(&self.topology()[host].name, heartbeat, Instant::now());
-        for progress in &heartbeat.jobs {
-            state.jobs.note_progress(host, progress);
-        }
+        state.jobs.note_heartbeat((host, &self.topology()[host].name), heartbeat, Instant::now());
     }
 
     fn beat(&self) {

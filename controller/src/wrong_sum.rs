@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tributary_api::v1;
 use tributary_wire::{Rank, Seq};
 
+use crate::events::plain;
 use crate::jobs::JobKey;
 
 /// How long the members have to report once the first one has: all of them get the same wrong sum, within some round
@@ -44,7 +45,8 @@ impl WrongSumReport {
     pub(crate) fn new(given: v1::GivenOperation, seen: String) -> Self {
         let v1::GivenOperation { first_seq, tensor, elements, element_type } = given;
         let tensor = tensor.chars().take(NAME_LENGTH).collect();
-        Self { operation: Seq(first_seq), given: Given { tensor, elements, element_type }, seen }
+        let given = Given { tensor, elements, element_type: plain(&element_type) };
+        Self { operation: Seq(first_seq), given, seen }
     }
 }
 

@@ -84,7 +84,8 @@ impl Lab {
     ///
     /// # Errors
     /// [`LabError::NoLab`] when there is nothing of that name; [`LabError::NotPermitted`];
-    /// [`LabError::StuckProcesses`]; or the step that failed, after which the call can be repeated.
+    /// [`LabError::StuckProcesses`]; [`LabError::RestartedProcesses`]; or the step that failed, after which the call can
+    /// be repeated.
     pub fn clean(name: &str) -> Result<(), LabError> {
         check_name(name)?;
         check_rights()?;

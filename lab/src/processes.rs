@@ -35,15 +35,41 @@ pub(crate) fn end(lab: &str, namespaces: &[String]) -> Result<(), LabError> {
     tell(find(&|pid| is_inside(pid, &controller)), Signal::TERM);
 
     let belongs = |pid: Pid| is_inside(pid, &ids) || is_marked(pid, lab);
+    let mut killed = HashSet::new();
     for signal in std::iter::once(Signal::TERM).chain([Signal::KILL; KILL_ROUNDS]) {
         let running = find(&belongs);
         if running.is_empty() {
             return Ok(());
         }
+        killed.extend(running.keys().filter(|_| signal == Signal::KILL));
         tell(running, signal);
     }
-    let pids: Vec<u32> = find(&belongs).keys().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect();
-    if pids.is_empty() { Ok(()) } else { Err(LabError::StuckProcesses { lab: lab.into(), pids }) }
+    why_left(lab, &killed, find(&belongs).into_keys().collect())
+}
+
+/// The reason why processes are left: some outlive SIGKILL, or all of them were started afterwards.
+fn why_left(lab: &str, killed: &HashSet<Pid>, left: Vec<Pid>) -> Result<(), LabError> {
+    if left.is_empty() {
+        return Ok(());
+    }
+    let stuck: Vec<u32> = left.iter().filter(|pid| killed.contains(pid)).map(|pid| plain(*pid)).collect();
+    if !stuck.is_empty() {
+        return Err(LabError::StuckProcesses { lab: lab.into(), pids: stuck });
+    }
+    let mut starters: Vec<u32> = left.into_iter().filter_map(parent).collect();
+    starters.sort_unstable();
+    starters.dedup();
+    Err(LabError::RestartedProcesses { lab: lab.into(), starters })
+}
+
+/// The process that started this one; `None` once this one has ended.
+fn parent(pid: Pid) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{}/status", plain(pid))).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+fn plain(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
 }
 
 /// Sends the signal and waits until all have ended, or the grace period is over.
@@ -152,4 +178,28 @@ fn wait<H: AsFd>(mut running: Vec<H>) -> bool {
         running.retain(|_| !ended.next().unwrap_or(false));
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_are_started_again_are_told_from_those_that_do_not_end() {
+        let own = rustix::process::getpid();
+        let other = Pid::from_raw(1).unwrap();
+        let left = |killed: &[Pid], left: &[Pid]| {
+            why_left("lab", &killed.iter().copied().collect(), left.to_vec()).unwrap_err().to_string()
+        };
+        assert!(why_left("lab", &HashSet::from([other]), Vec::new()).is_ok());
+        let stuck = left(&[own], &[other, own]);
+        assert!(
+            stuck.contains(&format!("processes [{}]", plain(own))) && stuck.contains("kernel"),
+            "{stuck}"
+        );
+        let starter = std::os::unix::process::parent_id();
+        let restarted = left(&[other], &[own]);
+        assert!(restarted.contains(&format!("started again by processes [{starter}]")), "{restarted}");
+        assert!(restarted.contains("tributary lab down lab"), "{restarted}");
+    }
 }

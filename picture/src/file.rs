@@ -1,11 +1,12 @@
 //! Files of pictures, and their formats.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::{fs, io};
 
 use svg::Document;
 use thiserror::Error;
+use tributary_files::Readers;
 
 use crate::{PngError, page, png};
 
@@ -93,7 +94,7 @@ impl PictureFile {
             Format::Svg => svg.into_bytes(),
             Format::Png => self.png(&svg)?,
         };
-        fs::write(&self.path, contents)
+        tributary_files::write(&self.path, Readers::Everyone, contents)
             .map_err(|error| PictureError::Write { file: self.path.clone(), error })
     }
 
@@ -104,6 +105,8 @@ impl PictureFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::{INK, text};
 

@@ -3,8 +3,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tributary_codec::{Kind, Residual, Sketch};
@@ -48,7 +48,7 @@ impl Codec {
 
     /// Sets the values that error feedback still has to add.
     fn owe(&self, py: Python<'_>, values: PyBuffer<f32>) -> PyResult<()> {
-        let values = values.to_vec(py)?;
+        let values = copied(py, &values)?;
         let is_taken = py.detach(|| match self.lock().residual() {
             Some(residual) => {
                 *residual = Residual::new(values);
@@ -64,7 +64,7 @@ impl Codec {
 
     /// Encodes a gradient.
     fn encode<'py>(&self, py: Python<'py>, gradient: PyBuffer<f32>) -> PyResult<Bound<'py, PyBytes>> {
-        let gradient = gradient.to_vec(py)?;
+        let gradient = copied(py, &gradient)?;
         let code = py.detach(|| self.lock().encode(&gradient));
         Ok(PyBytes::new(py, &code.map_err(|error| codec_error(py, &error))?))
     }
@@ -75,14 +75,14 @@ impl Codec {
         py: Python<'py>,
         gradient: PyBuffer<f32>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let gradient = gradient.to_vec(py)?;
+        let gradient = copied(py, &gradient)?;
         let sketch = py.detach(|| self.lock().propose(&gradient)).map_err(|error| codec_error(py, &error))?;
         Ok(sketch.map(|sketch| bytes(py, sketch.lanes().iter().map(|lane| lane.to_ne_bytes()))))
     }
 
     /// Takes the sum of all workers' proposals.
     fn agree(&self, py: Python<'_>, total: PyBuffer<i32>) -> PyResult<()> {
-        let lanes = total.to_vec(py)?;
+        let lanes = copied(py, &total)?;
         let agreed = py.detach(|| Sketch::from_lanes(lanes).and_then(|sum| self.lock().agree(&sum)));
         agreed.map_err(|error| codec_error(py, &error))
     }
@@ -91,12 +91,28 @@ impl Codec {
 /// Writes the values of a code to `out`; the code must hold exactly as many.
 #[pyfunction]
 pub(crate) fn decode(py: Python<'_>, code: &[u8], out: PyBuffer<f32>) -> PyResult<()> {
-    let mut values = vec![0.0; out.item_count()];
+    let mut values = zeros(out.item_count())?;
     py.detach(|| tributary_codec::decode_into(code, &mut values)).map_err(|error| codec_error(py, &error))?;
     if out.readonly() {
         return Err(PyBufferError::new_err("the array is read-only: give one that can be written to"));
     }
     out.copy_from_slice(py, &values)
+}
+
+/// The values of a buffer.
+fn copied<T: Element + Default>(py: Python<'_>, buffer: &PyBuffer<T>) -> PyResult<Vec<T>> {
+    let mut values = zeros(buffer.item_count())?;
+    buffer.copy_to_slice(py, &mut values)?;
+    Ok(values)
+}
+
+/// Takes memory, or raises MemoryError: an ordinary allocation that fails ends the process.
+fn zeros<T: Default + Clone>(count: usize) -> PyResult<Vec<T>> {
+    let mut values = Vec::new();
+    let no_memory = |_| PyMemoryError::new_err(format!("there is no memory for {count} values"));
+    values.try_reserve_exact(count).map_err(no_memory)?;
+    values.resize(count, T::default());
+    Ok(values)
 }
 
 fn bytes<'py, const N: usize>(py: Python<'py>, words: impl Iterator<Item = [u8; N]>) -> Bound<'py, PyBytes> {

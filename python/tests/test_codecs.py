@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -102,3 +105,23 @@ def test_what_cannot_be_encoded_or_decoded_is_an_error_that_says_why() -> None:
     assert (out == 1).all()
     with pytest.raises(ValueError, match="out"):
         tributary.decode(code, 10, np.zeros(10))
+
+
+def test_a_lack_of_memory_raises_an_error() -> None:
+    # In a process of its own, whose addresses are limited to little more than it has.
+    script = """
+import resource
+import numpy as np
+import tributary
+
+out = np.empty(1 << 28, dtype=np.float32)
+pages = int(open("/proc/self/statm").read().split()[0])
+most = pages * resource.getpagesize() + (256 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+try:
+    tributary.decode(b"", out.size, out)
+except MemoryError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "there is no memory for 268435456 values\n"), done.stderr

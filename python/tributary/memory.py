@@ -142,6 +142,8 @@ class SharesMemory:
     def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
         """An array of zeros in memory that is shared with the agent: its values need not be copied.
 
+        A forked child shares the memory, too: what it writes to the array changes the array here. Give a child a copy.
+
         Raises:
             TypeError: a type that cannot be reduced.
         """
@@ -153,7 +155,10 @@ class SharesMemory:
         return np.frombuffer(memory, dtype=kind, count=count).reshape(shape)
 
     def empty_tensor(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """A tensor of zeros in memory that is shared with the agent: its values need not be copied."""
+        """A tensor of zeros in memory that is shared with the agent: its values need not be copied.
+
+        A forked child shares the memory, too: what it writes to the tensor changes the tensor here. Give a child a copy.
+        """
         import torch
 
         kind = dtype or torch.float32

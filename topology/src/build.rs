@@ -27,7 +27,7 @@ impl Topology {
     /// [`TopologyError`]: the file cannot be read, or one of its lines is wrong.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, TopologyError> {
         let file = path.as_ref().display().to_string();
-        match std::fs::read_to_string(path) {
+        match tributary_files::read_text(path.as_ref()) {
             Ok(text) => Self::parse(&text, &file),
             Err(reason) => Err(TopologyError::Unreadable { file, reason }),
         }
@@ -56,8 +56,8 @@ fn topology(text: &str) -> Result<Topology, (usize, Problem)> {
     let mut builder = Builder::new(text);
     builder.build(&file).map_err(|(span, problem)| (line_of(span), problem))?;
     Ok(Topology {
-        name: file.name,
-        description: file.description,
+        name: file.name.into_inner(),
+        description: file.description.map(Spanned::into_inner).unwrap_or_default(),
         graph: builder.graph,
         by_name: builder.by_name,
     })
@@ -100,6 +100,12 @@ impl<'a> Builder<'a> {
     }
 
     fn build(&mut self, file: &File) -> Result<(), At> {
+        // Both are shown in terminals.
+        for text in [&file.name].into_iter().chain(&file.description) {
+            if text.get_ref().chars().any(char::is_control) {
+                return Err((text.span(), Problem::ControlCharacter(text.get_ref().clone())));
+            }
+        }
         self.take_given_ids(file)?;
         for switch in &file.switches {
             self.add_switch(switch)?;

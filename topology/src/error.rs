@@ -59,6 +59,11 @@ pub enum Problem {
     /// A name that could be mistaken for a name with a port, or is not possible for an interface.
     #[error("bad name {0:?}: use 1 to 32 of the characters a-z, A-Z, 0-9, '-', '_' and '.'")]
     BadName(String),
+    /// A text that would do something to a terminal that shows it.
+    #[error(
+        "control character in {0:?}: the topology's name and description are one line of plain text each"
+    )]
+    ControlCharacter(String),
     /// Two nodes have one name.
     #[error("duplicate name {name:?}: line {first} has it already; rename one of them")]
     DuplicateName {

@@ -8,9 +8,8 @@ use crate::graph::Role;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
-    pub(crate) name: String,
-    #[serde(default)]
-    pub(crate) description: String,
+    pub(crate) name: Spanned<String>,
+    pub(crate) description: Option<Spanned<String>>,
     #[serde(default)]
     pub(crate) defaults: Defaults,
     #[serde(default, rename = "switch")]

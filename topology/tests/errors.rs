@@ -36,6 +36,12 @@ fn check(piece: &str, by: &str, line: usize, told: &str) {
 }
 
 #[test]
+fn names_that_would_do_something_to_a_terminal_are_refused() {
+    check("\"good\"", r#""\u001b]0;owned\u0007""#, 1, "control character");
+    check("name = \"good\"", "name = \"good\"\ndescription = \"one\\ntwo\"", 2, "one line");
+}
+
+#[test]
 fn the_file_that_the_cases_break_is_good() {
     let topology = Topology::parse(GOOD, "net.toml").unwrap();
     let port_of = |name, to| {

@@ -15,10 +15,9 @@ use tributary_wire::Rank;
 
 use crate::clock::{self, milliseconds};
 use crate::fallback::{Cause, Fallback};
-use crate::jobs::{Job, JobKey, ParticipantId, State};
+use crate::jobs::{Job, JobKey, ParticipantId, ProcessReport, State};
 use crate::liveness::{Doubt, ProvenPaths};
 use crate::manager::Manager;
-use crate::progress::{ProcessReport, Progress};
 use crate::state::ControllerState;
 pub(crate) use counters::all_counters;
 pub(crate) use hosts::hosts;
@@ -61,7 +60,6 @@ pub(crate) fn plan_summary(plan: &Plan) -> v1::PlanSummary {
 
 /// A job and its state.
 pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (JobKey, &Job)) -> v1::Job {
-    let progress = &state.progress;
     let (job_state, reason) = match job.state() {
         State::Queued => (v1::JobState::Queued, ""),
         State::Created => (v1::JobState::Created, ""),
@@ -85,7 +83,7 @@ pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (Job
         setback: job.setback.clone(),
         creator: job.record.creator.clone(),
         age_milliseconds: milliseconds(job.since.elapsed()),
-        members: if job.is_alive() { members(topology, job, progress) } else { Vec::new() },
+        members: if job.is_alive() { members(topology, job) } else { Vec::new() },
     }
 }
 
@@ -111,18 +109,18 @@ fn fallback(fallback: &Fallback) -> v1::Fallback {
 
 /// Who takes part, and what is known of each: all workers of the job by rank, including those it has gone on without,
 /// then the server.
-fn members(topology: &Topology, job: &Job, progress: &Progress) -> Vec<v1::JobMember> {
+fn members(topology: &Topology, job: &Job) -> Vec<v1::JobMember> {
     let generation = job.record.generation();
     let plan = &generation.plan;
     let name = &job.record.name;
     let worker = |member: &Member| {
         let (host, rank) = (&topology[member.host].name, Rank::new(member.rank));
-        let report = progress.of(name).find(|(one, _)| one == host).filter(|_| generation.has(rank));
+        let report = job.process_report(rank).filter(|_| generation.has(rank));
         v1::JobMember {
             host: host.clone(),
             role: v1::MemberRole::Worker.into(),
             joined: job.is_here(&ParticipantId::Worker(rank)),
-            progress: report.map(|(_, report)| progress_of(name, report)),
+            progress: report.map(|report| progress_of(name, report)),
         }
     };
     let server = v1::JobMember {
@@ -149,8 +147,9 @@ fn progress_of(job: &str, report: ProcessReport) -> v1::JobProgress {
 /// else the result itself, and the part of its tree that may be why.
 fn stalled(job: &Job, state: &ControllerState) -> Option<String> {
     let plan = &job.record.generation().plan;
-    let is_in = |host: &str| job.is_alive() && plan.workers.iter().any(|worker| worker.name == host);
-    let reports = state.progress.of(&job.record.name).filter(|(host, _)| is_in(host));
+    let workers = plan.workers.iter();
+    let reports =
+        workers.filter_map(|one| Some((one.name.as_str(), job.process_report(Rank::new(one.rank))?)));
     let (waiting, others): (Vec<_>, Vec<_>) = reports.partition(|(_, report)| report.waits >= LONG_WAIT);
     let longest = waiting.iter().map(|(_, report)| report.waits.as_secs()).max()?;
     let names = |hosts: Vec<(&str, ProcessReport)>| {

@@ -278,7 +278,7 @@ impl Job {
     }
 
     /// Notes the progress of a rank's process. Returns whether the job may have to change because of it.
-    pub(crate) fn note_progress(&mut self, rank: Rank, progress: &v1::JobProgress) -> bool {
+    pub(super) fn note_progress(&mut self, rank: Rank, progress: &v1::JobProgress) -> bool {
         let OnDegraded { auto, theta } = self.record.terms.on_degraded;
         let news = self.state == State::Running && self.measured.note(rank.get(), progress);
         let is_degraded =

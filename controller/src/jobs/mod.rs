@@ -14,6 +14,7 @@ mod member;
 mod membership_view;
 mod participant;
 mod profiles;
+mod progress;
 mod record;
 mod registry;
 
@@ -28,6 +29,7 @@ pub(crate) use job::{Answered, Job, Joined, Joining, State};
 pub(crate) use measured::LastChange;
 pub(crate) use participant::{Participant, ParticipantId, SessionId};
 pub(crate) use profiles::{Agreed, HandedIn, Number, Outcome};
+pub(crate) use progress::ProcessReport;
 pub(crate) use record::{JobRecord, Terms};
 pub use registry::JOB_HISTORY;
 pub(crate) use registry::{GenerationKey, JobKey, Registry};

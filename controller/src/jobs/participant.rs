@@ -8,6 +8,8 @@ use tributary_api::v1;
 use tributary_api::v1::job_event::Event;
 use tributary_wire::Rank;
 
+use super::progress::ProgressReport;
+
 /// Events that wait for a member to read them: more than any change of generation sends. A member that leaves this
 /// many unread counts as gone.
 const EVENTS_PER_MEMBER: usize = 64;
@@ -48,6 +50,8 @@ pub(crate) struct Participant {
     pub(crate) gone: Option<Instant>,
     /// When it was told of a change of generation, until it says that it has changed over.
     pub(crate) behind: Option<Instant>,
+    /// The last report of its host on it.
+    pub(super) report: Option<ProgressReport>,
     events: Option<mpsc::Sender<v1::JobEvent>>,
     /// The last event it was sent; sent again when it comes back.
     told: Option<Event>,
@@ -65,6 +69,7 @@ impl Participant {
             detached: false,
             gone: None,
             behind: None,
+            report: None,
             events: Some(sender),
             told: None,
         };
@@ -81,6 +86,7 @@ impl Participant {
             detached: false,
             gone: Some(now),
             behind: None,
+            report: None,
             events: None,
             told: None,
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 use tributary_api::v1;
 use tributary_topology::NodeKey;
-use tributary_wire::Rank;
 
 use super::error::JobError;
 use super::job::Job;
@@ -81,15 +80,10 @@ impl Registry {
         found.ok_or_else(|| JobError::NoSuchJob(name.to_owned()))
     }
 
-    /// Notes a host's report on its process in the latest job of that name, and wakes the job's reconciler if it
-    /// matters.
-    pub(crate) fn note_progress(&mut self, host: NodeKey, progress: &v1::JobProgress) {
-        let Ok(key) = self.latest(&progress.job) else { return };
-        let Some(job) = self.jobs.get_mut(&key) else { return };
-        let member = job.record.request.workers.iter().find(|member| member.host == host);
-        let Some(rank) = member.map(|member| Rank::new(member.rank)) else { return };
-        if job.note_progress(rank, progress) {
-            job.look.send_replace(());
+    /// Notes a host's heartbeat with the jobs in which the host takes part. Its reports on other jobs are ignored.
+    pub(crate) fn note_heartbeat(&mut self, host: (NodeKey, &str), heartbeat: &v1::Heartbeat, now: Instant) {
+        for job in self.jobs.values_mut().filter(|job| job.is_alive()) {
+            job.note_heartbeat(host, heartbeat, now);
         }
     }
 

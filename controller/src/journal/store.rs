@@ -12,7 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition, WriteTransaction,
+};
 
 use super::error::{FORMAT, JournalError};
 use super::file_identity::{FileIdentity, FileStatus};
@@ -278,7 +280,7 @@ fn fill(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalErro
 
 /// Sets an empty database up for jobs.
 pub(super) fn prepare(database: &Database) -> Result<(), redb::Error> {
-    let write = database.begin_write()?;
+    let write = begin_write(database)?;
     write.open_table(ABOUT)?.insert(FORMAT_KEY, FORMAT)?;
     write.open_table(JOBS)?;
     write.commit()?;
@@ -294,8 +296,17 @@ fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
     }
 }
 
+/// Begins a write that is committed in two phases: an open then knows that the last write was complete, and refuses the
+/// file where it is not. After a write in one phase the open takes damage for a crash in that write, and goes back to
+/// the write before.
+fn begin_write(database: &Database) -> Result<WriteTransaction, redb::Error> {
+    let mut write = database.begin_write()?;
+    write.set_two_phase_commit(true);
+    Ok(write)
+}
+
 fn put(database: &Database, changes: &Changes) -> Result<(), redb::Error> {
-    let write = database.begin_write()?;
+    let write = begin_write(database)?;
     {
         let mut table = write.open_table(JOBS)?;
         for (key, bytes) in changes {

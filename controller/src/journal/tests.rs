@@ -200,6 +200,41 @@ async fn a_file_in_the_journals_place_is_left_alone_and_named_until_it_is_gone()
     assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
 }
 
+/// One bit of each part of a journal's file is wrong, after a clean stop of its controller or after a crash.
+#[tokio::test]
+async fn a_damaged_journal_is_refused_or_complete_and_never_an_older_one() {
+    const PART: usize = 512;
+    let (folder, topology, mut state) =
+        (TempDir::new().unwrap(), testing::topology(), testing::controller_state(64, 4));
+    let journal = Journal::open(folder.path()).unwrap();
+    for name in ["first", "second", "third"] {
+        let key = created(&mut state, name);
+        journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome().await.unwrap();
+    }
+    let file = folder.path().join("jobs.redb");
+    let crashed = fs::read(&file).unwrap();
+    drop(journal);
+    let (mut refused, mut complete) = (0, 0);
+    for bytes in [crashed, fs::read(&file).unwrap()] {
+        let written = bytes.chunks(PART).enumerate().filter(|(_, part)| part.iter().any(|byte| *byte != 0));
+        for at in written.map(|(part, _)| part * PART + PART / 2) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            fs::write(&file, damaged).unwrap();
+            match Journal::open(folder.path()) {
+                Ok(journal) => {
+                    complete += 1;
+                    assert_eq!(names(&journal), ["first", "second", "third"], "byte {at} is damaged");
+                }
+                Err(JournalError::Damaged { .. }) => refused += 1,
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+    println!("{refused} refused, {complete} complete");
+    assert!(refused > 0 && complete > 0);
+}
+
 #[test]
 fn only_its_owner_may_read_the_tokens_in_a_journal() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;

@@ -214,17 +214,17 @@ impl ControllerState {
             }
             CreateError::Plan(_) => {
                 let losses = self.health.losses(&self.topology)?;
-                planner::plan(&self.topology, &self.sound_fabric(), request).ok()?;
+                planner::plan(&self.topology, &self.sound_fabric(|_| u32::MAX), request).ok()?;
                 Some(format!("what is dead at the moment: {losses}"))
             }
             _ => None,
         }
     }
 
-    /// The fabric as if all of it were alive and free.
-    fn sound_fabric(&self) -> FabricState {
+    /// The fabric as if all of it were alive; `free` returns the slots that a job can get on a switch.
+    fn sound_fabric(&self, free: impl Fn(&SlotMap) -> u32) -> FabricState {
         let (dead_nodes, dead_links, short_of_mtu) = Default::default();
-        FabricState { dead_nodes, dead_links, short_of_mtu, ..self.fabric(Doubt::Dead, |_| u32::MAX) }
+        FabricState { dead_nodes, dead_links, short_of_mtu, ..self.fabric(Doubt::Dead, free) }
     }
 
     /// The means of a job that waits: a plan as if it had all the slots it wants, and nothing reserved.
@@ -234,7 +234,8 @@ impl ControllerState {
             return Err(CreateError::QueueFull(most));
         }
         let ideal = planner::plan(&self.topology, &self.fabric(Doubt::Dead, |_| u32::MAX), request);
-        let plan = ideal.or_else(|_| planner::plan(&self.topology, &self.sound_fabric(), request))?;
+        let plan =
+            ideal.or_else(|_| planner::plan(&self.topology, &self.sound_fabric(|_| u32::MAX), request))?;
         Ok(Resources { plan, fallbacks: Vec::new(), switches: BTreeMap::new(), job_index: NOWHERE })
     }
 
@@ -254,12 +255,26 @@ impl ControllerState {
         if !aggregates(&ideal) {
             return Ok(plan);
         }
+        self.check_width(name, request, &ideal)?;
         let short = |role: &SwitchRole| {
             let reason = self.lack(creator, role.key, request.window)?;
             role.aggregate.then(|| format!("{}: {reason}", role.name))
         };
         let switches = ideal.switches.iter().filter_map(short).collect();
         Err(CreateError::NoSlots { job: name.to_owned(), switches })
+    }
+
+    /// Checks that a job could aggregate if no other had any slots. `ideal`: its plan if slots did not matter.
+    fn check_width(&self, name: &str, request: &JobRequest, ideal: &Plan) -> Result<(), CreateError> {
+        let alone = self.sound_fabric(SlotMap::largest_possible_block);
+        if planner::plan(&self.topology, &alone, request).is_ok_and(|plan| aggregates(&plan)) {
+            return Ok(());
+        }
+        let largest_of = |role: &SwitchRole| self.slots(role.key).map_or(0, SlotMap::largest_possible_block);
+        let roles = ideal.switches.iter().filter(|role| role.aggregate);
+        let Some(widest) = roles.max_by_key(|role| largest_of(role)) else { return Ok(()) };
+        let (job, switch, largest) = (name.to_owned(), widest.name.clone(), largest_of(widest));
+        Err(CreateError::TooWide { job, window: request.window, switch, largest })
     }
 
     /// Why a switch has no slots for a job; `None` if it does not manage any.
@@ -277,10 +292,12 @@ impl ControllerState {
         }
     }
 
-    /// The switches that are kept for a waiting job; none if only its creator's quota is in the way.
+    /// The switches that are kept for a waiting job; none if only its creator's quota is in the way, or if the
+    /// switches have been given fewer slots than it needs.
     fn wanted(&self, creator: &str, request: &JobRequest, reserved: &BTreeSet<NodeKey>) -> Vec<NodeKey> {
         let unlimited = self.fabric_for(None, reserved);
-        if self.plan_new("", creator, request, &unlimited).is_ok() {
+        if matches!(self.plan_new("", creator, request, &unlimited), Ok(_) | Err(CreateError::TooWide { .. }))
+        {
             return Vec::new();
         }
         let ideal = planner::plan(&self.topology, &self.fabric(Doubt::Dead, |_| u32::MAX), request);
@@ -407,6 +424,29 @@ mod tests {
         // The large one gives up; those behind it go on.
         end(&mut state, large);
         assert_eq!(advance(&mut state), [late]);
+    }
+
+    #[test]
+    fn a_job_that_no_switch_can_ever_hold_is_refused_and_holds_up_nobody() {
+        let mut state = limited(64, Quotas::default());
+        for waits in [true, false] {
+            let error = create(&mut state, &asking("a", waits), "wide", 128).unwrap_err();
+            let CreateError::TooWide { window: 128, largest: 64, .. } = &error else { panic!("{error:?}") };
+            assert!(error.to_string().contains("at most 64 slots"), "{error}");
+        }
+        create(&mut state, &asking("b", false), "behind", 64).unwrap();
+    }
+
+    #[test]
+    fn a_job_that_waits_while_its_switches_shrink_holds_up_nobody() {
+        let mut state = limited(64, Quotas::default());
+        let first = create(&mut state, &asking("a", true), "first", 64).unwrap();
+        let wide = create(&mut state, &asking("a", true), "wide", 64).unwrap();
+        end(&mut state, first);
+        state.slots.values_mut().for_each(|map| assert!(map.resize(32)));
+        assert_eq!(advance(&mut state), NOBODY);
+        assert!(waits(&state, wide).contains("needs 64 slots in one block"), "{}", waits(&state, wide));
+        create(&mut state, &asking("b", false), "behind", 32).unwrap();
     }
 
     #[test]

@@ -26,7 +26,6 @@ use crate::journal::LoadedJob;
 use crate::liveness::{Cabling, Doubt, Health, ProvenPaths, STANDSTILL};
 use crate::loads::Loads;
 use crate::pipeline::Capacity;
-use crate::progress::Progress;
 use crate::quotas::Quotas;
 use crate::slots::{NoSlots, SlotMap};
 use crate::switch_state::SwitchState;
@@ -53,6 +52,22 @@ pub(crate) enum CreateError {
         job: String,
         /// Each switch that could aggregate, with the slots needed and free.
         switches: Vec<String>,
+    },
+    /// No switch that could aggregate for it has enough slots, even when all of them are free.
+    #[error(
+        "job {job:?} needs {window} slots in one block, and no switch that could aggregate for it has as many: the \
+         largest, {switch}, has a block of {largest}. Ask for a window of at most {largest} slots (--window), or for no \
+         aggregation (--aggregation none)"
+    )]
+    TooWide {
+        /// The job.
+        job: String,
+        /// Slots that it needs.
+        window: u32,
+        /// The switch with the largest block.
+        switch: String,
+        /// Slots of that block.
+        largest: u32,
     },
     /// The creator has as many jobs as its quota allows.
     #[error("{creator:?} has {most} jobs, which is as many as it may have: end one of them first")]
@@ -103,8 +118,6 @@ pub(crate) struct ControllerState {
     pub(crate) hosts: Hosts,
     /// What is known about cables.
     pub(crate) cabling: Cabling,
-    /// What is known about training processes.
-    pub(crate) progress: Progress,
     /// Whether the controller has stood still.
     pub(crate) standstills: StandstillDetector,
     /// What each creator may have.
@@ -140,7 +153,6 @@ impl ControllerState {
             health: Health::new(Instant::now()),
             hosts: Hosts::default(),
             cabling: Cabling::new(&topology, capacity.widest),
-            progress: Progress::default(),
             standstills: StandstillDetector::new(STANDSTILL, Instant::now()),
             quotas: Quotas::default(),
             reserved: BTreeSet::new(),
@@ -407,11 +419,7 @@ impl ControllerState {
         let Some(job) = self.jobs.get(key).filter(|_| !self.hung_up) else { return Step::Over };
         let [fabric, trusting_fabric] =
             [Doubt::Dead, Doubt::Alive].map(|doubt| self.fabric(doubt, SlotMap::largest_block));
-        let name = &job.record.name;
-        let plan = &job.record.generation().plan;
-        let server = &plan.server.name;
-        let (stalled, workers) =
-            (self.progress.stall(name, now), plan.workers.iter().map(|worker| &*worker.name));
+        let stalled = job.stall(now);
         next_step(
             job,
             &DecisionInputs {
@@ -419,27 +427,24 @@ impl ControllerState {
                 fabric: &fabric,
                 trusting_fabric: &trusting_fabric,
                 health: &self.health,
-                life_signs: &|place, host| self.life_signs_of(name, place, host),
-                asking: &self.progress.asking(name, server, now),
+                life_signs: &|place, host| self.life_signs_of(job, place, host),
+                asking: &job.asking(now),
                 serving: &|host| self.hosts.serves(host, now),
                 stalled,
-                stuck: stalled.and_then(|_| self.progress.stuck(name, workers, now)),
+                stuck: stalled.and_then(|_| job.stuck(now)),
                 standstill: self.standstills.standstill(now),
                 now,
             },
         )
     }
 
-    fn life_signs_of(&self, job: &str, place: &ParticipantId, host: &str) -> LifeSigns {
+    fn life_signs_of(&self, job: &Job, place: &ParticipantId, host: &str) -> LifeSigns {
         let node = self.topology.find(host);
         LifeSigns {
             attends_since: self.hosts.attends_since(host),
             last_probe: node.and_then(|node| self.cabling.last_probe_of(node)),
             last_word: node.and_then(|node| self.cabling.last_word_of(node)),
-            last_report: match place {
-                ParticipantId::Worker(_) => self.progress.process_reported(job, host),
-                ParticipantId::Server(_) => self.progress.server_reported(job, host),
-            },
+            last_report: job.last_report(place),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Limits on what an agent may hold for training processes.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::statvfs;
 use rustix::process::{Resource, getrlimit};
@@ -94,14 +94,31 @@ fn machine_memory() -> u64 {
     info.totalram.saturating_mul(info.mem_unit.into())
 }
 
-/// The lowest memory limit of this process's control group and its ancestors; `None`: there is no limit.
+/// The lowest memory limit of this process's control groups and their ancestors; `None`: there is no limit.
 fn group_memory(membership: &Path, root: &Path) -> Option<u64> {
     let text = fs::read_to_string(membership).ok()?;
-    // Version 2 has one hierarchy, with the number 0 and no name.
-    let group = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let own: PathBuf = root.join(group);
-    let limits = own.ancestors().take_while(|folder| folder.starts_with(root));
-    let limits = limits.filter_map(|folder| fs::read_to_string(folder.join("memory.max")).ok());
+    let limit = |line: &str| {
+        let (_number, line) = line.split_once(':')?;
+        let (controllers, group) = line.split_once(':')?;
+        match controllers {
+            // Version 2 has one hierarchy, which has no name.
+            "" => tightest(root, group, "memory.max"),
+            // Version 1 has one for each controller, and a file has a limit even where there is none: a huge one.
+            one if one.split(',').any(|name| name == "memory") => {
+                tightest(&root.join("memory"), group, "memory.limit_in_bytes")
+            }
+            _ => None,
+        }
+    };
+    text.lines().filter_map(limit).min()
+}
+
+/// The lowest limit of a group in a hierarchy and of its ancestors there. In a container the group's own folder may not
+/// be visible: the hierarchy's root is then the container's group.
+fn tightest(hierarchy: &Path, group: &str, file: &str) -> Option<u64> {
+    let own = hierarchy.join(group.trim_start_matches('/'));
+    let folders = own.ancestors().take_while(|folder| folder.starts_with(hierarchy));
+    let limits = folders.filter_map(|folder| fs::read_to_string(folder.join(file)).ok());
     // "max" is not a number, and means no limit.
     limits.filter_map(|limit| limit.trim().parse().ok()).min()
 }
@@ -147,5 +164,26 @@ mod tests {
         fs::write(folder.path().join("system.slice/memory.max"), "1000\n").unwrap();
         fs::write(own.join("memory.max"), "4000\n").unwrap();
         assert_eq!(group_memory(&membership, folder.path()), Some(1000));
+    }
+
+    #[test]
+    fn limits_of_version_1_count_and_so_do_those_of_ancestors() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let own = root.join("memory/slurm/job_7");
+        fs::create_dir_all(&own).unwrap();
+        let membership = root.join("membership");
+        fs::write(&membership, "12:cpuset:/slurm\n9:hugetlb,memory:/slurm/job_7\n0::/user.slice\n").unwrap();
+        assert_eq!(group_memory(&membership, root), None);
+        fs::write(own.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+        assert_eq!(group_memory(&membership, root), Some(9_223_372_036_854_771_712), "which is no limit");
+        fs::write(own.join("memory.limit_in_bytes"), "4000\n").unwrap();
+        assert_eq!(group_memory(&membership, root), Some(4000));
+        fs::write(root.join("memory/slurm/memory.limit_in_bytes"), "3000\n").unwrap();
+        assert_eq!(group_memory(&membership, root), Some(3000));
+        // A container sees its own group as the root.
+        fs::write(root.join("memory/memory.limit_in_bytes"), "2000\n").unwrap();
+        fs::write(&membership, "9:memory:/docker/0123\n").unwrap();
+        assert_eq!(group_memory(&membership, root), Some(2000));
     }
 }

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use thiserror::Error;
+use tributary_files::check_output;
 
 use super::spec::JobSpec;
 use crate::optimizer::OptimizerState;
@@ -92,9 +93,7 @@ pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
 pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
     let failed = |error| CheckpointError::Io { doing: "lock", path: path.into(), error };
     let lock = path.with_extension("lock");
-    if is_no_file(&lock) {
-        return Err(failed(io::Error::other(format!("{} is no regular file", lock.display()))));
-    }
+    check_output(&lock).map_err(failed)?;
     let file = match File::create(lock) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(failed)?,
@@ -105,12 +104,6 @@ pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
         Err(TryLockError::Error(error)) => Err(failed(error)),
     }
-}
-
-/// Whether there is something else than a regular file: to be asked before it is opened, since that waits for a pipe's
-/// other end.
-fn is_no_file(path: &Path) -> bool {
-    path.metadata().is_ok_and(|about| !about.is_file())
 }
 
 /// Replaces the last snapshot by this one.
@@ -137,8 +130,8 @@ fn replace(path: &Path, body: &[u8]) -> io::Result<()> {
 pub(super) fn read(path: &Path, job: &JobSpec) -> Result<Option<Snapshot>, CheckpointError> {
     let failed = |error| CheckpointError::Io { doing: "read", path: path.into(), error };
     let unusable = |what: String| CheckpointError::Unusable { path: path.into(), what };
-    if is_no_file(path) {
-        return Err(unusable("no regular file".to_owned()));
+    if check_output(path).is_err() {
+        return Err(unusable("not a regular file".to_owned()));
     }
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -270,7 +263,7 @@ mod tests {
         refused("1001 parameters, and the job's max-parameters are 1000");
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        refused("no regular file");
+        refused("not a regular file");
     }
 
     #[test]

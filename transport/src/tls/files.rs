@@ -1,6 +1,5 @@
 //! Certificates and keys in PEM files.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -81,5 +80,5 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|reason| TlsError::Unreadable { path: path.into(), reason })
+    tributary_files::read(path).map_err(|reason| TlsError::Unreadable { path: path.into(), reason })
 }

@@ -1,6 +1,7 @@
 //! The record of a lab that is up: for people, and for the commands that use the lab.
 
 use std::fs::{self, File};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
@@ -212,10 +213,16 @@ impl Record {
     }
 
     /// # Errors
-    /// The lab was never finished.
+    /// The lab was never finished, or has been removed; or its record cannot be read.
     pub(crate) fn load(lab: &Lab) -> Result<Self> {
-        let incomplete = || LabError::Incomplete(lab.name().to_owned());
-        let text = fs::read_to_string(lab.folder().join(FILE)).map_err(|_| incomplete())?;
+        let (folder, name) = (lab.folder(), lab.name().to_owned());
+        let text = match fs::read_to_string(folder.join(FILE)) {
+            Err(_) if !folder.exists() => return Err(LabError::NoLab(name).into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(LabError::Incomplete(name).into());
+            }
+            text => text.with_context(|| format!("cannot read {}", folder.join(FILE).display()))?,
+        };
         Ok(serde_json::from_str(&text)?)
     }
 

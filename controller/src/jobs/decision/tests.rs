@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
-use tributary_planner::{Aggregation, JobRequest, Plan};
+use tributary_planner::{Aggregation, JobRequest, Member, Plan};
 use tributary_wire::probe::FRAME_BYTES;
 use tributary_wire::{Probe, SliceWidth};
 
@@ -26,9 +26,14 @@ fn join(topology: &Topology, job: &mut Job, host: &str, role: v1::MemberRole) ->
 
 /// A running job of all the topology's workers, with its members: workers by rank, then the server.
 fn running(state: &mut ControllerState) -> (JobKey, Vec<Joined>) {
+    let request = JobRequest::of(state.topology(), 64, 4_000_000).unwrap();
+    running_with(state, &request)
+}
+
+/// A running job of these workers and this server, with its members.
+fn running_with(state: &mut ControllerState, request: &JobRequest) -> (JobKey, Vec<Joined>) {
     let topology = Arc::clone(state.topology());
-    let request = JobRequest::of(&topology, 64, 4_000_000).unwrap();
-    let key = state.create("job", &request, TERMS).unwrap();
+    let key = state.create("job", request, TERMS).unwrap();
     let job = state.jobs.get_mut(key).unwrap();
     let workers = request.workers.iter().map(|member| (member.host, v1::MemberRole::Worker));
     let all = workers.chain([(request.server, v1::MemberRole::Server)]);
@@ -91,6 +96,12 @@ fn probe(state: &mut ControllerState, host: &str, now: Instant) {
     state.cabling.hear((via.node, via.remote_port), probe, FRAME_BYTES, now);
 }
 
+/// Delivers a host's heartbeat.
+fn beat(state: &mut ControllerState, host: &str, heartbeat: &v1::Heartbeat, now: Instant) {
+    let key = state.topology().find(host).unwrap();
+    state.jobs.note_heartbeat((key, host), heartbeat, now);
+}
+
 /// Reports that the process on w0 has waited this long for a result.
 fn tell_of_wait(state: &mut ControllerState, stalled_milliseconds: u64, now: Instant) {
     tell_of_wait_on("w0", state, stalled_milliseconds, now);
@@ -107,13 +118,55 @@ fn tell_of_wait_on(
         stalled_in_generation_milliseconds,
         ..v1::JobProgress::default()
     }];
-    state.progress.note(host, &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
+    beat(state, host, &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
 }
 
 /// Reports that the server hears these ranks, which wait for a result.
 fn tell_of_asking(state: &mut ControllerState, ranks: &[u32], now: Instant) {
+    tell_of_asking_on("ps", state, ranks, now);
+}
+
+fn tell_of_asking_on(host: &str, state: &mut ControllerState, ranks: &[u32], now: Instant) {
     let served = vec![v1::ServedJob { job: "job".into(), asking_ranks: ranks.to_vec() }];
-    state.progress.note("ps", &v1::Heartbeat { served, ..v1::Heartbeat::default() }, now);
+    beat(state, host, &v1::Heartbeat { served, ..v1::Heartbeat::default() }, now);
+}
+
+#[test]
+fn a_host_is_believed_about_its_own_jobs_alone() {
+    let (mut state, topology) = (controller_state(256, 4), topology());
+    let [w0, w1] = ["w0", "w1"].map(|host| topology.find(host).unwrap());
+    let workers = [(0, w0), (1, w1)].map(|(rank, host)| Member { rank, host }).to_vec();
+    let key = running_with(&mut state, &JobRequest { workers, ..request(64, Aggregation::Tree) }).0;
+    let now = Instant::now();
+    let asking = |state: &ControllerState| state.jobs.get(key).unwrap().asking(now).len();
+    for stranger in ["w2", "w3", "ps"] {
+        tell_of_wait_on(stranger, &mut state, 60_000, now);
+        assert_eq!(state.jobs.get(key).unwrap().stall(now), None, "{stranger} has no process in the job");
+    }
+    for stranger in ["w0", "w2"] {
+        tell_of_asking_on(stranger, &mut state, &[0], now);
+        assert_eq!(asking(&state), 0, "{stranger} does not serve the job");
+    }
+    tell_of_wait_on("w1", &mut state, 60_000, now);
+    tell_of_asking_on("ps", &mut state, &[0], now);
+    assert_eq!(state.jobs.get(key).unwrap().stall(now), Some(Duration::from_secs(60)));
+    assert_eq!(asking(&state), 1);
+}
+
+#[test]
+fn reports_on_jobs_that_a_host_is_not_in_take_no_memory() {
+    let mut state = controller_state(256, 4);
+    let (_key, _members) = running(&mut state);
+    let jobs = (0..1_000).map(|number| format!("made-up-{number}")).collect::<Vec<_>>();
+    let heartbeat = v1::Heartbeat {
+        jobs: jobs.iter().map(|job| v1::JobProgress { job: job.clone(), ..Default::default() }).collect(),
+        served: jobs.iter().map(|job| v1::ServedJob { job: job.clone(), asking_ranks: vec![0] }).collect(),
+        ..v1::Heartbeat::default()
+    };
+    for host in ["w0", "ps"] {
+        let kept = allocation_counter::measure(|| beat(&mut state, host, &heartbeat, Instant::now()));
+        assert_eq!(kept.bytes_current, 0, "{host}");
+    }
 }
 
 #[test]

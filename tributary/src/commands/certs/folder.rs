@@ -1,14 +1,13 @@
 //! A CA's folder: `ca.crt` and `ca.key`, and two files for each certificate.
 
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use tributary_certs::{Authority, Issued};
-
-use crate::files::{self, Readers};
+use tributary_files::Readers;
 
 /// Base name of the CA's own files.
 pub(super) const CA: &str = "ca";
@@ -49,7 +48,7 @@ impl Folder {
     /// The folder has no CA, or the CA cannot be used.
     pub(super) fn authority(&self) -> Result<Authority> {
         let (certificate, key) = self.paths(CA);
-        let read = |path: &Path| match fs::read_to_string(path) {
+        let read = |path: &Path| match tributary_files::read_text(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 bail!(
                     "there is no {}: make a CA with `tributary certs init`, or give its --dir",
@@ -90,7 +89,8 @@ impl Folder {
         for (path, readers, text) in
             [(&paths.1, Readers::Owner, key), (&paths.0, Readers::Everyone, certificate)]
         {
-            files::write(path, readers, text).with_context(|| format!("cannot write {}", path.display()))?;
+            tributary_files::write(path, readers, text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(paths)
     }

@@ -13,7 +13,6 @@ use tributary_cli::output;
 
 use super::list::plan_json;
 use super::queue;
-use crate::files::{self, Readers};
 use crate::options::remote::{ControllerArgs, connect, refused};
 use tributary_cli::options::{Aggregation, Downlink, name, share, size, window};
 
@@ -102,7 +101,7 @@ impl From<Degraded> for v1::Degraded {
 }
 
 pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bool) -> Result<()> {
-    if !args.overwrite && args.token_out.exists() {
+    if !args.overwrite && args.token_out.is_file() {
         bail!(
             "{} is there already, maybe with another job's token: name another file, or say --overwrite",
             args.token_out.display()
@@ -160,7 +159,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
 
 /// Writes a job's token to a file that only this user can read.
 pub(crate) fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
-    files::write(path, Readers::Owner, &format!("{}\n", hex::encode(token)))
+    tributary_files::write(path, Readers::Owner, format!("{}\n", hex::encode(token)))
 }
 
 fn text(args: &CreateArgs, plan: &v1::PlanSummary) -> String {

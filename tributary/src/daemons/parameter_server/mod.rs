@@ -100,7 +100,7 @@ fn load(file: &Path) -> Result<JobSettings> {
         None => None,
         Some(Value::String(path)) => {
             // A server would wait for the other end of a pipe, and not say so.
-            files::check_is_regular(Path::new(&path))?;
+            files::check_input(Path::new(&path))?;
             Some(remote::read_token(Path::new(&path))?)
         }
         Some(_) => return Err(wrong(format!("{TOKEN_KEY} is not a file's name")).into()),

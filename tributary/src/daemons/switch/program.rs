@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::runtime_json::RuntimeJson;
 use tributary_softswitch::{Loaded, PacketLog};
@@ -58,19 +58,13 @@ fn wrong<T>(problem: &str) -> Result<T> {
 }
 
 fn load(program: &Path, p4info: &Path, log: Option<&PacketLog>) -> Result<Loaded> {
-    let (json, text) = (files::read(program)?, text(p4info)?);
+    let (json, text) = (files::read(program)?, files::read_text(p4info)?);
     let info = P4Info::parse(&text).map_err(|error| anyhow!("{}: {error}", p4info.display()))?;
     let loaded = Loaded::to_log(json, info.message().clone(), log.cloned()).map_err(|refusal| {
         anyhow!("{} cannot be loaded with {}: {refusal}", program.display(), p4info.display())
     })?;
     tracing::info!(program = %program.display(), "program is loaded");
     Ok(loaded)
-}
-
-/// A file's text.
-fn text(path: &Path) -> Result<String> {
-    String::from_utf8(files::read(path)?)
-        .with_context(|| format!("cannot read {}: it is no UTF-8 text", path.display()))
 }
 
 /// A file with entries.

@@ -1,11 +1,11 @@
 //! The accuracy of a model over time.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tributary_files::Readers;
 use tributary_trainer::{Digits, Model};
 
 use super::way::Position;
@@ -39,7 +39,7 @@ impl Curve {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{:.6},{iteration},{accuracy:.4}", time.as_secs_f64());
         }
-        fs::write(&self.file, text)
+        tributary_files::write(&self.file, Readers::Everyone, text)
             .with_context(|| format!("cannot write the curve to {}", self.file.display()))
     }
 }

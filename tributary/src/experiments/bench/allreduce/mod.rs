@@ -18,6 +18,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use tributary_bench::comparison::Report;
 use tributary_cli::output;
+use tributary_files::Readers;
 
 use crate::daemons::service::WrongUse;
 use crate::experiments::bench::common::until_stopped;
@@ -58,11 +59,12 @@ fn write(report: &Report, folder: &Path) -> Result<()> {
     let to = |ending: &str| folder.join(FILE).with_extension(ending);
     let cannot = |ending: &str| format!("cannot write {}", to(ending).display());
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    fs::write(to("json"), serde_json::to_string_pretty(report)?).with_context(|| cannot("json"))?;
+    tributary_files::write(&to("json"), Readers::Everyone, serde_json::to_string_pretty(report)?)
+        .with_context(|| cannot("json"))?;
     let picture = format!("{}\n", picture::picture(report));
-    fs::write(to("svg"), &picture).with_context(|| cannot("svg"))?;
+    tributary_files::write(&to("svg"), Readers::Everyone, &picture).with_context(|| cannot("svg"))?;
     match png(&picture) {
-        Ok(png) => fs::write(to("png"), png).with_context(|| cannot("png")),
+        Ok(png) => tributary_files::write(&to("png"), Readers::Everyone, png).with_context(|| cannot("png")),
         // The same picture has been written as SVG.
         Err(error @ PngError::NoFonts) => {
             output::complain(format_args!("note: there is no {}: {error}", to("png").display()));

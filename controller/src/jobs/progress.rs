@@ -1,0 +1,149 @@
+//! The progress of a job, as the hosts of its participants report it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tributary_api::v1;
+use tributary_topology::NodeKey;
+use tributary_wire::Rank;
+
+use super::job::Job;
+use super::participant::ParticipantId;
+
+/// A process that has waited this long for a result waits for a participant that is gone: in most operations results
+/// arrive all the time.
+const STALL: Duration = Duration::from_millis(700);
+/// A host's report that is older than this says nothing about the present.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// A server's report of the ranks that it hears is out of date after this time.
+const HEARD: Duration = Duration::from_millis(1500);
+
+/// The last report of a host on its participant in a job.
+#[derive(Debug, Clone)]
+pub(crate) enum ProgressReport {
+    Worker(ProcessReport),
+    Server(ServerReport),
+}
+
+/// The last report on a job's server.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerReport {
+    /// Ranks that wait for a result and are heard by the server.
+    asking: BTreeSet<Rank>,
+    at: Instant,
+}
+
+/// The last report on a job's training process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProcessReport {
+    /// All-reduces that have succeeded.
+    pub(crate) operations: u64,
+    /// The time that the process last spent between two of them.
+    pub(crate) step: Duration,
+    /// How long it has been waiting for a result that did not come.
+    pub(crate) waits: Duration,
+    /// The same, but at most the time that the job has had its present structure.
+    stalled: Duration,
+    at: Instant,
+}
+
+impl ProgressReport {
+    fn at(&self) -> Instant {
+        match self {
+            Self::Worker(report) => report.at,
+            Self::Server(report) => report.at,
+        }
+    }
+}
+
+impl Job {
+    /// Notes a host's heartbeat, of which only the reports on the host's own participants in this job count. They are
+    /// kept with the participants, and go with them.
+    pub(super) fn note_heartbeat(
+        &mut self,
+        (key, host): (NodeKey, &str),
+        heartbeat: &v1::Heartbeat,
+        now: Instant,
+    ) {
+        let server = ParticipantId::Server(host.to_owned());
+        if self.participant(&server).is_some()
+            && let Some(served) = heartbeat.served.iter().find(|served| served.job == self.record.name)
+        {
+            let ranks = served.asking_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok());
+            let report = ServerReport { asking: ranks.map(Rank::new).collect(), at: now };
+            self.keep_report(&server, ProgressReport::Server(report));
+        }
+        let member = self.record.request.workers.iter().find(|member| member.host == key);
+        let Some(rank) = member.map(|member| Rank::new(member.rank)) else { return };
+        let worker = ParticipantId::Worker(rank);
+        if self.participant(&worker).is_some()
+            && let Some(progress) = heartbeat.jobs.iter().find(|progress| progress.job == self.record.name)
+        {
+            let report = ProcessReport {
+                operations: progress.operations,
+                step: Duration::from_nanos(progress.step_nanoseconds),
+                waits: Duration::from_millis(progress.stalled_milliseconds),
+                stalled: Duration::from_millis(progress.stalled_in_generation_milliseconds),
+                at: now,
+            };
+            self.keep_report(&worker, ProgressReport::Worker(report));
+            if self.note_progress(rank, progress) {
+                self.look.send_replace(());
+            }
+        }
+    }
+
+    fn keep_report(&mut self, id: &ParticipantId, report: ProgressReport) {
+        if let Some(participant) = self.participant_mut(id) {
+            participant.report = Some(report);
+        }
+    }
+
+    /// The last report on the process of a rank.
+    pub(crate) fn process_report(&self, rank: Rank) -> Option<ProcessReport> {
+        match self.participant(&ParticipantId::Worker(rank))?.report {
+            Some(ProgressReport::Worker(report)) => Some(report),
+            _ => None,
+        }
+    }
+
+    /// When the host of a participant last reported on it.
+    pub(crate) fn last_report(&self, id: &ParticipantId) -> Option<Instant> {
+        self.participant(id)?.report.as_ref().map(ProgressReport::at)
+    }
+
+    /// How long each process of the present generation has waited for a result in it; `None` for a process without a
+    /// fresh report.
+    fn stalls(&self, now: Instant) -> impl Iterator<Item = Option<Duration>> {
+        self.record.generation().ranks().map(move |rank| {
+            let report = self.process_report(rank)?;
+            (now.duration_since(report.at) < FRESH).then_some(report.stalled)
+        })
+    }
+
+    /// The longest time that a process has waited for a result in the present generation; `None` if none of them has
+    /// waited long enough to stand still.
+    pub(crate) fn stall(&self, now: Instant) -> Option<Duration> {
+        self.stalls(now).flatten().filter(|stalled| *stalled >= STALL).max()
+    }
+
+    /// The time for which all processes have waited for a result in the present generation; `None` if one of them does
+    /// not stand still, or has no fresh report.
+    pub(crate) fn stuck(&self, now: Instant) -> Option<Duration> {
+        let shortest = self.stalls(now).try_fold(Duration::MAX, |all, one| Some(all.min(one?)));
+        shortest.filter(|shortest| *shortest >= STALL)
+    }
+
+    /// Ranks that wait for a result and are heard by the server; empty if its report is out of date.
+    pub(crate) fn asking(&self, now: Instant) -> BTreeSet<Rank> {
+        let server = ParticipantId::Server(self.record.generation().plan.server.name.clone());
+        match self.participant(&server).and_then(|server| server.report.as_ref()) {
+            Some(ProgressReport::Server(report)) if now.duration_since(report.at) < HEARD => {
+                report.asking.clone()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+}
