@@ -1,0 +1,52 @@
+"""A part of PyTorch's own tests of `torch.distributed`, over the fabric; `make test-pytorch` runs all of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent / "pytorch_suite"))
+
+from suite import PASSED, Suite, in_lab
+
+SELECTED = [
+    "test_all_reduce_sum_async",
+]
+"""Tests of the suite that found defects of the backend, and one of each kind of collective."""
+
+
+@pytest.fixture(scope="module")
+def suite(binary: Path) -> Iterator[Suite]:
+    pytest.importorskip("expecttest", reason="PyTorch's suite needs expecttest")
+    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("ethtool") is None:
+        pytest.skip("a lab needs root, iproute2 and ethtool")
+    with in_lab(binary, 4) as suite:
+        yield suite
+
+
+@pytest.mark.parametrize("test", SELECTED)
+def test_the_backend_passes(suite: Suite, test: str) -> None:
+    result = suite.run(test, "tributary")
+    assert result.outcome == PASSED, result.log
+
+
+BROKEN = {
+    "a sum is left out": "FabricBackend.allreduce = lambda self, tensors, opts=None: self.barrier()",
+    "a barrier never ends": "FabricBackend.allreduce = lambda self, tensors, opts=None: Event().wait()",
+    "a rank dies": "FabricBackend.allreduce = lambda self, tensors, opts=None: os.abort()",
+}
+
+
+@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
+def test_the_suite_fails_where_the_backend_is_broken(suite: Suite, tmp_path: Path, change: str) -> None:
+    before = tmp_path / "before.py"
+    imports = "import os\nfrom threading import Event\nfrom tributary.torch.backend import FabricBackend"
+    before.write_text(f"{imports}\n{change}\n", encoding="utf-8")
+    assert suite.run("test_all_reduce_sum", "tributary", limit=20, before=before).has_failed
+    # What went wrong there is over.
+    assert suite.run("test_all_reduce_sum", "tributary").outcome == PASSED
