@@ -38,7 +38,7 @@ from tributary.torch.group import NAME, OVERRIDDEN, Group, made
 from tributary.torch.joining import join_together, meet, own_part
 from tributary.torch.layouts import Plain
 from tributary.torch.places import Place, bytes_of, places_of, tensors_of
-from tributary.torch.profiling import profiled
+from tributary.torch.profiling import ProfilerEvent
 from tributary.torch.scatter import Scatter
 from tributary.torch.tally import Tally, announce, logger
 from tributary.torch.work import FabricWork, FinishingWork, PythonWork, Together
@@ -430,7 +430,7 @@ class FabricBackend(Backend):
             plain.copy_back()
 
         follows = bool(plain.copies) or operator == ReduceOp.AVG
-        by_gloo = getattr(self._gloo.group, collective)(*args)
+        by_gloo = self._started_by_gloo(collective, args, is_collective=is_collective)
         work = FinishingWork(
             by_gloo, tensors_of(given[:1]), finish if follows else None, is_point_to_point=not is_collective
         )
@@ -459,6 +459,20 @@ class FabricBackend(Backend):
         if take is None and tensor_elements_meet(values):
             raise TributaryError(str(meeting_error("tensor", values.shape)))
         name = what
+    def _started_by_gloo(self, collective: str, args: tuple[Any, ...], *, is_collective: bool) -> Work:
+        start: Callable[..., Work] = getattr(self._gloo.group, collective)
+        if not is_collective:
+            # gloo ends it only for a caller that waits, so that it has no time of its own.
+            return start(*args)
+        event = ProfilerEvent(collective)
+        try:
+            work = start(*args)
+        except BaseException:
+            event.end()
+            raise
+        event.end_with(work)
+        return work
+
 
         def count() -> str:
             nonlocal name
@@ -467,7 +481,12 @@ class FabricBackend(Backend):
             return name
 
         self._let_end([values, *results], also_by_gloo=True)
-        answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout)
+        event = ProfilerEvent(collective)
+        try:
+            answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout)
+        except BaseException:
+            event.end()
+            raise
 
         def finish(reduced: Reduced) -> None:
             self._check_whole(name, reduced)
@@ -478,8 +497,7 @@ class FabricBackend(Backend):
             self._is_announced = True
             announce(self.rank(), f"gradients go over the fabric: {self.size()} workers")
         self.tally.over_fabric(collective, values.nbytes)
-        work = FabricWork(name, answer, results, finish)
-        profiled(EVENTS[collective], work)
+        work = FabricWork(name, answer, results, finish, event)
         self._under_way[answer] = work, places_of([values, *results])
         answer.add_done_callback(lambda _: self._under_way.pop(answer, None))
         return work
@@ -635,8 +653,6 @@ class FabricBackend(Backend):
 NOT_FIRST = "not the first group of this process"
 NOT_BY_FABRIC = "the fabric does not do that"
 AVERAGE_OF_INTEGERS = "an average of integers"
-EVENTS = {"allreduce": "all_reduce", "reduce_scatter": "reduce_scatter", "barrier": "barrier"}
-"""The collectives' names in PyTorch's profiler."""
 
 
 def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpType:
