@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from suite import PASSED, ROOT, SKIPPED, Result, Suite, in_lab
@@ -28,12 +30,12 @@ def is_regression(by_gloo: Result, over_fabric: Result) -> bool:
     return by_gloo.outcome == PASSED and over_fabric.outcome != PASSED and by_gloo.test not in exceptions()
 
 
-def run_all(suite: Suite, tests: list[str], logs: Path | None) -> dict[str, dict[str, Result]]:
-    """Runs tests over both backends, and reports each that does not pass."""
+def run_all(suite: Suite, tests: list[str], backends: Sequence[str], logs: Path | None) -> dict[str, dict[str, Result]]:
+    """Runs tests over these backends, and reports each result at once."""
     results: dict[str, dict[str, Result]] = {}
     for place, test in enumerate(tests):
         results[test] = {}
-        for backend in BACKENDS:
+        for backend in backends:
             result = results[test][backend] = suite.run(test, backend)
             if result.has_failed and logs:
                 logs.mkdir(parents=True, exist_ok=True)
@@ -55,19 +57,24 @@ def main() -> int:
     parser.add_argument("tests", nargs="*", help="names of tests [default: all]")
     parser.add_argument("--ranks", type=int, choices=(4, 8), help="only with this number of ranks")
     parser.add_argument("--debug", choices=("OFF", "DETAIL"), help="only with this TORCH_DISTRIBUTED_DEBUG")
+    parser.add_argument("--backend", choices=BACKENDS, help="only over this backend, without a comparison")
     parser.add_argument("--logs", type=Path, help="folder for the logs of tests that fail")
     options = parser.parse_args()
+    # Ends the lab, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     binary = Path(os.environ.get("TRIBUTARY_BINARY", ROOT / "target" / "debug" / "tributary"))
     table, regressions = [f"{'':24}{'backend':12}{'passed':>8}{'skipped':>9}{'failed':>8}"], []
     for ranks, debug in CONFIGURATIONS:
         if ranks != (options.ranks or ranks) or debug != (options.debug or debug):
             continue
         title = f"{ranks} ranks" + (f", {debug}" if debug != "OFF" else "")
+        backends = [options.backend] if options.backend else BACKENDS
+        logs = options.logs and options.logs / f"{ranks}-{debug}"
         with in_lab(binary, ranks, debug=debug) as suite:
-            results = run_all(suite, options.tests or suite.tests, options.logs and options.logs / f"{ranks}-{debug}")
-        table += [row(title, results, backend) for backend in BACKENDS]
+            results = run_all(suite, options.tests or suite.tests, backends, logs)
+        table += [row(title, results, backend) for backend in backends]
         for test, by_backend in results.items():
-            if is_regression(by_backend["gloo"], by_backend["tributary"]):
+            if not options.backend and is_regression(by_backend["gloo"], by_backend["tributary"]):
                 regressions.append(f"{title}: {test}: {by_backend['tributary'].outcome}")
     print("\n".join(table))
     print("\nTests that pass over gloo only, with the reason:")

@@ -111,6 +111,8 @@ class Suite:
         pids = [rank.ask(request | {"log": str(log)}) for rank, log in zip(self._ranks, logs, strict=True)]
         outcomes = self._outcomes(pids, began + limit, limit)
         seconds = time.monotonic() - began
+        if backend == "tributary":
+            self._jobs("end", self._job_name, "--token-file", str(folder / "token"))
         failed = next((place for place, (outcome, _) in enumerate(outcomes) if outcome not in (PASSED, SKIPPED)), None)
         if failed is None:
             return Result(test, PASSED if (PASSED, True) in outcomes else SKIPPED, seconds)
@@ -147,13 +149,20 @@ class Suite:
 
     def _job(self, folder: Path) -> dict[str, str]:
         """Creates a job; returns the variables by which ranks find it."""
-        job, token = f"suite-{self._count}", folder / "token"
-        create = ["tributary", "jobs", "create", job, "--token-out", str(token)]
-        command = [*self._lab, "exec", "--name", self._name, "controller", "--", *create]
+        token = str(folder / "token")
+        self._jobs("create", self._job_name, "--token-out", token)
+        return {"TRIBUTARY_JOB": self._job_name, "TRIBUTARY_TOKEN_FILE": token}
+
+    @property
+    def _job_name(self) -> str:
+        return f"suite-{self._count}"
+
+    def _jobs(self, *arguments: str) -> None:
+        command = [*self._lab, "exec", "--name", self._name, "controller", "--", "tributary", "jobs", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=START, check=False)
-        if done.returncode:
+        # A job that has failed has ended.
+        if done.returncode and arguments[0] != "end":
             raise RuntimeError(f"no job for a test: {done.stderr}")
-        return {"TRIBUTARY_JOB": job, "TRIBUTARY_TOKEN_FILE": str(token)}
 
 
 @contextmanager
