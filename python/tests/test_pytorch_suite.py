@@ -15,9 +15,40 @@ sys.path.append(str(Path(__file__).parent / "pytorch_suite"))
 from suite import PASSED, Suite, in_lab
 
 SELECTED = [
+    "test_DistributedDataParallelCPU",
+    "test_accumulate_gradients_no_sync",
+    "test_all_gather",
+    "test_all_reduce_coalesced_sum",
+    "test_all_reduce_complex_unsupported_ops",
+    "test_all_reduce_full_group_sum",
+    "test_all_reduce_max",
+    "test_all_reduce_sum",
     "test_all_reduce_sum_async",
+    "test_all_reduce_sum_complex",
+    "test_all_to_all_single_equal_split",
+    "test_barrier",
+    "test_barrier_timeout_global",
+    "test_batch_isend_irecv_gloo",
+    "test_broadcast",
+    "test_broadcast_object_list",
+    "test_ddp_grad_div_uneven_inputs",
+    "test_ddp_hook_parity_powerSGD",
+    "test_ddp_join_model_equivalence",
+    "test_ddp_logging_data_cpu",
+    "test_ddp_profiling_autograd_profiler",
+    "test_gather",
+    "test_get_backend",
+    "test_irecv",
+    "test_isend",
+    "test_monitored_barrier_gloo",
+    "test_new_subgroups",
+    "test_reduce_scatter_tensor_cuda",
+    "test_reduce_scatter_v_cuda",
+    "test_reduce_sum",
+    "test_scatter",
+    "test_send_recv_any_source",
 ]
-"""Tests of the suite that found defects of the backend, and one of each kind of collective."""
+"""One of each kind of collective, and those that have found defects of the backend."""
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,11 @@ def _without_devices(make: Callable[..., None]) -> Callable[..., None]:
     return init
 
 
+def _nothing() -> Callable[..., None]:
+    """A function that does nothing: another one each time, since torch.compile tells functions apart."""
+    return lambda *_, **__: None
+
+
 @contextmanager
 def stand_in_for_gpus(test: Any) -> Iterator[None]:
     """Lets CPUs stand in for GPUs while a test runs that asks for GPUs."""
@@ -76,18 +81,21 @@ def stand_in_for_gpus(test: Any) -> Iterator[None]:
     if not getattr(test, NEEDS_GPU, False) and "rank_to_GPU" not in inspect.getsource(test):
         yield
         return
-    nothing: Any = lambda *_, **__: None  # noqa: E731
     replaced: dict[Any, dict[str, Any]] = {
         torch.cuda: {
             "current_device": lambda: 0,
             "device_count": lambda: PRETENDED,
-            "manual_seed": nothing,
-            "set_device": nothing,
+            "manual_seed": _nothing(),
+            "set_device": _nothing(),
             "stream": lambda *_: nullcontext(),
             "Stream": MagicMock,
-            "synchronize": nothing,
+            "synchronize": _nothing(),
         },
-        torch.accelerator: {"device_count": lambda: PRETENDED, "set_device_index": nothing, "synchronize": nothing},
+        torch.accelerator: {
+            "device_count": lambda: PRETENDED,
+            "set_device_index": _nothing(),
+            "synchronize": _nothing(),
+        },
     }
     with ExitStack() as stack:
         for module, values in replaced.items():
