@@ -32,7 +32,6 @@ SELECTED = [
     "test_broadcast",
     "test_broadcast_object_list",
     "test_ddp_grad_div_uneven_inputs",
-    "test_ddp_hook_parity_powerSGD",
     "test_ddp_join_model_equivalence",
     "test_ddp_logging_data_cpu",
     "test_ddp_profiling_autograd_profiler",
