@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo deb deb-tools test test-python python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo deb deb-tools test test-python test-pytorch python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -26,6 +26,10 @@ test-python: python lint-python ## lints and tests of the Python package
 # With the features that the Rust tests have it with: after them, nothing is built here.
 	$(CARGO) test --workspace --locked --no-run --test lab
 	cd python && TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary $(PYTHON_ENV)/bin/pytest -p no:cacheprovider
+
+test-pytorch: python ## PyTorch's own tests of torch.distributed, over gloo and the fabric; root (ARGS="--ranks 4 test_all_reduce_sum")
+	$(CARGO) build --quiet --locked -p tributary
+	TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary $(PYTHON_ENV)/bin/python python/tests/pytorch_suite $(ARGS)
 
 # A Python of our own, with PyTorch (5 GB), which is installed once.
 PYTHON_ENV = $(CURDIR)/target/python

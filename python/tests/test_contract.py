@@ -19,6 +19,8 @@ CHECKS = {
     "negative",
     "offsets",
     "averages",
+    "integers",
+    "doubles",
     "uneven",
     "order",
     "callbacks",

@@ -291,6 +291,41 @@ def averages() -> None:
         raise AssertionError("there is no average of bool")
 
 
+def integers() -> None:
+    """Sums and averages over the fabric have gloo's bits, also where they wrap; gloo's group is the second one."""
+    by_gloo, tally = dist.new_group(), backend_of(None).tally
+    generator = torch.Generator().manual_seed(rank)
+    for kind in (torch.int8, torch.uint8, torch.int32, torch.int64):
+        limits = torch.iinfo(kind)
+        wrapping = torch.randint(limits.min, limits.max, (4 * size,), generator=generator, dtype=torch.int64).to(kind)
+        small = torch.arange(4 * size).to(kind) * rank
+        for values in (wrapping, small):
+            for operator in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
+                ours, theirs, part, their_part = values.clone(), values.clone(), values[:4].clone(), values[:4].clone()
+                before = tally.calls["fabric"]
+                dist.all_reduce(ours, op=operator)
+                dist.reduce_scatter_tensor(part, values, op=operator)
+                expect(tally.calls["fabric"] - before, 2)
+                dist.all_reduce(theirs, op=operator, group=by_gloo)
+                dist.reduce_scatter_tensor(their_part, values, op=operator, group=by_gloo)
+                expect(ours, theirs)
+                expect(part, their_part)
+    flags = torch.tensor([False, True, rank == 1])
+    dist.all_reduce(flags)
+    expect(flags.tolist(), [False, True, True])
+    column = torch.full((3, 2), rank, dtype=torch.int64)
+    dist.all_reduce(column[:, 0])
+    expect(column.tolist(), [[ALL - size, rank]] * 3)
+
+
+def doubles() -> None:
+    values = torch.tensor([rank + 2.0**-40, -1.0 * rank, 1e300], dtype=torch.float64)
+    before = backend_of(None).tally.calls["fabric"]
+    dist.all_reduce(values)
+    expect(backend_of(None).tally.calls["fabric"] - before, 1)
+    expect(values.tolist(), [ALL - size + size * 2.0**-40, size - ALL, size * 1e300])
+
+
 def uneven() -> None:
     for kind in (torch.float32, torch.float64):
         output = torch.zeros(rank + 1, dtype=kind)
@@ -350,7 +385,11 @@ def profiler() -> None:
         dist.barrier()
     names = [event.name for event in profile.events()]
     expect([names.count(f"tributary:{one}") for one in ("all_reduce", "reduce_scatter", "barrier")], [2, 1, 1])
-    expect(names.count("gloo:broadcast"), 1)
+    expect([names.count(f"{backend}:broadcast") for backend in ("tributary", "gloo")], [1, 1])
+    # An event of a collective that outlives its profiler.
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        work = dist.all_reduce(own(), async_op=True)
+    work.wait()
 
 
 def pipeline() -> None:
@@ -380,6 +419,8 @@ CHECKS: list[Callable[[], Any]] = [
     negative,
     offsets,
     averages,
+    integers,
+    doubles,
     uneven,
     order,
     callbacks,

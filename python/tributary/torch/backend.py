@@ -35,10 +35,11 @@ from tributary.job import Job, Reduced, Reduction
 from tributary.pending import callbacks
 from tributary.torch.gloo import Gloo
 from tributary.torch.group import NAME, OVERRIDDEN, Group, made
+from tributary.torch.integers import INTEGERS, store_sums, wide_of
 from tributary.torch.joining import join_together, meet, own_part
 from tributary.torch.layouts import Plain
 from tributary.torch.places import Place, bytes_of, places_of, tensors_of
-from tributary.torch.profiling import profiled
+from tributary.torch.profiling import ProfilerEvent
 from tributary.torch.scatter import Scatter
 from tributary.torch.tally import Tally, announce, logger
 from tributary.torch.work import FabricWork, FinishingWork, PythonWork, Together
@@ -66,8 +67,8 @@ BY_GLOO = (
     "send",
 )
 """Collectives that the fabric does not support."""
-FABRIC_TYPES = frozenset((torch.float32, torch.float16, torch.bfloat16, torch.int32))
-"""Element types that the fabric sums for process groups. Its sums of float64 and int64 take more bytes than gloo's."""
+FABRIC_TYPES = INTEGERS | {torch.float64, torch.float32, torch.float16, torch.bfloat16}
+"""Element types that the fabric sums for process groups."""
 OVER_FABRIC = (
     "_reduce_scatter_base",
     "allreduce",
@@ -233,11 +234,21 @@ class FabricBackend(Backend):
         if reason is not None or self._job is None:
             return self._by_gloo("allreduce", (tensors, opts), reason or "")
         tensor, size = tensors[0], self.size()
-        then = partial(_divide, [tensor.detach()], size) if operator == ReduceOp.AVG else None
-        # The operator is in the name, which is compared: the network itself only sums.
-        what = f"all-reduce {{}} of {tuple(tensor.shape)}, {operator.name}"
+        is_average = operator == ReduceOp.AVG
+        # Operator and type are in the name, which is compared: the network itself only sums.
+        what = f"all-reduce {{}} of {tuple(tensor.shape)}, {operator.name} of {tensor.dtype}"
+        deadline = _timeout(opts)
+        if tensor.dtype not in INTEGERS:
+            then = partial(_divide, [tensor.detach()], size) if is_average else None
+            return self._made(self._over_fabric(self._job, "allreduce", what, tensor, tensors, then, deadline=deadline))
+        self._check_process()
+        self._let_end(tensors, also_by_gloo=True)
+        wide = wide_of(tensor)
+        then = partial(store_sums, wide, tensor.detach(), 0, size if is_average else 1)
         return self._made(
-            self._over_fabric(self._job, "allreduce", what, tensor, tensors, then, deadline=_timeout(opts))
+            self._over_fabric(
+                self._job, "allreduce", what, wide, tensors, then, deadline=deadline, nbytes=tensor.nbytes
+            )
         )
 
     def reduce_scatter(
@@ -297,14 +308,24 @@ class FabricBackend(Backend):
         self._check_process()
         self._let_end([*tensors, *outputs])
         # Check all of them before one is started: an error is an error of the whole call.
-        scatters = [Scatter.of(output, parts, self.rank(), size) for output, parts in zip(outputs, inputs, strict=True)]
+        is_average = operator == ReduceOp.AVG
+        scatters = [
+            Scatter.of(output, parts, self.rank(), size, is_average=is_average)
+            for output, parts in zip(outputs, inputs, strict=True)
+        ]
         for scatter in scatters:
-            then = partial(_divide, [scatter.output], size) if operator == ReduceOp.AVG else None
-            what = f"reduce-scatter {{}} of {tuple(scatter.whole.shape)}, {operator.name}"
-            output = [scatter.output]
+            output = scatter.output
+            what = f"reduce-scatter {{}} of {tuple(scatter.whole.shape)}, {operator.name} of {output.dtype}"
             works.append(
                 self._over_fabric(
-                    job, "reduce_scatter", what, scatter.whole, output, then, scatter.take, deadline=_timeout(opts)
+                    job,
+                    "reduce_scatter",
+                    what,
+                    scatter.whole,
+                    [output],
+                    take=scatter.take,
+                    deadline=_timeout(opts),
+                    nbytes=scatter.nbytes,
                 )
             )
         return self._made(works[0] if len(works) == 1 else Together(works))
@@ -430,13 +451,27 @@ class FabricBackend(Backend):
             plain.copy_back()
 
         follows = bool(plain.copies) or operator == ReduceOp.AVG
-        by_gloo = getattr(self._gloo.group, collective)(*args)
+        by_gloo = self._started_by_gloo(collective, args, is_collective=is_collective)
         work = FinishingWork(
             by_gloo, tensors_of(given[:1]), finish if follows else None, is_point_to_point=not is_collective
         )
         if is_collective:
             self._by_gloo_under_way.append((ref(work), places_of([*tensors_of(given), *tensors_of(args)])))
         return self._made(work)
+
+    def _started_by_gloo(self, collective: str, args: tuple[Any, ...], *, is_collective: bool) -> Work:
+        start: Callable[..., Work] = getattr(self._gloo.group, collective)
+        if not is_collective:
+            # gloo ends it only for a caller that waits, so that it has no time of its own.
+            return start(*args)
+        event = ProfilerEvent(collective)
+        try:
+            work = start(*args)
+        except BaseException:
+            event.end()
+            raise
+        event.end_with(work)
+        return work
 
     def _over_fabric(
         self,
@@ -449,15 +484,17 @@ class FabricBackend(Backend):
         take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
         *,
         deadline: timedelta | None = None,
+        nbytes: int | None = None,
     ) -> FabricWork:
         """Starts to sum one tensor over all ranks, in place or through `take`; `then` is called once that is complete.
 
         Collectives over the fabric are counted, for names that are the same on all ranks: `what` has a place for the
-        count.
+        count. The caller's tensors have `nbytes` bytes if the values are a copy of them in another type.
         """
         self._check_process()
-        if take is None and tensor_elements_meet(values):
-            raise TributaryError(str(meeting_error("tensor", values.shape)))
+        for result in results:
+            if tensor_elements_meet(result):
+                raise TributaryError(str(meeting_error("tensor", result.shape)))
         name = what
 
         def count() -> str:
@@ -467,7 +504,12 @@ class FabricBackend(Backend):
             return name
 
         self._let_end([values, *results], also_by_gloo=True)
-        answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout)
+        event = ProfilerEvent(collective)
+        try:
+            answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout)
+        except BaseException:
+            event.end()
+            raise
 
         def finish(reduced: Reduced) -> None:
             self._check_whole(name, reduced)
@@ -477,9 +519,8 @@ class FabricBackend(Backend):
         if collective == "allreduce" and not self._is_announced:
             self._is_announced = True
             announce(self.rank(), f"gradients go over the fabric: {self.size()} workers")
-        self.tally.over_fabric(collective, values.nbytes)
-        work = FabricWork(name, answer, results, finish)
-        profiled(EVENTS[collective], work)
+        self.tally.over_fabric(collective, values.nbytes if nbytes is None else nbytes)
+        work = FabricWork(name, answer, results, finish, event)
         self._under_way[answer] = work, places_of([values, *results])
         answer.add_done_callback(lambda _: self._under_way.pop(answer, None))
         return work
@@ -543,8 +584,8 @@ class FabricBackend(Backend):
         types = {tensor.dtype for tensor in tensors}
         if len(types) != 1:
             return "several types of elements at once"
-        if operator == ReduceOp.AVG and torch.int32 in types:
-            return AVERAGE_OF_INTEGERS
+        if operator == ReduceOp.AVG and torch.bool in types:
+            return "an average of bool"
         if not types <= FABRIC_TYPES:
             return f"elements of {types.pop()}"
         if any(tensor.layout != torch.strided for tensor in tensors):
@@ -634,9 +675,6 @@ class FabricBackend(Backend):
 
 NOT_FIRST = "not the first group of this process"
 NOT_BY_FABRIC = "the fabric does not do that"
-AVERAGE_OF_INTEGERS = "an average of integers"
-EVENTS = {"allreduce": "all_reduce", "reduce_scatter": "reduce_scatter", "barrier": "barrier"}
-"""The collectives' names in PyTorch's profiler."""
 
 
 def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpType:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from tributary.errors import TributaryError
+from tributary.torch.integers import INTEGERS, store_sums, wide_of
 from tributary.values import meeting_error, tensor_elements_meet
 
 
@@ -21,13 +22,19 @@ class Scatter:
     """The tensor to sum, and the elements of the sum to keep."""
 
     whole: torch.Tensor
-    """The inputs, concatenated; or the input itself if there is only one."""
+    """The inputs, concatenated, or the input itself if there is only one; integers in their wide form."""
     output: torch.Tensor
     first: int
     """The index in the sum of the output's first element."""
+    nbytes: int
+    """Bytes of the inputs."""
+    divisor: int
+    """1, or the number of ranks for an average."""
 
     @staticmethod
-    def of(output: torch.Tensor, inputs: list[torch.Tensor], rank: int, size: int) -> Scatter:
+    def of(
+        output: torch.Tensor, inputs: list[torch.Tensor], rank: int, size: int, *, is_average: bool = False
+    ) -> Scatter:
         """For one rank of `size`; the inputs are one for each rank, or a single one.
 
         Raises:
@@ -44,11 +51,20 @@ class Scatter:
         if tensor_elements_meet(output):
             raise TributaryError(str(meeting_error("tensor", output.shape)))
         flat = [tensor.detach().reshape(-1) for tensor in inputs]
-        return Scatter(flat[0] if len(flat) == 1 else torch.cat(flat), output.detach(), sum(counts[:rank]))
+        whole = flat[0] if len(flat) == 1 else torch.cat(flat)
+        nbytes = whole.nbytes
+        if whole.dtype in INTEGERS:
+            whole = wide_of(whole)
+        return Scatter(whole, output.detach(), sum(counts[:rank]), nbytes, size if is_average else 1)
 
     def take(self, summed: npt.NDArray[np.uint8]) -> None:
         """Takes this rank's part of the sum's bytes."""
-        elements = torch.from_numpy(summed).view(self.whole.dtype)
+        sums = torch.from_numpy(summed).view(self.whole.dtype)
         # A tensor made in inference mode can be written to only there.
         with torch.inference_mode():
-            self.output.copy_(elements[self.first : self.first + self.output.numel()].view(self.output.shape))
+            if self.output.dtype in INTEGERS:
+                store_sums(sums, self.output, self.first, self.divisor)
+                return
+            self.output.copy_(sums[self.first : self.first + self.output.numel()].view(self.output.shape))
+            if self.divisor != 1:
+                self.output.div_(self.divisor)

@@ -19,6 +19,7 @@ from torch.futures import Future
 from tributary.errors import DeadlineError
 from tributary.job import Reduced
 from tributary.pending import callbacks, check_may_wait
+from tributary.torch.profiling import ProfilerEvent
 
 Tensors = list[torch.Tensor]
 
@@ -104,7 +105,14 @@ class PythonWork(Work):
 class FabricWork(PythonWork):
     """A collective over the fabric: done when its result has come and `finish` has stored it."""
 
-    def __init__(self, name: str, answer: Answer[Reduced], tensors: Tensors, finish: Callable[[Reduced], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        answer: Answer[Reduced],
+        tensors: Tensors,
+        finish: Callable[[Reduced], None],
+        event: ProfilerEvent,
+    ) -> None:
         super().__init__()
         self._name = name
         self._tensors = tensors
@@ -118,8 +126,12 @@ class FabricWork(PythonWork):
                 # Without autograd, and also for tensors that were made in inference mode.
                 with torch.inference_mode():
                     finish(answer.result())
+            except DeadlineError as error:
+                # Scripts look for the word, as they find it in gloo's message.
+                self._error = DeadlineError(f"a timeout has passed: {error}")
             except Exception as error:
                 self._error = error
+            event.end()
             with self._lock:
                 self._ended.set()
                 then, self._then = self._then, []

@@ -1,0 +1,134 @@
+"""Runs tests of PyTorch's suite as one rank: forks a child for each request on standard input.
+
+A request and an answer are one line of JSON each. A child has its own session, so that its pid ends all of it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import gc
+import json
+import multiprocessing
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+import cpus
+import torch.distributed as dist
+from torch.testing._internal import common_distributed
+
+# The suite decides at its import what it expects of a backend. Marks by which unittest would skip a test have no effect
+# here: a test counts if it passes over gloo.
+os.environ["BACKEND"] = "gloo"
+os.environ["INIT_METHOD"] = "file://"
+os.environ.setdefault("TEMP_DIR", "/tmp")
+
+cpus.let_tests_run_without_gpus()
+distributed_test = import_module("torch.testing._internal.distributed.distributed_test")
+# What each child would import.
+for module in ("torch._dynamo", "tributary.torch.backend"):
+    import_module(module)
+
+SKIPPED = {skip.exit_code for skip in common_distributed.TEST_SKIPS.values()}
+
+
+class Suite(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
+    """The suite's tests, with the backend of the request."""
+
+    def call_dist_op(self, *args: Any, tensor_shapes: Any = None, **options: Any) -> Any:
+        """Calls a collective under the profiler, whose events over the fabric have no shapes."""
+        shapes = tensor_shapes if dist.get_backend() == "gloo" else None
+        return super().call_dist_op(*args, tensor_shapes=shapes, **options)
+
+
+class LikeGloo(str):
+    """A backend's name that equals gloo's, too, for tests that do something for known names only."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return other == "gloo" or str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def expect_what_gloo_does(backend: str) -> None:
+    """Has the suite use a backend, and expect of it what it expects of gloo."""
+    distributed_test.BACKEND = LikeGloo(backend)
+    # Not the list for sends and receives: they have gloo's events.
+    distributed_test.PROFILING_SUPPORTED_BACKENDS.append(backend)
+    for supporting in common_distributed.DistTestCases.backend_feature.values():
+        if "gloo" in supporting:
+            supporting.add(backend)
+
+
+def run(request: dict[str, Any]) -> None:
+    """Runs the test of a request in this process, which ends with the test's exit code."""
+    os.setsid()
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    # Shortly before the process is killed.
+    faulthandler.dump_traceback_later(request["limit"] * 0.9, file=sys.stderr)
+    os.environ |= request["environment"]
+    folder = Path(os.environ["TEMP_DIR"])
+    distributed_test.INIT_METHOD = f"file://{folder}/again"
+    distributed_test.Barrier.barrier_id = 0
+    expect_what_gloo_does(request["backend"])
+    if request["before"]:
+        exec(Path(request["before"]).read_text(encoding="utf-8"), {})
+    name = request["test"]
+    with cpus.stand_in_for_gpus(getattr(Suite, name)):
+        # The suite sends an error to the other end, and writes it to the log, too.
+        _reader, writer = multiprocessing.Pipe()
+        Suite._run(int(os.environ["RANK"]), name, f"{folder}/store", writer)
+
+
+def end_after(call: Callable[..., object], *args: Any) -> NoReturn:
+    """Calls a function, and ends the process as its end would, but without the time that freeing all memory takes."""
+    code: Any = 1
+    try:
+        call(*args)
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 1)
+
+
+def outcome(status: int) -> str:
+    """Names the outcome of a child that has ended with this status."""
+    code = os.waitstatus_to_exitcode(status)
+    if code == 0:
+        return "passed"
+    if code in SKIPPED:
+        return "skipped"
+    return "failed" if code > 0 else f"killed by signal {-code}"
+
+
+def main() -> None:
+    names = sorted(name for name in dir(Suite) if name.startswith("test_"))
+    # Children share this memory until they write to it.
+    gc.freeze()
+    print(json.dumps({"tests": names}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            end_after(run, request)
+        print(json.dumps({"pid": child}), flush=True)
+        _, status = os.waitpid(child, 0)
+        print(json.dumps({"outcome": outcome(status)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
