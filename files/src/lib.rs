@@ -79,7 +79,7 @@ fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// opening a pipe waits for its other end.
 ///
 /// # Errors
-/// There is no file, or something else.
+/// The path leads to nothing, or not to a regular file.
 pub fn check_input(path: &Path) -> io::Result<u64> {
     let about = path.metadata()?;
     if about.is_file() { Ok(about.len()) } else { Err(not_regular(about.file_type())) }
@@ -145,7 +145,7 @@ fn replace(path: &Path, readers: Readers, contents: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Writes to what is there. A pipe that nothing reads is refused: its writer would wait permanently.
+/// Writes to a device, a pipe or this process's output. A pipe that nothing reads is refused: its writer would wait permanently.
 fn write_into(path: &Path, contents: &[u8]) -> io::Result<()> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);

@@ -32,7 +32,7 @@ pub(crate) fn read_secret(path: &Path) -> Result<String> {
 /// Checks that there is a regular file.
 ///
 /// # Errors
-/// There is no file, or something else.
+/// The path leads to nothing, or not to a regular file.
 pub(crate) fn check_input(path: &Path) -> Result<()> {
     named(path, tributary_files::check_input(path)).map(drop)
 }

@@ -17,7 +17,7 @@ const STALL: Duration = Duration::from_millis(700);
 /// A host's report that is older than this says nothing about the present.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// A server's report of the ranks that it hears is out of date after this time.
+/// A server's report of the ranks that wait for a result is out of date after this time.
 const HEARD: Duration = Duration::from_millis(1500);
 
 /// The last report of a host on its participant in a job.
@@ -30,7 +30,7 @@ pub(crate) enum ProgressReport {
 /// The last report on a job's server.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerReport {
-    /// Ranks that wait for a result and are heard by the server.
+    /// Ranks that wait for a result and whose requests reach the server.
     asking: BTreeSet<Rank>,
     at: Instant,
 }
@@ -136,7 +136,7 @@ impl Job {
         shortest.filter(|shortest| *shortest >= STALL)
     }
 
-    /// Ranks that wait for a result and are heard by the server; empty if its report is out of date.
+    /// Ranks that wait for a result, by the server's report; empty if the report is out of date.
     pub(crate) fn asking(&self, now: Instant) -> BTreeSet<Rank> {
         let server = ParticipantId::Server(self.record.generation().plan.server.name.clone());
         match self.participant(&server).and_then(|server| server.report.as_ref()) {

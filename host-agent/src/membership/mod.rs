@@ -36,7 +36,7 @@ pub struct JobMember {
     pub role: MemberRole,
     /// Whether its process copes with others that join later; then it may also join a running job.
     pub elastic: bool,
-    /// Whether it may begin a new run of a job whose last run is over.
+    /// True if it may begin a new run of a job whose last run is over.
     pub new_run: bool,
 }
 

@@ -70,13 +70,13 @@ def _without_devices(make: Callable[..., None]) -> Callable[..., None]:
 
 
 def _nothing() -> Callable[..., None]:
-    """A function that does nothing: another one each time, since torch.compile tells functions apart."""
+    """A function that does nothing: another one each time, since torch.compile distinguishes functions."""
     return lambda *_, **__: None
 
 
 @contextmanager
 def stand_in_for_gpus(test: Any) -> Iterator[None]:
-    """Lets CPUs stand in for GPUs while a test runs that asks for GPUs."""
+    """Lets CPUs stand in for GPUs during a test that needs GPUs."""
     # Some that are for NCCL only count GPUs without asking for them first.
     if not getattr(test, NEEDS_GPU, False) and "rank_to_GPU" not in inspect.getsource(test):
         yield

@@ -31,7 +31,7 @@ PASSED, SKIPPED = "passed", "skipped"
 
 @dataclass
 class Result:
-    """What became of a test."""
+    """The outcome of a test."""
 
     test: str
     outcome: str
