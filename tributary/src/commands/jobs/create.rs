@@ -159,7 +159,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
 
 /// Writes a job's token to a file that only this user can read.
 pub(crate) fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
-    tributary_files::write(path, Readers::Owner, format!("{}\n", hex::encode(token)))
+    tributary_files::write(path, tributary_files::Readers::Owner, format!("{}\n", hex::encode(token)))
 }
 
 fn text(args: &CreateArgs, plan: &v1::PlanSummary) -> String {

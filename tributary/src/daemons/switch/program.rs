@@ -75,7 +75,7 @@ struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     fn read(path: &'a Path) -> Result<Self> {
-        let text = text(path)?;
+        let text = files::read_text(path)?;
         let file = RuntimeJson::parse(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         Ok(Self { path, file })
     }
