@@ -117,7 +117,7 @@ fn a_failure_reaches_everyone_and_is_final() {
     assert!(!job.fail(failure("again")) && !job.end() && !job.advance(1, ""));
     assert_eq!(job.state(), &State::Failed("a fault".into()));
     let error = job.join(&topology(), &joining("w0", true, 0)).unwrap_err().to_string();
-    assert_eq!(error, "job \"job\" is over: it failed because a fault");
+    assert_eq!(error, "job \"job\" is over: it failed because a fault; create a job for another run");
     for member in &mut members {
         assert!(matches!(next(member), Some(Event::Start(_))));
         assert_eq!(next(member), Some(Event::Failed(failure("a fault"))));
