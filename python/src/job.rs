@@ -47,11 +47,11 @@ impl Job {
         socket: PathBuf,
         job: String,
         token: Vec<u8>,
-        elastic: bool,
-        new_run: bool,
+        elastic_and_new_run: (bool, bool),
         deadline: Option<Duration>,
         waits: Py<PyAny>,
     ) -> PyResult<Self> {
+        let (elastic, new_run) = elastic_and_new_run;
         let mut options = JoinOptions::default().on_waiting(telling(waits));
         if elastic {
             options = options.elastic();

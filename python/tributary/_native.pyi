@@ -28,8 +28,7 @@ class Job:
         socket: str | PathLike[str],
         job: str,
         token: bytes,
-        elastic: bool,
-        new_run: bool,
+        elastic_and_new_run: tuple[bool, bool],
         deadline: timedelta | None,
         waits: Callable[[str, bool], None],
     ) -> Job: ...

@@ -424,8 +424,8 @@ def join(
     if not name:
         raise ValueError("which job? give its name, or set TRIBUTARY_JOB")
     secret = token if token is not None else _token()
-    joined = _native.Job.join(socket_of(socket), name, secret, elastic, new_run, duration(deadline), telling(waits))
-    return Job(joined)
+    joining = (elastic, new_run)
+    return Job(_native.Job.join(socket_of(socket), name, secret, joining, duration(deadline), telling(waits)))
 
 
 def telling(waits: Callable[[str], object] | None) -> Callable[[str, bool], None]:

@@ -27,6 +27,8 @@ rank, size = dist.get_rank(), dist.get_world_size()
 ALL = size * (size + 1) / 2
 """The sum of 1, 2, … over the ranks."""
 MARK = -99.0
+SOURCES = 1
+"""The tag of what is received from any rank."""
 
 
 def own(kind: torch.dtype = torch.float32, count: int = 3) -> torch.Tensor:
@@ -96,12 +98,13 @@ def works() -> None:
 
 def sources() -> None:
     if rank:
-        dist.send(own(), 0)
+        # With a tag of its own: rank 0 receives from any rank, and others may already send for the next check.
+        dist.send(own(), 0, tag=SOURCES)
     else:
         got = []
         for _ in range(size - 1):
             values = torch.zeros(3, 2)[:, 0] if got else torch.zeros(3)
-            source = dist.recv(values)
+            source = dist.recv(values, tag=SOURCES)
             got.append((source, values[0].item()))
         expect(sorted(got), [(other, other + 1.0) for other in range(1, size)])
 
