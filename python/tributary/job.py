@@ -407,9 +407,9 @@ def join(
         socket: the socket of this host's agent [default: TRIBUTARY_SOCKET, or /run/tributary/agent.sock].
         elastic: whether others may join while this process is a member, and it may join a running job: it has to handle
             `RegroupError`.
-        new_run: whether this process may begin a new run of a job whose last run is over, unless `tributary jobs end` has
-            ended the job: a launcher has restarted all processes of a training. While processes of the last run are
-            still in the job, joining waits for their end, for up to 20 s.
+        new_run: whether this process may begin a new run of a job whose last run is over, unless `tributary jobs end`
+            has ended the job: a launcher has restarted all processes of a training. While processes of the last run
+            are still in the job, joining waits for their end, for up to 20 s.
         deadline: seconds that each all-reduce may take by default.
         waits: called with what is being waited for, in joining and later, once that takes longer than two seconds, and
             every five seconds then. It is called in the thread that hands results out, and must not wait for one. An

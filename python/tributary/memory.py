@@ -157,7 +157,7 @@ class SharesMemory:
     def empty_tensor(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
         """A tensor of zeros in memory that is shared with the agent: its values need not be copied.
 
-        A forked child shares the memory, too: what it writes to the tensor changes the tensor here. Give a child a copy.
+        A forked child shares the memory, too: what it writes to the tensor changes the tensor here. Give it a copy.
         """
         import torch
 

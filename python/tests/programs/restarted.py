@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 import sys
 
+import torch
+import torch.distributed as dist
+
 STEPS = 4
 
 if "TORCHELASTIC_RUN_ID" not in os.environ:
     # torchrun's own rendezvous: its agents meet on the first host, and find each other by their host names.
-    hosts, port = os.environ["WORLD_SIZE"], "29400"
-    here = [sys.executable, "-m", "torch.distributed.run", "--nnodes", hosts, "--nproc-per-node", "1"]
-    meet = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"w0:{port}", "--max-restarts", "3", "--monitor-interval", "0.1"]
-    os.execv(sys.executable, [*here, *meet, *sys.argv])
-
-import torch
-import torch.distributed as dist
+    ranks = ["--nnodes", os.environ["WORLD_SIZE"], "--nproc-per-node", "1"]
+    meet = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "w0:29400"]
+    restart = ["--max-restarts", "3", "--monitor-interval", "0.1"]
+    os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run", *ranks, *meet, *restart, *sys.argv])
 
 dist.init_process_group("tributary")
 rank, size = dist.get_rank(), dist.get_world_size()
