@@ -21,14 +21,16 @@ test: tools lint ## everything that CI runs; installs what it needs (TOOLS=no le
 	@if $(MAKE) --no-print-directory $(PYTHON_READY); then $(MAKE) --no-print-directory test-python; \
 	else echo "SKIPPED: the Python package's tests: what they need is not there and cannot be installed" >&2; fi
 
+# Builds target/debug/tributary with the features that the Rust tests have it with: after them, nothing is built.
+LAB_PROGRAM = $(CARGO) test --workspace --locked --no-run --test lab
+
 # With root, their programs run as ranks of labs.
 test-python: python lint-python ## lints and tests of the Python package
-# With the features that the Rust tests have it with: after them, nothing is built here.
-	$(CARGO) test --workspace --locked --no-run --test lab
+	$(LAB_PROGRAM)
 	cd python && TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary $(PYTHON_ENV)/bin/pytest -p no:cacheprovider
 
 test-pytorch: python ## PyTorch's own tests of torch.distributed, over gloo and the fabric; root (ARGS="--ranks 4 test_all_reduce_sum")
-	$(CARGO) build --quiet --locked -p tributary
+	$(LAB_PROGRAM)
 	TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary $(PYTHON_ENV)/bin/python python/tests/pytorch_suite $(ARGS)
 
 # A Python of our own, with PyTorch (5 GB), which is installed once.
