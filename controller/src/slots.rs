@@ -76,7 +76,7 @@ impl SlotMap {
         self.capacity
     }
 
-    /// Size of the largest block that there can be: 0 when there are no slots.
+    /// Size of the largest block when all slots are free; 0 without slots.
     pub(crate) fn largest_possible_block(&self) -> u32 {
         self.capacity.checked_ilog2().map_or(0, |exponent| 1 << exponent)
     }

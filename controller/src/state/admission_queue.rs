@@ -96,8 +96,10 @@ impl ControllerState {
     /// that the last run still holds. `None` if the last run is not over, or if the job was ended permanently.
     pub(crate) fn create_again(&mut self, key: JobKey) -> Result<Option<JobKey>, CreateError> {
         let Some(last) = self.jobs.get(key).filter(|job| job.may_run_again()) else { return Ok(None) };
-        let JobRecord { name, creator, token, request, terms, .. } = last.record.clone();
-        let next = self.create_for(&Asking { creator, waits: true }, &name, &request, terms)?;
+        let JobRecord { name, creator, token, request, terms, .. } = &last.record;
+        let (name, token, request, terms) = (name.clone(), token.clone(), request.clone(), *terms);
+        let asking = Asking { creator: creator.clone(), waits: true };
+        let next = self.create_for(&asking, &name, &request, terms)?;
         if let Some(job) = self.jobs.get_mut(next) {
             job.record.token = token;
         }

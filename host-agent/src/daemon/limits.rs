@@ -94,7 +94,7 @@ fn machine_memory() -> u64 {
     info.totalram.saturating_mul(info.mem_unit.into())
 }
 
-/// The lowest memory limit of this process's control groups and their ancestors; `None`: there is no limit.
+/// The lowest memory limit of this process's control groups and their ancestors; `None` without a limit.
 fn group_memory(membership: &Path, root: &Path) -> Option<u64> {
     let text = fs::read_to_string(membership).ok()?;
     let limit = |line: &str| {

@@ -57,14 +57,16 @@ pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
 
 fn write(report: &Report, folder: &Path) -> Result<()> {
     let to = |ending: &str| folder.join(FILE).with_extension(ending);
-    let cannot = |ending: &str| format!("cannot write {}", to(ending).display());
+    let save = |ending: &str, contents: &[u8]| {
+        tributary_files::write(&to(ending), Readers::Everyone, contents)
+            .with_context(|| format!("cannot write {}", to(ending).display()))
+    };
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    tributary_files::write(&to("json"), Readers::Everyone, serde_json::to_string_pretty(report)?)
-        .with_context(|| cannot("json"))?;
+    save("json", serde_json::to_string_pretty(report)?.as_bytes())?;
     let picture = format!("{}\n", picture::picture(report));
-    tributary_files::write(&to("svg"), Readers::Everyone, &picture).with_context(|| cannot("svg"))?;
+    save("svg", picture.as_bytes())?;
     match png(&picture) {
-        Ok(png) => tributary_files::write(&to("png"), Readers::Everyone, png).with_context(|| cannot("png")),
+        Ok(png) => save("png", &png),
         // The same picture has been written as SVG.
         Err(error @ PngError::NoFonts) => {
             output::complain(format_args!("note: there is no {}: {error}", to("png").display()));
