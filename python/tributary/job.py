@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tributary import _native
 from tributary.errors import SumError
 from tributary.memory import Memory, MemoryPool, SharesMemory
-from tributary.pending import Pending, this_thread_hands_out
+from tributary.pending import Pending, check_may_wait, this_thread_hands_out
 from tributary.schedule import Profile, Schedule, ThrownOut
 from tributary.values import Elements, Values
 
@@ -170,6 +170,7 @@ class Job(SharesMemory):
                 has left the job: whatever it starts now is an `AgentUnreachableError`, since the agent may still write
                 to these values when it goes on.
         """
+        check_may_wait(name)
         return self.start(values, name=name, weight=weight, deadline=deadline, precision=precision).result()
 
     def start(

@@ -155,7 +155,7 @@ class Pending(Future[T]):
 
     def _check_thread(self) -> None:
         if not self.done():
-            check_may_wait("this")
+            check_may_wait("another one")
 
 
 def check_may_wait(what: str) -> None:
@@ -166,6 +166,6 @@ def check_may_wait(what: str) -> None:
     """
     if hands_out_results():
         raise TributaryError(
-            f"{what} is under way, and a callback that is called with a result cannot wait for another one, since both "
-            "come in the same thread: chain callbacks, or wait elsewhere"
+            f"a callback that is called with a result cannot wait for {what}, since both come in the same thread: chain "
+            "callbacks, or wait elsewhere"
         )

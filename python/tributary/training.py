@@ -13,7 +13,7 @@ from tributary import _native
 from tributary.errors import TributaryError
 from tributary.job import duration, socket_of, store, telling
 from tributary.memory import Memory, MemoryPool, SharesMemory
-from tributary.pending import Pending, this_thread_hands_out
+from tributary.pending import Pending, check_may_wait, this_thread_hands_out
 from tributary.values import Elements, Values
 
 
@@ -66,6 +66,7 @@ class Training(SharesMemory):
             TypeError: parameters of another type.
             TributaryError: the agent or a server refuses; the message says why.
         """
+        check_may_wait("a step")
         return self.start_begin(parameters).result()
 
     def push(self, gradient: Values) -> Step:
@@ -81,6 +82,7 @@ class Training(SharesMemory):
             ValueError: a gradient of another size.
             TributaryError: it cannot be encoded (NaN), or a server is away for too long; the message says what to do.
         """
+        check_may_wait("a step")
         return self.start_push(gradient).result()
 
     def start_begin(self, parameters: Values) -> PendingStep:
@@ -117,6 +119,7 @@ class Training(SharesMemory):
             TributaryError: it is not inside the gradient, overlaps an earlier part, or cannot be encoded (NaN); the
                 earlier ones remain.
         """
+        check_may_wait("the part's delivery")
         self.start_push_part(part, first).result()
 
     def start_push_part(self, part: Values, first: int) -> PendingPart:
@@ -156,6 +159,7 @@ class Training(SharesMemory):
             TypeError: a part of another type.
             TributaryError: as for `push`; or the parts are not a whole gradient, and remain.
         """
+        check_may_wait("a step")
         return self.start_push_rest(part, first).result()
 
     def start_push_rest(self, part: Values, first: int) -> PendingStep:

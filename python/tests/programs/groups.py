@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from threading import Event
 
 import torch
 import torch.distributed as dist
@@ -170,19 +171,27 @@ def aborted() -> None:
 
 
 def in_callback() -> None:
-    """A callback in the thread that hands results out waits for another one: this is an error, and nothing hangs."""
+    """A callback in the thread that hands results out asks for another one: it has an error, and starts nothing."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
-    job = backend_of(None).job
+    job, over_gloo = backend_of(None).job, dist.new_group(backend="gloo")
+    called = Event()
 
     def chained(_: object) -> None:
         try:
             job.all_reduce(torch.ones(5), name="second")
         except tributary.TributaryError as error:
             print("told:", error, flush=True)
+        called.set()
 
-    reduction = job.start(torch.ones(3), name="first")
-    reduction.add_done_callback(chained)
-    reduction.result()
+    for last in range(2):
+        if dist.get_rank() == last:
+            # The other rank has added its callback: a result that is there would be handed to it in its own thread.
+            dist.barrier(group=over_gloo)
+            job.start(torch.ones(3), name=f"first {last}").result()
+        else:
+            job.start(torch.ones(3), name=f"first {last}").add_done_callback(chained)
+            dist.barrier(group=over_gloo)
+            called.wait()
     values = torch.ones(5)
     dist.all_reduce(values)
     print("summed:", values[0].item(), flush=True)

@@ -163,7 +163,7 @@ class FabricWork(PythonWork):
             TributaryError: this is the thread that would end it.
         """
         if not self._ended.is_set():
-            check_may_wait(f"{self._name}, of the same memory,")
+            check_may_wait(f"{self._name} of the same memory")
         self._ended.wait()
 
     @property
