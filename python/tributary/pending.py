@@ -166,6 +166,6 @@ def check_may_wait(what: str) -> None:
     """
     if hands_out_results():
         raise TributaryError(
-            f"a callback that is called with a result cannot wait for {what}, since both come in the same thread: chain "
-            "callbacks, or wait elsewhere"
+            f"a callback that is called with a result cannot wait for {what}, since both come in the same thread: "
+            "chain callbacks, or wait elsewhere"
         )
