@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 TOPOLOGIES = {2: "two-workers", 4: "two-leaves-4", 8: "leaf-spine-8"}
 """The lab for each number of ranks."""
-LIMIT = 180.0
+LIMIT = 600.0
 """Seconds that a test may take."""
 GRACE = 8.0
 """Seconds that the other ranks have once a rank has failed."""
