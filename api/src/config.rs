@@ -32,6 +32,8 @@ pub struct JobConfig {
     pub downlink: Downlink,
     /// How long a slice keeps the slowest link of the job's tree busy; zero: unknown.
     pub slice_time: Duration,
+    /// The number of switches that add the job's gradients.
+    pub switches: u32,
     /// Ranks of all workers: ascending, at least one, never [`Rank::ALL`].
     pub ranks: Vec<Rank>,
     /// Ranks that were not in the generation before, ascending; empty in the first generation.

@@ -47,6 +47,7 @@ impl TryFrom<v1::JobConfig> for JobConfig {
                 .and_then(|downlink| Downlink::try_from(downlink).ok())
                 .ok_or_else(|| out_of_range("downlink", message.downlink.cast_unsigned(), "unknown"))?,
             slice_time: Duration::from_nanos(message.slice_nanoseconds),
+            switches: message.switches,
             ranks,
             joined,
             regroup: message.regroup,
@@ -89,6 +90,7 @@ impl From<&JobConfig> for v1::JobConfig {
             start_seq: config.start_seq.0,
             downlink: v1::Downlink::from(config.downlink).into(),
             slice_nanoseconds: u64::try_from(config.slice_time.as_nanos()).unwrap_or(u64::MAX),
+            switches: config.switches,
             ranks: numbers(&config.ranks),
             own: Some(config.own.into()),
             server: Some(config.server.into()),

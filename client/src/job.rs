@@ -35,6 +35,8 @@ struct Inner {
     options: JoinOptions,
     rank: u32,
     host: String,
+    values_per_slice: u32,
+    switches: u32,
     membership: Arc<Membership>,
     runtime: Handle,
     /// The stream that all-reduces join; a new one follows where one was refused.
@@ -59,7 +61,8 @@ impl Job {
         options: JoinOptions,
         started: v1::Started,
     ) -> Result<Self, ClientError> {
-        let v1::Started { session, rank, ranks, host, generation, regroup, shards, .. } = started;
+        let v1::Started { session, rank, ranks, host, generation, regroup, shards, values_per_slice, switches, .. } =
+            started;
         if !ranks.contains(&rank) {
             return Err(ClientError::BadAnswer("its own rank is not among the job's"));
         }
@@ -77,6 +80,8 @@ impl Job {
             options,
             rank,
             host,
+            values_per_slice,
+            switches,
             membership,
             runtime,
             requests,
@@ -114,6 +119,16 @@ impl Job {
     /// This host's name in the topology.
     pub fn host(&self) -> &str {
         &self.0.host
+    }
+
+    /// The number of values in a slice.
+    pub fn values_per_slice(&self) -> u32 {
+        self.0.values_per_slice
+    }
+
+    /// The number of switches that add the job's gradients, when this host joined.
+    pub fn switches(&self) -> u32 {
+        self.0.switches
     }
 
     pub(crate) fn membership(&self) -> &Membership {

@@ -137,6 +137,7 @@ fn config(topology: &Topology, plan: &Plan, host: NodeKey, role: Role) -> JobCon
         start_seq: Seq::FIRST,
         downlink: plan.downlink,
         slice_time: plan.slice_time(),
+        switches: plan.aggregating_switches(),
         ranks: plan.workers.iter().map(|worker| Rank::new(worker.rank)).collect(),
         own: endpoint(topology, host),
         server: endpoint(topology, plan.server.key),

@@ -40,6 +40,13 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
+impl Plan {
+    /// The number of switches that add the job's gradients.
+    pub fn aggregating_switches(&self) -> u32 {
+        self.switches.iter().map(|switch| u32::from(switch.aggregate)).sum()
+    }
+}
+
 /// One worker's way to the server and back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkerRoute {

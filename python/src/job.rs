@@ -116,6 +116,18 @@ impl Job {
         Ok(self.get(py)?.host().to_owned())
     }
 
+    /// The number of values in a slice.
+    #[getter]
+    fn values_per_slice(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.get(py)?.values_per_slice())
+    }
+
+    /// The number of switches that add the job's gradients, when this host joined.
+    #[getter]
+    fn switches(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.get(py)?.switches())
+    }
+
     /// Makes memory that is shared with the agent, for an operation with this deadline if there is one.
     #[pyo3(signature = (size, deadline = None))]
     fn segment(&self, py: Python<'_>, size: usize, deadline: Option<Duration>) -> PyResult<Segment> {

@@ -42,7 +42,8 @@ def test_the_backend_keeps_the_contract(run: Run, topology: str, debug: str) -> 
 
 def test_a_good_run_is_announced_and_summed_up_unless_it_is_to_be_quiet(run: Run) -> None:
     told = run("contract.py", "works")
-    assert any("tributary: gradients go over the fabric: 2 workers" in line for line in told), told
+    announced = "tributary: gradients go over the fabric: 2 workers, 1 switch, slices of 256 values"
+    assert any(announced in line for line in told), told
     assert any("collectives over the fabric (" in line for line in told), told
     quiet = run("contract.py", "works", environment={"TRIBUTARY_QUIET": "1"})
     assert not any("over the fabric" in line for line in quiet), quiet

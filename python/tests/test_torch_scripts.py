@@ -78,6 +78,7 @@ def test_an_operator_sees_which_way_collectives_went_and_why(run: Run) -> None:
             labels = rf'job="lab",rank="{rank}",way="{way}",collective="allreduce",reason="{reason}"'
             assert f"w{rank}: tributary_collectives_bytes_total{{{labels}}} {size}" in said, (labels, said)
             assert f"w{rank}: tributary_collectives_total{{{labels}}} 1" in said, (labels, said)
+        assert f'w{rank}: tributary_agent_not_finite_total{{job="lab",rank="{rank}"}} 1' in said, said
 
 
 def test_sharded_gradients_go_over_the_fabric_bit_for_bit_as_an_all_reduce_sums_them(run: Run) -> None:

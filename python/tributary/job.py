@@ -123,6 +123,16 @@ class Job(SharesMemory):
         return self._native.host
 
     @property
+    def values_per_slice(self) -> int:
+        """The number of values in a slice, which is what one packet carries."""
+        return self._native.values_per_slice
+
+    @property
+    def switches(self) -> int:
+        """The number of switches that add the job's gradients, when this host joined."""
+        return self._native.switches
+
+    @property
     def shards(self) -> list[int]:
         """Ranks whose data the members process, ascending, as of the start or the last `Regroup`."""
         return self._native.shards

@@ -72,6 +72,12 @@ pub struct Started {
     /// Ranks whose data the members process, ascending: as of Regroup.
     #[prost(uint32, repeated, tag = "8")]
     pub shards: ::prost::alloc::vec::Vec<u32>,
+    /// The number of values in a slice.
+    #[prost(uint32, tag = "9")]
+    pub values_per_slice: u32,
+    /// The number of switches that add the job's gradients, when the host joined.
+    #[prost(uint32, tag = "10")]
+    pub switches: u32,
 }
 /// Members have joined since the last all-reduce, or whose data they process has changed. Before the next one all members
 /// synchronise: the leader contributes its parameters with weight 1, everyone else zeros with weight 0, and all of them

@@ -536,6 +536,9 @@ pub struct JobConfig {
     /// How long a slice keeps the slowest link of the job's tree busy; 0: unknown.
     #[prost(uint64, tag = "22")]
     pub slice_nanoseconds: u64,
+    /// The number of switches that add the job's gradients.
+    #[prost(uint32, tag = "23")]
+    pub switches: u32,
     #[prost(oneof = "job_config::Role", tags = "11, 12")]
     pub role: ::core::option::Option<job_config::Role>,
 }

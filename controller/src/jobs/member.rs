@@ -69,6 +69,7 @@ fn config(
         begun: beginning.begun,
         downlink: plan.downlink,
         slice_time: plan.slice_time(),
+        switches: plan.aggregating_switches(),
         ranks: generation.ranks().collect(),
         joined: generation.joined.clone(),
         regroup: generation.regroup,

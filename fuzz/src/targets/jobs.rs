@@ -129,6 +129,7 @@ fn seeds() -> Vec<Seed> {
         begun: 1,
         downlink: Downlink::Multicast,
         slice_time: Duration::ZERO,
+        switches: 3,
         ranks: vec![Rank::new(0), Rank::new(3)],
         joined: vec![Rank::new(3)],
         regroup: true,

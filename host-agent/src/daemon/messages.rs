@@ -19,6 +19,8 @@ pub(super) fn started(session: &[u8], host: &str, running: &Running, situation: 
         generation: members.generation,
         regroup: joined.as_ref().map(regroup),
         shards: numbers(&members.shards),
+        values_per_slice: running.width.values() as u32,
+        switches: running.switches,
     }
 }
 

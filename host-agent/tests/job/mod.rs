@@ -71,6 +71,7 @@ impl Structure {
             start_seq: self.start_seq,
             downlink: self.downlink,
             slice_time: Duration::ZERO,
+            switches: 1,
             ranks: ranks(&self.ranks),
             own: host(number),
             server: host(SERVER_NUMBER + self.server),

@@ -11,14 +11,14 @@ AGENT = "http://127.0.0.1:9100/metrics"
 
 dist.init_process_group("tributary")
 group = dist.new_group()
-dist.all_reduce(torch.ones(1000))
+dist.all_reduce(torch.tensor([float("nan")] + 999 * [1.0]))
 dist.all_reduce(torch.ones(500), op=dist.ReduceOp.MAX)
 dist.all_reduce(torch.ones(250), group=group)
 # Otherwise the rest is reported when the next second begins, or at the end.
 backend_of(None).tally.tell(waits=True)
 with urllib.request.urlopen(AGENT, timeout=10) as answer:
     for line in answer.read().decode().splitlines():
-        if line.startswith("tributary_collectives"):
+        if line.startswith(("tributary_collectives", "tributary_agent_not_finite")):
             print(line, flush=True)
 dist.barrier()
 dist.destroy_process_group()

@@ -518,7 +518,11 @@ class FabricBackend(Backend):
 
         if collective == "allreduce" and not self._is_announced:
             self._is_announced = True
-            announce(self.rank(), f"gradients go over the fabric: {self.size()} workers")
+            announce(
+                self.rank(),
+                f"gradients go over the fabric: {self.size()} workers, {job.switches} switch"
+                f"{'es' * (job.switches != 1)}, slices of {job.values_per_slice} values",
+            )
         self.tally.over_fabric(collective, values.nbytes if nbytes is None else nbytes)
         work = FabricWork(name, answer, results, finish, event)
         self._under_way[answer] = work, places_of([values, *results])
