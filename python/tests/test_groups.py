@@ -105,6 +105,11 @@ def test_a_callback_of_a_job_that_waits_for_another_result_is_told_so_and_nobody
         assert said(lines, host, "summed") == ["2.0"], lines
 
 
+def test_other_threads_go_on_while_pytorchs_own_checks_wait(run: Run) -> None:
+    lines = run("groups.py", "checked", environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})
+    assert [said(lines, host, "summed") for host in ("w0", "w1")] == [["2.0"], ["2.0"]], lines
+
+
 def test_no_thread_of_gloo_outlives_its_group_or_meets_the_end_of_the_interpreter(run: Run) -> None:
     lines = run("groups.py", "ends")
     for host in ("w0", "w1"):

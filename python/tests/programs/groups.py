@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from threading import Event
+from threading import Event, Thread
 
 import torch
 import torch.distributed as dist
@@ -198,6 +198,26 @@ def in_callback() -> None:
     dist.destroy_process_group()
 
 
+def checked() -> None:
+    """PyTorch's own check of a collective waits for a rank, which waits for another thread of the rank that checks."""
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    store, values = dist.distributed_c10d._get_default_store(), torch.ones(5)
+
+    def call_other() -> None:
+        # The main thread has begun to wait long before the last of these.
+        for _ in range(100):
+            store.add("called", 1)
+        store.set("come", "")
+
+    if dist.get_rank() == 0:
+        store.wait(["come"])
+    else:
+        Thread(target=call_other).start()
+    dist.all_reduce(values)
+    print("summed:", values[0].item(), flush=True)
+    dist.destroy_process_group()
+
+
 def late() -> None:
     """A barrier with a timeout of its own, to which the other rank does not come."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
@@ -279,5 +299,20 @@ def ends() -> None:
             threads.tell("after")
 
 
-CASES = (again, refused, missing, fork, copies, twice, given_up, aborted, in_callback, late, shared, interface, ends)
+CASES = (
+    again,
+    refused,
+    missing,
+    fork,
+    copies,
+    twice,
+    given_up,
+    aborted,
+    in_callback,
+    checked,
+    late,
+    shared,
+    interface,
+    ends,
+)
 {case.__name__: case for case in CASES}[sys.argv[1]]()

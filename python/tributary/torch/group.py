@@ -2,7 +2,7 @@
 
 PyTorch passes on only `wait` and `get_future` of a work that a backend in Python returns: the script would see another
 object, whose `is_completed` is never true, and which has neither a result nor a source. A process group in Python may
-return the work itself. Its collectives are those of the base class, which calls the backend.
+return the work itself. Its collectives are those of a group of the base class, which calls the backend.
 """
 
 from __future__ import annotations
@@ -43,15 +43,20 @@ class Group(dist.ProcessGroup):
             used: what the group calls: the backend, or one that checks calls first.
             split: makes the group of some of the ranks: from their store, a rank, their number and a timeout.
         """
-        super().__init__(store, backend.rank(), backend.size())
+        rank_and_size = backend.rank(), backend.size()
+        super().__init__(store, *rank_and_size)
+        # The base class's methods hold the interpreter's lock if they are called on a subclass. They must not: gloo's
+        # threads destroy works under a lock of gloo's, and a work refers to Python while a mode of PyTorch's is active.
+        self._base = dist.ProcessGroup(store, *rank_and_size)
         self.backend = backend
         self._store = store
         self._split = split
         custom = dist.ProcessGroup.BackendType.CUSTOM
-        self._set_default_backend(custom)
         accelerator = torch.accelerator.current_accelerator()
-        for device in {"cpu", accelerator.type if accelerator else "cpu"}:
-            self._register_backend(torch.device(device), custom, used)
+        for group in (self, self._base):
+            group._set_default_backend(custom)
+            for device in {"cpu", accelerator.type if accelerator else "cpu"}:
+                group._register_backend(torch.device(device), custom, used)
 
     def getBackendName(self) -> str:  # noqa: N802
         """The backend's name in `torch.distributed`."""
@@ -86,8 +91,7 @@ def _collective(name: str, *, writes: bool = True) -> Callable[..., Any]:
         # Results are in the first argument, whatever the collective.
         args = tuple(plain.of(each, is_written=writes and place == 0) for place, each in enumerate(args))
         _made.work = None
-        # Its own name for this frame is how PyTorch knows that a call in it is meant for the base class.
-        work = base(self, *args, **options)
+        work = base(self._base, *args, **options)
         made, _made.work = _made.work, None
         work = made or work
         if work is None or not plain.copies:
@@ -95,7 +99,6 @@ def _collective(name: str, *, writes: bool = True) -> Callable[..., Any]:
         tensors = [tensor for tensor, _ in plain.copies]
         return FinishingWork(work, tensors, plain.copy_back, is_point_to_point=name.startswith("recv"))
 
-    call.__code__ = call.__code__.replace(co_name=name)
     call.__name__ = name
     call.__doc__ = base.__doc__
     return call
