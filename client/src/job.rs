@@ -61,8 +61,18 @@ impl Job {
         options: JoinOptions,
         started: v1::Started,
     ) -> Result<Self, ClientError> {
-        let v1::Started { session, rank, ranks, host, generation, regroup, shards, values_per_slice, switches, .. } =
-            started;
+        let v1::Started {
+            session,
+            rank,
+            ranks,
+            host,
+            generation,
+            regroup,
+            shards,
+            values_per_slice,
+            switches,
+            ..
+        } = started;
         if !ranks.contains(&rank) {
             return Err(ClientError::BadAnswer("its own rank is not among the job's"));
         }

@@ -141,7 +141,7 @@ pub struct JobStats {
     pub stats: AgentStats<WorkerStats>,
     /// The collectives that the job's processes on this host have reported.
     pub collectives: Vec<(CollectiveKind, CollectiveAmount)>,
-    /// The number of all-reduces in which a member contributed NaN or infinity.
+    /// The number of all-reduces that have ended and to which a member contributed NaN or infinity.
     pub not_finite: u64,
 }
 

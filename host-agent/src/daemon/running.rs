@@ -102,7 +102,7 @@ impl Running {
         }
     }
 
-    /// The number of all-reduces so far in which a member contributed NaN or infinity.
+    /// The number of all-reduces that have ended and to which a member contributed NaN or infinity.
     pub(super) fn not_finite(&self) -> u64 {
         self.not_finite.load(Ordering::Relaxed)
     }
