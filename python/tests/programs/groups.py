@@ -171,7 +171,7 @@ def aborted() -> None:
 
 
 def in_callback() -> None:
-    """A callback in the thread that hands results out asks for another one: it has an error, and starts nothing."""
+    """A callback in the thread that hands results out calls a blocking all-reduce: it gets an error, and starts nothing."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     job, over_gloo = backend_of(None).job, dist.new_group(backend="gloo")
     called = Event()
@@ -185,7 +185,7 @@ def in_callback() -> None:
 
     for last in range(2):
         if dist.get_rank() == last:
-            # The other rank has added its callback: a result that is there would be handed to it in its own thread.
+            # The other rank has added its callback: for a result that has come, it would be called in the main thread.
             dist.barrier(group=over_gloo)
             job.start(torch.ones(3), name=f"first {last}").result()
         else:
