@@ -171,7 +171,7 @@ def aborted() -> None:
 
 
 def in_callback() -> None:
-    """A callback in the thread that hands results out calls a blocking all-reduce: it gets an error, and starts nothing."""
+    """A callback in the thread that hands results out calls a blocking all-reduce, which is refused and not started."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     job, over_gloo = backend_of(None).job, dist.new_group(backend="gloo")
     called = Event()
