@@ -30,6 +30,8 @@ CHECKS = {
 }
 PROGRAMS = int(os.environ.get("TRIBUTARY_FUTURES", "30"))
 """The number of random programs; 1000 is the full run."""
+ELEMENTS = int(os.environ.get("TRIBUTARY_ELEMENTS", "1000000"))
+"""The number of elements whose sums are checked; 10^8 is the full run."""
 
 
 @pytest.mark.parametrize(("topology", "debug"), [("two-leaves-4", "OFF"), ("two-workers", "DETAIL")])
@@ -47,6 +49,12 @@ def test_a_good_run_is_announced_and_summed_up_unless_it_is_to_be_quiet(run: Run
     assert any("collectives over the fabric (" in line for line in told), told
     quiet = run("contract.py", "works", environment={"TRIBUTARY_QUIET": "1"})
     assert not any("over the fabric" in line for line in quiet), quiet
+
+
+def test_sums_of_adversarial_inputs_keep_the_promise_on_numbers(run: Run) -> None:
+    lines = run("promise.py", "1", str(ELEMENTS))
+    for host in ("w0", "w1"):
+        assert f"{host}: kept: {ELEMENTS} elements" in lines, lines
 
 
 def test_random_programs_of_futures_and_callbacks_end_with_the_right_sums(run: Run) -> None:

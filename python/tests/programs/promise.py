@@ -1,0 +1,137 @@
+"""Holds the sums of adversarial inputs to the promise of `docs/numbers.md`, through NumPy and PyTorch.
+
+    promise.py SEED ELEMENTS
+
+Each of two ranks knows both contributions: the exact sum is that of two f64, and what f64 loses of it.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from datetime import timedelta
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.distributed as dist
+
+from tributary.torch.backend import backend_of
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+AT_ONCE = 2**20
+WIDE = 120
+"""Magnitudes are from 2^-WIDE to 2^WIDE."""
+STANDARD = 2.0**-12
+LARGEST = 2.0**127
+"""Sums beyond it may be infinite."""
+
+choice = np.random.default_rng(int(sys.argv[1]))
+
+
+def wide(size: int) -> Floats:
+    return (choice.uniform(-1, 1, size) * np.exp2(choice.integers(-WIDE, WIDE + 1, size))).astype(np.float32)
+
+
+def one_huge(size: int) -> Floats:
+    """In each 257 values a huge one, at each position of a block in turn."""
+    values = choice.normal(0, 1e-9, size).astype(np.float32)
+    values[::257] *= np.float32(2.0**WIDE)
+    return values
+
+
+def subnormal(size: int) -> Floats:
+    values = choice.integers(-(2**24), 2**24, size) * 2.0**-149
+    return np.where(choice.random(size) < 0.2, np.copysign(0.0, values), values).astype(np.float32)
+
+
+def padded(size: int) -> Floats:
+    """Gradients, and behind them uninitialised memory: any bits, also NaN and infinities."""
+    values = choice.normal(0, 1e-3, size).astype(np.float32)
+    rest = size // 3
+    values[-rest:] = choice.integers(0, 2**32, rest, dtype=np.uint32).view(np.float32)
+    return values
+
+
+def not_finite(size: int) -> Floats:
+    values = wide(size)
+    places = choice.integers(0, size, size // 5000)
+    values[places] = choice.choice([np.inf, -np.inf, np.nan], len(places))
+    return values
+
+
+def usual(size: int) -> Floats:
+    return choice.normal(0, 1e-2, size).astype(np.float32)
+
+
+INPUTS = (wide, one_huge, subnormal, padded, not_finite, usual)
+
+
+def pair(size: int) -> tuple[Floats, Floats]:
+    """What both ranks contribute. A third of the second rank's values nearly cancel the first one's."""
+    make = INPUTS[choice.integers(len(INPUTS))]
+    first, second = make(size), INPUTS[choice.integers(len(INPUTS))](size)
+    cancels = choice.random(size) < 1 / 3
+    return first, np.where(cancels, -first * np.float32(1 + 2**-20), second).astype(np.float32)
+
+
+def nearest(total: Doubles, lost: Doubles) -> Floats:
+    """The f32 nearest to `total + lost`. Where bits are lost, the f64 gets an odd last bit: even ones can be ties."""
+    is_even = total.view(np.int64) & 1 == 0
+    # The exact sum lies between the f64 and this neighbour of it, and one of the two is odd.
+    moved = np.nextafter(total, np.where(lost > 0, np.inf, -np.inf))
+    return np.where(is_even & (lost != 0), moved, total).astype(np.float32)
+
+
+def check(kind: str, given: tuple[Floats, Floats], result: Floats) -> None:
+    """Compares sums with the exact ones, by the promise of their kind."""
+    first, second = (each.astype(np.float64) for each in given)
+    total = first + second
+    part = total - first
+    lost = (first - (total - part)) + (second - part)
+    finite = np.isfinite(total)
+    assert np.array_equal(result[~finite], total[~finite].astype(np.float32), equal_nan=True), kind
+    exact = nearest(total, lost)
+    if kind in ("f16", "bf16"):
+        expected = torch.from_numpy(exact).to(TYPES[kind]).float().numpy()
+        wrong = finite & (result != expected)
+    elif kind == "precise":
+        wrong = finite & (result != exact)
+    else:
+        in_range = finite & (np.abs(total) < LARGEST)
+        error = np.abs(result.astype(np.float64) - total)
+        wrong = in_range & ~(error <= STANDARD * (np.abs(first) + np.abs(second)))
+    places = np.flatnonzero(wrong)
+    assert not len(places), [(kind, at, first[at], second[at], result[at], exact[at]) for at in places[:5]]
+
+
+TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+
+dist.init_process_group("tributary", timeout=timedelta(seconds=120))
+rank, job = dist.get_rank(), backend_of(None).job
+assert job is not None
+count, done = int(sys.argv[2]), 0
+with np.errstate(all="ignore"):
+    while done < count:
+        size = min(AT_ONCE - int(choice.integers(0, 300)), count - done)
+        kind = ["standard", "standard", "precise", "f16", "bf16"][choice.integers(5)]
+        given, by_torch = pair(size), kind == "bf16" or choice.random() < 0.5
+        if kind in TYPES:
+            first, second = (torch.from_numpy(each).to(TYPES[kind]).float().numpy() for each in given)
+            given = first, second
+        tensor = torch.from_numpy(given[rank]).to(TYPES.get(kind, torch.float32), copy=True)
+        if kind == "precise" or not by_torch:
+            values = tensor if kind == "bf16" else tensor.numpy()
+            job.all_reduce(values, name=f"values {done}", precision="float32" if kind == "precise" else "standard")
+        else:
+            dist.all_reduce(tensor)
+        result = tensor.float().numpy()
+        check(kind, given, result)
+        crcs: list[int] = [0, 0]
+        dist.all_gather_object(crcs, zlib.crc32(result.tobytes()))
+        assert crcs[0] == crcs[1], (kind, crcs)
+        done += size
+print(f"kept: {done} elements", flush=True)
+dist.destroy_process_group()
