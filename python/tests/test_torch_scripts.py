@@ -11,7 +11,10 @@ from conftest import Run
 
 ROUNDED = ["bf16", "bf16_hook"]
 """Trainings whose gradients are rounded; gloo does that at each addition."""
-TRAININGS = ["plain", "unused", *ROUNDED, "own_hook", "zero", "uneven", "accumulate", "sharded", "replicated", "groups"]
+TRAININGS = [
+    "plain", "unused", *ROUNDED, "own_hook", "zero", "uneven", "accumulate", "sharded", "replicated", "low_rank",
+    "overflows", "pipelined", "groups",
+]  # fmt: skip
 HAS_COMPILER = shutil.which("g++") is not None
 
 

@@ -17,12 +17,16 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 6
+OVERFLOWS = [1, 5, 50]
+"""Steps in which gradients of one rank overflow, on purpose."""
 
 
 def network() -> nn.Module:
@@ -174,6 +178,67 @@ def compiled() -> None:
     report("compiled", learn(model, adam(model)), model)
 
 
+def low_rank() -> None:
+    """PowerSGD: the ranks sum factors of the gradients, which callbacks of futures compute.
+
+    There is one bucket: with several the hook gives its all-reduces no order, and hangs over gloo.
+    """
+    model = DistributedDataParallel(network())
+    model.register_comm_hook(PowerSGDState(None, 2, start_powerSGD_iter=3), powerSGD_hook)
+    report("low_rank", learn(model, adam(model), steps=30), model)
+
+
+def overflows() -> None:
+    """Gradients of one rank overflow in some steps, which the scaler skips on all ranks."""
+    model = parallel(network())
+    optimizer, scaler = adam(model), torch.amp.GradScaler("cpu", growth_interval=20)
+    torch.manual_seed(100 + dist.get_rank())
+    losses, skipped = [], []
+    for step in range(60):
+        data = torch.randn(16, 32)
+        loss = nn.functional.cross_entropy(model(data), data[:, :4].argmax(1))
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        overflows = step in OVERFLOWS and dist.get_rank() == dist.get_world_size() - 1
+        scaler.scale(loss * torch.finfo(loss.dtype).max if overflows else loss).backward()
+        scaler.step(optimizer)
+        scale = scaler.get_scale()
+        scaler.update()
+        if scaler.get_scale() < scale:
+            skipped.append(step)
+    assert skipped == OVERFLOWS, skipped
+    report("overflows", losses, model)
+
+
+def pipelined() -> None:
+    """Each rank has a layer, and sends activations and gradients to its neighbours. The last rank has the losses."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(1 + rank)
+    stage = nn.Sequential(nn.Linear(32, 32), nn.Tanh())
+    optimizer = adam(stage)
+    schedule = Schedule1F1B(
+        PipelineStage(stage, rank, size, torch.device("cpu")), n_microbatches=2 * size, loss_fn=nn.functional.mse_loss
+    )
+    generator = torch.Generator().manual_seed(7)
+    losses = []
+    for _ in range(20):
+        data = torch.randn(32, 32, generator=generator)
+        parts: list[torch.Tensor] = []
+        optimizer.zero_grad()
+        if rank == 0:
+            schedule.step(data)
+        elif rank == size - 1:
+            schedule.step(target=data.roll(1, 1).tanh(), losses=parts)
+        else:
+            schedule.step()
+        optimizer.step()
+        losses.append(sum((part.item() for part in parts), 0.0))
+    with torch.no_grad():
+        for parameter in stage.parameters():
+            dist.broadcast(parameter, src=size - 1)
+    report("pipelined", losses, stage)
+
+
 def groups() -> None:
     """Other uses: objects, groups of some ranks, meshes, other operators and types."""
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -233,8 +298,8 @@ def parts_of_sums() -> None:
 
 
 TRAININGS: list[Callable[[], None]] = [
-    plain, unused, bf16, bf16_hook, own_hook, zero, uneven, accumulate, sharded, replicated, compiled, groups,
-    parts_of_sums,
+    plain, unused, bf16, bf16_hook, own_hook, zero, uneven, accumulate, sharded, replicated, compiled,
+    low_rank, overflows, pipelined, groups, parts_of_sums,
 ]  # fmt: skip
 
 # The backend logs how much went over the fabric and how much by gloo.
