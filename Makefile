@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo deb deb-tools test test-python test-pytorch python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo deb deb-tools test test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -36,6 +36,8 @@ test-pytorch: python ## PyTorch's own tests of torch.distributed, over gloo and 
 # A Python of our own, with PyTorch (5 GB), which is installed once.
 PYTHON_ENV = $(CURDIR)/target/python
 PYTHON_READY = $(PYTHON_ENV)/.ready
+FRAMEWORKS_ENV = $(CURDIR)/target/frameworks
+FRAMEWORKS_READY = $(FRAMEWORKS_ENV)/.ready
 
 RUFF = $(PYTHON_ENV)/bin/ruff
 # Python that is not in the package.
@@ -47,6 +49,21 @@ $(PYTHON_READY): python/requirements.txt examples/requirements.txt | tools
 	python3 -m venv $(PYTHON_ENV)
 	$(PYTHON_ENV)/bin/pip install -q --disable-pip-version-check -r $<
 	touch $@
+
+# The frameworks are not where `make test` runs: they stay out of target/python, and use PyTorch from there.
+$(FRAMEWORKS_READY): python/tests/frameworks/requirements.txt $(PYTHON_READY)
+	@if [ "$(TOOLS)" = no ]; then echo "Not installed (TOOLS=no): frameworks, 300 MB in target/frameworks" >&2; exit 1; fi
+	@echo "Installing DeepSpeed, Lightning, Transformers and others into target/frameworks: 300 MB, once."
+	$(PYTHON_ENV)/bin/python -m venv $(FRAMEWORKS_ENV)
+	$(PYTHON_ENV)/bin/python -c "import sysconfig as s; print(f'import site; site.addsitedir({s.get_path(\"purelib\")!r})')" \
+	  >"$$($(FRAMEWORKS_ENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/pytorch.pth"
+	$(FRAMEWORKS_ENV)/bin/pip install -q --disable-pip-version-check -r $<
+	touch $@
+
+test-frameworks: python $(FRAMEWORKS_READY) ## DeepSpeed, Lightning, Transformers and others over gloo and the fabric, minutes; root (ARGS="-k lightning")
+	$(LAB_PROGRAM)
+	cd python && TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary TORCH_EXTENSIONS_DIR=$(FRAMEWORKS_ENV)/extensions \
+	  $(FRAMEWORKS_ENV)/bin/python -m pytest -p no:cacheprovider -rP tests/frameworks $(ARGS)
 
 python: $(PYTHON_READY) ## the Python package in target/python, beside PyTorch
 	VIRTUAL_ENV=$(PYTHON_ENV) $(PYTHON_ENV)/bin/maturin develop -q --locked -m python/Cargo.toml

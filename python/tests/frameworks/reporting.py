@@ -1,0 +1,39 @@
+"""What the frameworks' programs have in common: their data, and a report of losses and parameters."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+FEATURES, CLASSES = 31, 5
+
+# The backend logs how much went over the fabric and how much by gloo.
+logging.basicConfig(format="%(message)s")
+logging.getLogger("tributary").setLevel(logging.INFO)
+
+
+def network() -> nn.Module:
+    """Makes a model; none of its tensors has a number of elements that 2 or 4 ranks divide."""
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(FEATURES, 37), nn.ReLU(), nn.Linear(37, 37), nn.ReLU(), nn.Linear(37, CLASSES))
+
+
+def samples(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Makes inputs and their classes."""
+    inputs = torch.randn(count, FEATURES, generator=torch.Generator().manual_seed(seed))
+    return inputs, inputs[:, :CLASSES].argmax(1)
+
+
+def report(losses: list[float], parameters: Iterable[torch.Tensor], **more: object) -> None:
+    """Prints, on rank 0, the mean of the ranks' losses, and whether their parameters are bit-for-bit the same."""
+    content = b"".join(parameter.detach().float().numpy().tobytes() for parameter in parameters)
+    told: list[tuple[list[float], str] | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(told, (losses, hashlib.sha256(content).hexdigest()))
+    if dist.get_rank() == 0:
+        means = torch.tensor([losses for losses, _ in told], dtype=torch.float64).mean(0).tolist()
+        same = len({digest for _, digest in told}) == 1
+        print(json.dumps({"losses": means, "same": same, "backend": dist.get_backend(), **more}), flush=True)
