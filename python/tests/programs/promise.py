@@ -70,7 +70,7 @@ INPUTS = (wide, one_huge, subnormal, padded, not_finite, usual)
 
 
 def pair(size: int) -> tuple[Floats, Floats]:
-    """What both ranks contribute. A third of the second rank's values nearly cancel the first one's."""
+    """Contributions of both ranks. A third of the second rank's values nearly cancel the first rank's values."""
     make = INPUTS[choice.integers(len(INPUTS))]
     first, second = make(size), INPUTS[choice.integers(len(INPUTS))](size)
     cancels = choice.random(size) < 1 / 3
