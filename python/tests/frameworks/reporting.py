@@ -1,4 +1,4 @@
-"""What the frameworks' programs have in common: their data, and a report of losses and parameters."""
+"""Data for the frameworks' programs, and a report of losses and parameters."""
 
 import hashlib
 import json
