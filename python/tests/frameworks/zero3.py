@@ -21,8 +21,6 @@ engine, *_ = deepspeed.initialize(
     optimizer=torch.optim.Adam(model.parameters(), lr=0.001),
     config={
         "train_micro_batch_size_per_gpu": 16,
-        "data_parallel_size": size,
-        "sequence_parallel_size": 1,
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
         # Nothing is kept whole: also the biases are padded and scattered.
