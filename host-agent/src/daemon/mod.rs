@@ -141,8 +141,6 @@ pub struct JobStats {
     pub stats: AgentStats<WorkerStats>,
     /// The collectives that the job's processes on this host have reported.
     pub collectives: Vec<(CollectiveKind, CollectiveAmount)>,
-    /// The number of all-reduces that have ended and to which a member contributed NaN or infinity.
-    pub not_finite: u64,
 }
 
 impl AgentObserver {
@@ -152,8 +150,7 @@ impl AgentObserver {
         // An agent that ends meanwhile is left out.
         let stats = |(job, running): (String, Arc<running::Running>)| {
             let collectives = running.collectives.amounts();
-            let (rank, stats, not_finite) = (running.rank, running.agent.stats().ok()?, running.not_finite());
-            Some(JobStats { job, rank, stats, collectives, not_finite })
+            Some(JobStats { job, rank: running.rank, stats: running.agent.stats().ok()?, collectives })
         };
         running.into_iter().filter_map(stats).collect()
     }

@@ -1,6 +1,5 @@
 //! A job's worker that works for the processes of this host.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +25,6 @@ pub(crate) struct Running {
     /// The number of switches that add the job's gradients, when the worker joined.
     pub(crate) switches: u32,
     pub(crate) collectives: Collectives,
-    not_finite: AtomicU64,
     job: String,
     speaker: Speaker,
     away: watch::Receiver<Option<Instant>>,
@@ -57,7 +55,6 @@ impl Running {
             window: config.window,
             switches: config.switches,
             collectives: Collectives::default(),
-            not_finite: AtomicU64::default(),
             job,
             speaker: membership.speaker(),
             away: membership.away(),
@@ -86,11 +83,7 @@ impl Running {
                 Err(error) => Err(error),
             };
             let end = match &reduction {
-                Ok(Completion { outcome: Outcome::Reduced(reduced), .. }) => {
-                    let has_any = reduced.not_finite.is_some();
-                    running.not_finite.fetch_add(has_any.into(), Ordering::Relaxed);
-                    End::Reduced
-                }
+                Ok(Completion { outcome: Outcome::Reduced(_), .. }) => End::Reduced,
                 Ok(Completion { outcome: Outcome::Regroup(_) | Outcome::Detached(_), .. }) => End::Told,
                 Err(_) => End::Failed,
             };
@@ -100,11 +93,6 @@ impl Running {
                 Err(error) => Err(running.explain(error).await),
             }
         }
-    }
-
-    /// The number of all-reduces that have ended and to which a member contributed NaN or infinity.
-    pub(super) fn not_finite(&self) -> u64 {
-        self.not_finite.load(Ordering::Relaxed)
     }
 
     /// Adds to an error what the controller knows of the other members.

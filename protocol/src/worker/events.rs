@@ -28,6 +28,8 @@ pub struct WorkerStats {
     pub foreign: u64,
     /// Results that failed verification.
     pub mismatched: u64,
+    /// Completed operations to which a member contributed NaN or infinity.
+    pub not_finite: u64,
     /// Retransmission timeouts that fired.
     pub timeouts: u64,
     /// Slices that counted as lost because results of later ones came first.

@@ -21,7 +21,7 @@ use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::masks::Masks;
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::numbers::{AllReduce, Bounds, Tensor};
+use crate::numbers::{AllReduce, Bounds, Reduced, Tensor};
 use crate::operation::{OperationEvent, OperationId, Operations, Room};
 use crate::time::Time;
 use crate::vouch::{Vouchers, vouching_key};
@@ -405,7 +405,12 @@ impl Worker {
         if self.operations.at(next).is_some_and(|operation| operation.is_known(next)) {
             self.make_ready(next..next + 1);
         }
-        self.events.extend(std::iter::from_fn(|| self.operations.pop_ended()));
+        while let Some(event) = self.operations.pop_ended() {
+            if let OperationEvent::Completed { reduced: Reduced { not_finite: Some(_), .. }, .. } = &event {
+                self.stats.not_finite += 1;
+            }
+            self.events.push_back(event);
+        }
         self.stop_at_boundary();
     }
 }

@@ -119,7 +119,7 @@ async fn collect(observer: AgentObserver, servers: Servers) -> Page {
     counter(
         "tributary_agent_not_finite",
         "All-reduces to which a member contributed NaN or infinity",
-        |job| job.not_finite,
+        |job| job.stats.protocol.not_finite,
     );
     counter("tributary_agent_timeouts", "Retransmission timeouts that fired", |job| {
         job.stats.protocol.timeouts
