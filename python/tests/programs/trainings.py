@@ -199,8 +199,8 @@ def overflows() -> None:
         loss = nn.functional.cross_entropy(model(data), data[:, :4].argmax(1))
         losses.append(loss.item())
         optimizer.zero_grad()
-        overflows = step in OVERFLOWS and dist.get_rank() == dist.get_world_size() - 1
-        scaler.scale(loss * torch.finfo(loss.dtype).max if overflows else loss).backward()
+        is_too_large = step in OVERFLOWS and dist.get_rank() == dist.get_world_size() - 1
+        scaler.scale(loss * torch.finfo(loss.dtype).max if is_too_large else loss).backward()
         scaler.step(optimizer)
         scale = scaler.get_scale()
         scaler.update()
