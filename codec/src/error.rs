@@ -8,7 +8,7 @@ pub enum EncodeError {
     /// A gradient with a NaN or an infinity is useless to every receiver.
     #[error(
         "value {position} of the gradient is {value}: only finite values can be encoded. \
-         Lower the learning rate, or clip gradients, and skip this step"
+         Skip this step; if it happens again, find where the gradient becomes NaN or infinite"
     )]
     NotFinite {
         /// The position of the first such value, from 0.
@@ -25,7 +25,7 @@ pub enum EncodeError {
     /// No worker has put a value into the sketch.
     #[error("the sketch to agree on is empty, or not a sum of sketches: each worker has to add its own")]
     EmptySketch,
-    /// Some worker had no sketch to contribute, and has told all others so.
+    /// Some worker had no sketch to contribute: its gradient is not finite.
     #[error(
         "some worker's gradient holds a NaN or an infinity: that worker's own error names the value. \
          Skip this step on all of them"
