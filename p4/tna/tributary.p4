@@ -13,7 +13,10 @@
 #include "parser.p4"
 #include "deparser.p4"
 
+// No field may share bits with `drop_ctl`: the compiler gave it bits of `meta.complete`, and the deparser dropped every
+// completed sum (../docs/tofino.md).
 @pa_quick_phv_alloc
+@pa_no_overlay("egress", "eg_intr_md_for_dprsr.drop_ctl")
 Pipeline(
     SwitchIngressParser(),
     SwitchIngress(),
