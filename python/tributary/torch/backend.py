@@ -80,6 +80,8 @@ OVER_FABRIC = (
 )
 """Collectives that it supports, for some tensors and operators."""
 
+OLDEST = "2.14"
+"""The first version of PyTorch in which a backend may be a class in Python."""
 SILENT = 5.0
 """Seconds for which a group's end waits without a word."""
 LAST_PATIENCE = 5.0
@@ -114,8 +116,13 @@ def create(options: Any, _: Any) -> Group | FabricBackend:
     In a group with several backends it is only the backend, whose works PyTorch passes on in part.
 
     Raises:
-        TributaryError: the interpreter is ending.
+        TributaryError: the interpreter is ending, or PyTorch is too old.
     """
+    if torch.__version__ < OLDEST:
+        raise TributaryError(
+            f"this is PyTorch {torch.__version__}, and process groups over the fabric need PyTorch {OLDEST} or later: "
+            "earlier versions have no backends in Python. Install it, or sum with `tributary.join`"
+        )
     store, rank, size, timeout = options.store, options.group_rank, options.group_size, options.timeout
     whole = getattr(options, "process_group", None)
     if whole is not None and whole._get_backend_name() not in ("custom", "undefined"):
