@@ -19,8 +19,8 @@ use crate::part::OpenPort;
 
 /// The memory that a job takes from the agent while nothing is reduced in it, mostly for incoming frames.
 const JOB_BYTES: u64 = 8 << 20;
-/// A job's file descriptors: its connection to the controller, its two sockets, and its thread's means of waiting.
-const JOB_DESCRIPTORS: u64 = 6;
+/// A job's file descriptors: its connection to the controller, its two sockets, its thread's means of waiting, and its process.
+const JOB_DESCRIPTORS: u64 = 7;
 
 /// All jobs that the agent takes part in.
 pub(crate) struct Jobs {
@@ -72,7 +72,12 @@ impl Jobs {
             member.settle().await;
             if !member.is_over() {
                 member.attach(token)?;
-                return Ok(member);
+                if !joining.new_run || joining.elastic || !member.has_lost_others().await {
+                    return Ok(member);
+                }
+                // This run lacks hosts whose restarted processes wait for its end.
+                member.leave("its restarted process begins a new run");
+                member.settle().await;
             }
         }
         let held = self.take(user)?;

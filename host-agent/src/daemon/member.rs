@@ -110,6 +110,14 @@ impl Member {
         matches!(*self.phase.borrow(), Phase::Over(_))
     }
 
+    /// Returns true if other members have left the running job.
+    pub(crate) async fn has_lost_others(&self) -> bool {
+        match self.running() {
+            Ok(running) => running.has_lost_others().await,
+            Err(_) => false,
+        }
+    }
+
     /// If the member is about to leave the job, waits until it has left.
     pub(crate) async fn settle(&self) {
         if self.leaving.load(Ordering::Acquire) {

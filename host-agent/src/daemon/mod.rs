@@ -15,6 +15,7 @@ mod kept;
 mod limits;
 mod member;
 mod messages;
+mod process;
 mod profiles;
 mod reducing;
 mod reductions;

@@ -139,6 +139,11 @@ impl Running {
         self.away.borrow().map(|since| since.elapsed())
     }
 
+    /// Returns true if other members have left the job.
+    pub(crate) async fn has_lost_others(&self) -> bool {
+        self.agent.situation().await.is_ok_and(|situation| !situation.members.lost.is_empty())
+    }
+
     /// Whether an all-reduce of this host was given up that the others may still finish with its contribution.
     pub(super) async fn has_given_up(&self) -> bool {
         // An agent that has ended contributes nothing any more.

@@ -25,6 +25,7 @@ use super::host_fabric::HostFabric;
 use super::jobs::Jobs;
 use super::member::Phase;
 use super::messages::started;
+use super::process::Process;
 use super::profiles;
 use super::reducing::{Reducing, agent_status};
 use super::reductions;
@@ -55,6 +56,7 @@ impl Agent for Service {
 
     async fn open_job(&self, request: Request<v1::OpenJobRequest>) -> Result<Response<JobEvents>, Status> {
         let account = Account::open(&self.budget, owner(&request)?)?;
+        let process = Process::of(&request);
         let v1::OpenJobRequest { job, token, elastic, new_run } = request.into_inner();
         check_name("job", &job)?;
         let member = JobMember { elastic, new_run, ..JobMember::worker(&job, &token, &self.jobs.host) };
@@ -67,10 +69,11 @@ impl Agent for Service {
             tokio::select! {
                 () = tell(member.phase(), id, &jobs.host, &sender) => {}
                 () = waiting::say(&job, &member, &sender) => {}
+                () = process.ended() => {}
             }
             // The stream stays open until the process is done with it: closing it would end the session, and lose the
             // reason for the job's end.
-            stay(&jobs, &sender).await;
+            stay(&jobs, &process, &sender).await;
         });
         Ok(Response::new(Events { events, _session: session }))
     }
@@ -80,12 +83,14 @@ impl Agent for Service {
         request: Request<v1::OpenTrainingRequest>,
     ) -> Result<Response<TrainingEvents>, Status> {
         let account = Account::open(&self.budget, owner(&request)?)?;
+        let process = Process::of(&request);
         let fabric = HostFabric { jobs: Arc::clone(&self.jobs), account: Arc::clone(&account) };
         let mut options = training_options(request.into_inner(), fabric, self.jobs.controller.tls())?;
         let (waits, mut waiting) = mpsc::channel(1);
         options.waits = Some(waits);
         let job = options.job.clone();
-        let descriptors = account.descriptors(options.servers.len() as u64)?;
+        // A connection to each server, and the process's descriptor.
+        let descriptors = account.descriptors(options.servers.len() as u64 + 1)?;
         let training = Training::new(options, Arc::clone(&account), descriptors);
         let session = self.sessions.open(Session::new(Participation::Training(training), account));
         let opened = v1::TrainingOpened { session: session.id.to_vec(), host: self.jobs.host.clone() };
@@ -96,7 +101,7 @@ impl Agent for Service {
             // If nobody listens, the next line returns at once.
             let _ = sender.send(Ok(v1::TrainingEvent { event })).await;
             tokio::select! {
-                () = stay(&jobs, &sender) => {}
+                () = stay(&jobs, &process, &sender) => {}
                 () = waiting::pass_on(&job, &mut waiting, &sender) => {}
             }
         });
@@ -322,10 +327,11 @@ async fn tell(
     }
 }
 
-/// Returns when the process is done with the stream of events, or the agent stops.
-async fn stay<E>(jobs: &Jobs, events: &mpsc::Sender<Result<E, Status>>) {
+/// Returns when the process is done with the stream of events or has ended, or the agent stops.
+async fn stay<E>(jobs: &Jobs, process: &Process, events: &mpsc::Sender<Result<E, Status>>) {
     tokio::select! {
         () = events.closed() => {}
+        () = process.ended() => {}
         () = jobs.stopped() => {}
     }
 }

@@ -1,0 +1,39 @@
+//! Processes on this host.
+
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tonic::Request;
+use tonic::transport::server::UdsConnectInfo;
+
+/// The process that has opened a connection to this agent. Its end does not close the connection if a child that it has
+/// forked lives on.
+#[derive(Debug)]
+pub(crate) struct Process(Option<AsyncFd<OwnedFd>>);
+
+impl Process {
+    /// The process at the other end of a request's connection. Must be called in a tokio runtime.
+    pub(crate) fn of<T>(request: &Request<T>) -> Self {
+        let credentials = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
+        // 0 is a process in a PID namespace that is invisible here.
+        let pid = credentials.and_then(|credentials| Pid::from_raw(credentials.pid()?));
+        let descriptor = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok());
+        #[allow(unsafe_code, reason = "no safe interface has it")]
+        let registered = descriptor.and_then(|descriptor| {
+            // SAFETY: an `OwnedFd` is open, and stays the same descriptor, until it is dropped with the `AsyncFd` that owns it.
+            unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }.ok()
+        });
+        Self(registered)
+    }
+
+    /// Returns when the process has ended; never if the kernel does not tell.
+    pub(crate) async fn ended(&self) {
+        match &self.0 {
+            // The descriptor is readable from the process's end on.
+            Some(descriptor) if descriptor.readable().await.is_ok() => {}
+            _ => std::future::pending().await,
+        }
+    }
+}
