@@ -17,6 +17,7 @@ def told(said: list[str], host: str, how: str = "told") -> list[str]:
     ("what", "odd", "others"),
     [
         ("size", "with 999 elements of f32", "with 1000 elements of f32"),
+        ("empty", "with 0 elements of f32", "with 1000 elements of f32"),
         ("type", "with 1000 elements of bf16", "with 1000 elements of f32"),
         ("operator", ' AVG of torch.float32" with', ' SUM of torch.float32" with'),
         ("call", ' of (1,), SUM of torch.int32" with 1 elements of i64', '"barrier 2" with 1 elements of i32'),

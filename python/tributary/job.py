@@ -219,9 +219,6 @@ class Job(SharesMemory):
         reduction = Reduction()
         reduction.set_running_or_notify_cancel()
         elements = Elements.of(values, takes_result=take is None)
-        if elements.count == 0:
-            reduction.set_result(Reduced(()))
-            return reduction
         limit = duration(deadline)
         element_type = _with_precision(elements.type, precision)
         memory, first, is_copied = self._pool.place(elements, always_copy=take is not None, deadline=limit)

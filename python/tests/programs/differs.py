@@ -1,7 +1,7 @@
 """The last rank gives something different from the others: the errors on every rank.
 
-The argument is the kind of difference: `size`, `type`, `operator`, `call`, `order`, or `ddp`, where the others use a
-`DistributedDataParallel`.
+The argument is the kind of difference: `size`, `empty`, `type`, `operator`, `call`, `order`, or `ddp`, where the others
+use a `DistributedDataParallel`.
 """
 
 import os
@@ -18,6 +18,8 @@ def differ(what: str, is_odd: bool) -> None:
     match what:
         case "size":
             dist.all_reduce(torch.ones(999 if is_odd else 1000))
+        case "empty":
+            dist.all_reduce(torch.ones(0 if is_odd else 1000))
         case "type":
             kind = torch.bfloat16 if is_odd else torch.float32
             dist.all_reduce(torch.ones(1000, dtype=kind), async_op=True).get_future().wait()
