@@ -135,14 +135,15 @@ def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job
     Thread(target=_join, args=(joining, rank, size, timeout, waits), name="tributary-join", daemon=True).start()
     try:
         job = _wait_for_own(joining, store, until, waits)
-    except RefusedError:
+        store.set(_key(rank), "")
+        for other in range(size):
+            _wait_for(other, store, until)
+    except BaseException as error:
+        # It may still join, and nobody would use the job.
+        joining.add_done_callback(_leave)
+        if isinstance(error, TributaryError) and not isinstance(error, RefusedError):
+            _tell(store, f"rank {rank}: {error}", size)
         raise
-    except TributaryError as error:
-        _tell(store, f"rank {rank}: {error}", size)
-        raise
-    store.set(_key(rank), "")
-    for other in range(size):
-        _wait_for(other, store, until)
     return job
 
 
@@ -150,17 +151,34 @@ class RefusedError(TributaryError):
     """Another rank cannot join."""
 
 
+def _leave(joining: Future[Job]) -> None:
+    if joining.exception() is None:
+        joining.result().leave()
+
+
 def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta, waits: deque[str]) -> None:
     try:
         job = join(new_run=True, deadline=timeout, waits=waits.append)
-        if job.rank != rank or job.ranks != list(range(size)):
-            raise TributaryError(
-                f"this process is rank {rank} of {size} for PyTorch, and rank {job.rank} of {job.ranks} in the job: "
-                "start each process on the host of its rank, as `tributary lab run` does"
-            )
+        problem = _difference(job, rank, size)
+        if problem is not None:
+            job.leave()
+            raise TributaryError(problem)
         joining.set_result(job)
     except BaseException as error:
         joining.set_exception(error)
+
+
+def _difference(job: Job, rank: int, size: int) -> str | None:
+    """Says how the job's ranks differ from PyTorch's; `None` if they are the same."""
+    missing = [other for other in range(size) if other not in job.ranks]
+    if job.rank == rank and missing:
+        return f"{_ranks(missing)} of {size} have left this run of the job, or were never in it: start all ranks again"
+    if job.rank != rank or job.ranks != list(range(size)):
+        return (
+            f"this process is rank {rank} of {size} for PyTorch, and rank {job.rank} of {job.ranks} in the job: "
+            "start each process on the host of its rank, as `tributary lab run` does"
+        )
+    return None
 
 
 def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: deque[str]) -> Job:
