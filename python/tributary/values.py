@@ -118,7 +118,7 @@ def _of_tensor(tensor: torch.Tensor, takes_result: bool) -> Elements:
     tensor = tensor.detach()
     whole = tensor
     if tensor.device.type != "cpu":
-        whole = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)
+        whole = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True).copy_(tensor)
     elif tensor.is_neg() or not tensor.is_contiguous():
         # The memory of a negated view still has the original values.
         whole = tensor.resolve_neg().contiguous()

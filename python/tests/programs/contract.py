@@ -245,6 +245,18 @@ def negative() -> None:
     expect(base, torch.full((3,), ALL))
 
 
+def devices() -> None:
+    """Another device is the default one; tensors without elements."""
+    tensor, nothing, part = own(), torch.ones(0), torch.ones(0)
+    with torch.device("meta"):
+        dist.barrier()
+        dist.all_reduce(tensor)
+    expect(tensor, torch.full((3,), ALL))
+    dist.all_reduce(nothing)
+    dist.reduce_scatter_tensor(part, nothing)
+    expect(part.tolist() + nothing.tolist(), [])
+
+
 def offsets() -> None:
     job = backend_of(None).job
     for kind in (np.float32, np.float16, np.int32):
@@ -420,6 +432,7 @@ CHECKS: list[Callable[[], Any]] = [
     split,
     layouts,
     negative,
+    devices,
     offsets,
     averages,
     integers,

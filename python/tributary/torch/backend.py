@@ -212,7 +212,12 @@ class FabricBackend(Backend):
         # All groups of the process are reported by the job's.
         self.tally: Tally = Tally(self._job) if first is None else first.tally
         # Last, since it waits longest for a missing rank.
-        self._gloo = Gloo(PrefixStore("gloo/", self._store), rank, size, timeout)
+        try:
+            self._gloo = Gloo(PrefixStore("gloo/", self._store), rank, size, timeout)
+        except BaseException:
+            if self._job is not None:
+                self._job.leave()
+            raise
 
     @property
     def job(self) -> Job:
@@ -342,7 +347,7 @@ class FabricBackend(Backend):
         opts = opts or BarrierOptions()
         if self._job is None:
             return self._by_gloo("barrier", (opts,), NOT_FIRST)
-        nothing = torch.zeros(1, dtype=torch.int32)
+        nothing = torch.zeros(1, dtype=torch.int32, device="cpu")
         work = self._over_fabric(self._job, "barrier", "barrier {}", nothing, [nothing], deadline=_timeout(opts))
         return self._made(work)
 

@@ -194,7 +194,7 @@ class ServerTimePoints(Scheduled):
 
     def _measure(self) -> int:
         """Measures the cost of a part, in nanoseconds."""
-        one, took = torch.zeros(1), []
+        one, took = torch.zeros(1, device="cpu"), []
         for first in range(min(START_UPS, self._values.numel())):
             began = time.perf_counter_ns()
             self._training.push_part(one, first)

@@ -127,10 +127,10 @@ class TimePoints(Scheduled):
         with torch.no_grad():
             for tensor in tensors:
                 dist.broadcast(tensor, src=0, group=self._group)
-        run = torch.tensor([secrets.randbits(63)])
+        run = torch.tensor([secrets.randbits(63)], device="cpu")
         dist.broadcast(run, src=0, group=self._group)
         self._run = int(run.item())
-        number, took = torch.zeros(1), []
+        number, took = torch.zeros(1, device="cpu"), []
         for _ in range(START_UPS):
             began = time.perf_counter_ns()
             dist.all_reduce(number, group=self._group)
@@ -143,7 +143,7 @@ class TimePoints(Scheduled):
             [(tuple(tensor.shape), str(tensor.dtype)) for tensor in tensors] + [one for one, _ in self._trained]
         )
         digest = int.from_bytes(hashlib.sha256(kinds.encode()).digest()[:7])
-        own = torch.tensor([len(self._trained), sum(tensor.numel() for tensor in tensors), digest])
+        own = torch.tensor([len(self._trained), sum(tensor.numel() for tensor in tensors), digest], device="cpu")
         all_ranks = [torch.empty_like(own) for _ in range(dist.get_world_size(self._group))]
         dist.all_gather(all_ranks, own, group=self._group)
         models = [tuple(one.tolist()) for one in all_ranks]
@@ -236,7 +236,7 @@ class TimePoints(Scheduled):
 
     def _agree(self, own: Steps) -> Steps:
         """The mean of the ranks' times: all of them decide by the same numbers."""
-        steps = torch.tensor([own.points, own.together])
+        steps = torch.tensor([own.points, own.together], device="cpu")
         dist.all_reduce(steps, op=dist.ReduceOp.AVG, group=self._group)
         points, together = steps.tolist()
         return Steps(points, together)
