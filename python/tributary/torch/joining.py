@@ -139,7 +139,7 @@ def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job
         for other in range(size):
             _wait_for(other, store, until)
     except BaseException as error:
-        # It may still join, and nobody would use the job.
+        # Its thread may still join the job, for no use.
         joining.add_done_callback(_leave)
         if isinstance(error, TributaryError) and not isinstance(error, RefusedError):
             _tell(store, f"rank {rank}: {error}", size)
