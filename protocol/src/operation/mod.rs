@@ -47,7 +47,8 @@ impl Tensor {
         let layout = Layout::new(0, self.len, width);
         // While the vector of runs grows, there are three of each.
         let per_sum_slice = size_of::<Tally>() + 3 * size_of::<Run>();
-        let per_block = size_of::<Bound>() + size_of::<Lanes>() + Rest::BYTES_PER_BLOCK;
+        let per_block =
+            size_of::<Bound>() + size_of::<Lanes>() + size_of::<Option<Scale>>() + Rest::BYTES_PER_BLOCK;
         // What is withheld of an operation that is given up is a bool for each.
         let per_max_slice = size_of::<u32>() + size_of::<Agreement>() + size_of::<bool>();
         let of = |count: usize, bytes: usize| (count as u64).saturating_mul(bytes as u64);
@@ -67,6 +68,7 @@ pub(crate) struct Room {
     /// The bounds of what is contributed, if they were measured before.
     measured: Option<Vec<Bound>>,
     lanes: Vec<Lanes>,
+    scales: Vec<Option<Scale>>,
     not_finite: Vec<u32>,
     agreements: Vec<Agreement>,
     elements: Elements,
@@ -90,6 +92,7 @@ impl Room {
             Ok::<_, TryReserveError>(Self {
                 measured,
                 lanes: filled(Lanes::default(), layout.blocks())?,
+                scales: filled(None, layout.blocks())?,
                 not_finite: filled(0, layout.max_slices())?,
                 agreements: filled(Agreement::Awaited, layout.max_slices())?,
                 elements: elements()?,
@@ -123,6 +126,8 @@ pub(crate) struct Operation<C> {
     lanes: Vec<Lanes>,
     /// Per MAX slice: its first lane, likewise.
     not_finite: Vec<u32>,
+    /// Per block: its scale; `None` if all of its values are zeros, or nothing is agreed on.
+    scales: Vec<Option<Scale>>,
     /// Per MAX slice.
     agreements: Vec<Agreement>,
     pub(crate) elements: Elements,
@@ -152,7 +157,7 @@ impl<C> Operation<C> {
         own: C,
         room: Room,
     ) -> Self {
-        let Room { measured, lanes, not_finite, agreements, elements, tallies } = room;
+        let Room { measured, lanes, scales, not_finite, agreements, elements, tallies } = room;
         let subject = members.digests(Subject {
             operation: first_seq,
             name: name_hash(&tensor.name),
@@ -171,6 +176,7 @@ impl<C> Operation<C> {
             measured,
             lanes,
             not_finite,
+            scales,
             agreements,
             elements,
             tallies,
@@ -277,16 +283,12 @@ impl<C> Operation<C> {
 
     /// The scale of a block; `None` if all of its values are zeros, or nothing is agreed on.
     fn scale(&self, block: usize) -> Option<Scale> {
-        let Agreement::Reached(total) = self.agreement(self.layout.slice_of(block)) else { return None };
-        if total.weight > MAX_TOTAL_WEIGHT {
-            return None;
-        }
-        Scale::new(self.tensor.element_type, *self.lanes.get(block)?, total)
+        self.scales.get(block).copied().flatten()
     }
 
     /// The scales of a SUM slice's blocks.
-    pub(crate) fn scales(&self, slice: usize) -> Vec<Option<Scale>> {
-        self.layout.blocks_of(slice..slice + 1).map(|block| self.scale(block)).collect()
+    pub(crate) fn scales(&self, slice: usize) -> &[Option<Scale>] {
+        self.scales.get(self.layout.blocks_of(slice..slice + 1)).unwrap_or_default()
     }
 
     /// How the slice is combined.
@@ -356,10 +358,15 @@ impl<C> Operation<C> {
         if let (Some(lane), Some(largest)) = (self.not_finite.get_mut(index), largest.next()) {
             *lane = largest;
         }
-        for lanes in self.lanes.get_mut(blocks).unwrap_or_default() {
+        let total = Total { weight, contributors };
+        let (to_lanes, to_scales) = (self.lanes.get_mut(blocks.clone()), self.scales.get_mut(blocks));
+        for (lanes, scale) in to_lanes.unwrap_or_default().iter_mut().zip(to_scales.unwrap_or_default()) {
             *lanes = Lanes::from_next(&mut largest);
+            if weight <= MAX_TOTAL_WEIGHT {
+                *scale = Scale::new(self.tensor.element_type, *lanes, total);
+            }
         }
-        self.settle(index, Agreement::Reached(Total { weight, contributors }));
+        self.settle(index, Agreement::Reached(total));
         if weight > MAX_TOTAL_WEIGHT {
             return Err(CollectiveError::Weight {
                 tensor: self.tensor.name.clone(),

@@ -139,15 +139,13 @@ impl<C> Operation<C> {
 
     /// Takes in the sums of a SUM slice.
     pub(super) fn accept_sums(&mut self, slice: usize, values: ValuesView<'_>) {
-        let (block_len, scales) = (self.layout.block(), self.scales(slice));
-        let has_rest =
-            self.may_have_not_finite(slice) || scales.iter().flatten().any(|scale| scale.limbs() > 1);
-        if !has_rest {
-            let elements = self.layout.elements(slice);
-            self.elements.finish_slice(elements, (block_len, &scales), values);
+        let (block_len, blocks) = (self.layout.block(), self.layout.blocks_of(slice..slice + 1));
+        let is_split = |scale: &Option<Scale>| scale.is_some_and(|scale| scale.limbs() > 1);
+        if !self.may_have_not_finite(slice) && !self.scales(slice).iter().any(is_split) {
+            let scales = self.scales.get(blocks).unwrap_or_default();
+            self.elements.finish_slice(self.layout.elements(slice), (block_len, scales), values);
             return;
         }
-        let blocks = self.layout.blocks_of(slice..slice + 1);
         for (block, values) in blocks.zip(values.chunks(block_len)) {
             let len = self.layout.elements_of_block(block).len();
             self.hold(block, 0, values.iter().take(len));

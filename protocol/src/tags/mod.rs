@@ -65,6 +65,8 @@ pub(crate) struct Membership {
     job: JobId,
     /// In order.
     row: Box<[Rank]>,
+    /// Per rank up to the last member's: whether it is a member.
+    present: Box<[bool]>,
     keys: Arc<Keys>,
     pads: Pads,
 }
@@ -88,7 +90,11 @@ impl Membership {
         let mut row: Box<[_]> = ranks.into();
         row.sort_unstable();
         let pads = Pads::new(&keys.secret, &row);
-        Self { job, row, keys, pads }
+        let mut present = vec![false; row.last().map_or(0, |last| usize::from(last.get()) + 1)];
+        for rank in &row {
+            present.get_mut(usize::from(rank.get())).into_iter().for_each(|present| *present = true);
+        }
+        Self { job, row, present: present.into(), keys, pads }
     }
 
     /// What tags need to know of an operation; the same in all generations of the job.
@@ -120,24 +126,33 @@ impl Membership {
 
     /// Returns true if this rank is a member.
     pub(crate) fn contains(&self, rank: Rank) -> bool {
-        self.row.binary_search(&rank).is_ok()
+        self.present.get(usize::from(rank.get())) == Some(&true)
     }
 
     /// A number that stands for what a slice's scales follow from: two of these have the same number with probability 1 / P
     /// for a switch that does not have the secret.
     pub(crate) fn digest(&self, agreed: &Agreed<'_>) -> u64 {
         let Keys { field, coefficients, .. } = &*self.keys;
-        let lanes = agreed.lanes.iter().flat_map(|lanes| lanes.array());
-        let numbers = [agreed.weight, agreed.not_finite].into_iter().chain(lanes);
-        let products = coefficients.digest.iter().zip(numbers).map(|(c, n)| i128::from(*c) * i128::from(n));
-        field.reduce(products.sum())
+        let [of_weight, of_not_finite, of_lanes @ ..] = &*coefficients.digest else { return 0 };
+        let product = |coefficient: u64, number: u32| u128::from(coefficient) * u128::from(number);
+        let mut sum = product(*of_weight, agreed.weight) + product(*of_not_finite, agreed.not_finite);
+        for (lanes, [top, fine, floor]) in agreed.lanes.iter().zip(of_lanes.as_chunks().0) {
+            sum += product(*top, lanes.top) + product(*fine, lanes.fine) + product(*floor, lanes.floor);
+        }
+        field.reduce(sum.cast_signed())
     }
 
     /// What the owners of these lanes that `is_counted` accepts add to a slice's tag. Below 2^64.
     fn confirmed(&self, lanes: &[Lanes], is_counted: impl Fn(Rank) -> bool) -> i128 {
-        let lanes = lanes.iter().flat_map(|lanes| lanes.array()).zip(&self.keys.coefficients.owners);
-        let counted = lanes.filter(|(lane, _)| owner(*lane).is_some_and(&is_counted));
-        counted.map(|(_, coefficient)| i128::from(*coefficient)).sum()
+        let mut sum = 0;
+        for (lanes, [top, fine, floor]) in lanes.iter().zip(self.keys.coefficients.owners.as_chunks().0) {
+            for (lane, coefficient) in lanes.array().into_iter().zip([top, fine, floor]) {
+                if owner(lane).is_some_and(&is_counted) {
+                    sum += *coefficient;
+                }
+            }
+        }
+        sum.into()
     }
 
     /// One member's tag over its `values`; `lanes` are those of the bounds of a SUM slice's blocks.

@@ -56,7 +56,7 @@ impl Operation<Contribution> {
                     _ => {
                         let (elements, block) = (self.layout.elements(slice), self.layout.block());
                         let how = (weight, self.may_have_not_finite(slice));
-                        self.elements.write(elements, how, (block, &self.scales(slice)), out);
+                        self.elements.write(elements, how, (block, self.scales(slice)), out);
                     }
                 }
                 weight
