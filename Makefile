@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo deb deb-tools test test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo deb deb-tools test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -16,10 +16,15 @@ demo: ## train over an in-network aggregation tree, all in one process (ARGS="--
 	@echo "Building what the demo needs: less than two minutes from nothing on two cores; after that it starts at once."
 	$(CARGO) run --profile demo --locked -p tributary-demo -- $(ARGS)
 
-test: tools lint ## everything that CI runs; installs what it needs (TOOLS=no leaves that out)
-	$(CARGO) test --workspace --locked
-	@if $(MAKE) --no-print-directory $(PYTHON_READY); then $(MAKE) --no-print-directory test-python; \
+# PyTorch is installed while Rust is built and tested.
+test: tools ## everything that CI runs; installs what it needs (TOOLS=no leaves that out)
+	@$(MAKE) --no-print-directory $(PYTHON_READY) & installation=$$!; \
+	$(MAKE) --no-print-directory lint test-rust || { kill $$installation 2>/dev/null; exit 1; }; \
+	if wait $$installation; then $(MAKE) --no-print-directory test-python; \
 	else echo "SKIPPED: the Python package's tests: what they need is not there and cannot be installed" >&2; fi
+
+test-rust: ## the Rust tests
+	$(CARGO) test --workspace --locked
 
 # Builds target/debug/tributary with the features that the Rust tests have it with: after them, nothing is built.
 LAB_PROGRAM = $(CARGO) test --workspace --locked --no-run --test lab
