@@ -166,7 +166,8 @@ class Job(SharesMemory):
             values: float32, float16, bfloat16 (tensors only), float64, int32 or int64; the same size and type on all
                 members.
             name: the tensor's name, the same on all members; a different name is an error.
-            weight: the factor of this member's values, below 2^32; 0 if it has nothing to give.
+            weight: the factor of this member's values, at most 2^30 divided by the number of members; 0 if it has
+                nothing to give.
             deadline: seconds that it may take, from when those before it have ended. If an earlier all-reduce was given
                 up and no result has come since, the time counts from when that one's did.
             precision: "float32": each sum of float32 is the nearest float32 to the exact one; "standard": it is off by
