@@ -20,18 +20,18 @@ def test_an_example_learns_the_same_over_both_backends_and_the_comparison_is_dra
     if missing := [package for package in ("torch", "sklearn", "matplotlib") if find_spec(package) is None]:
         pytest.skip(f"not installed: {', '.join(missing)}")
     command = [sys.executable, ROOT / "examples" / "compare.py", "cnn.py", "--rounds", "1", "--out", tmp_path]
-    command += ["--how", "ddp,bf16,hook,zero,sharded"]
+    command += ["--how", "ddp,bf16"]
     command += ["--topology", ROOT / "topologies" / "two-workers.toml", "--rate", "1 Gbit/s"]
     command += ["--picture", "compare.png", "--", "--epochs", "1"]
     variables = os.environ | {"TRIBUTARY_BINARY": str(binary)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE, check=False, env=variables)
     assert done.returncode == 0, done.stdout + done.stderr
     ways = json.loads((tmp_path / "compare.json").read_text())
-    assert [found["how"] for found in ways] == ["ddp", "bf16", "hook", "zero", "sharded"]
+    assert [found["how"] for found in ways] == ["ddp", "bf16"]
     for found in ways:
         assert found["ranks"] == 2
         # gloo rounds bfloat16 at each addition, the fabric once.
-        rounded = found["how"] in ("bf16", "hook")
+        rounded = found["how"] == "bf16"
         assert found["apart"] < (1e-2 if rounded else 1e-5), found
         assert found["accuracies"]["tributary"] == pytest.approx(found["accuracies"]["gloo"], abs=0.1 * rounded)
         assert found["accuracies"]["tributary"] > 0.3, found
