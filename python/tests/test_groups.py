@@ -86,9 +86,9 @@ def test_what_was_given_to_an_all_reduce_that_was_given_up_is_in_no_sum_of_the_n
     lines = run("groups.py", "given_up")
     (told,) = said(lines, "w1", "told")
     assert "it was given 2s" in told, "the timeout that was set last counts"
-    for host in ("w0", "w1"):
-        assert not said(lines, host, "summed"), lines
-        assert len(said(lines, host, "refused")) == 1, lines
+    # Without the 1000: the sum of a new run, or an error where a rank has joined before it knew of the other's end.
+    summed, refused = ([said(lines, host, how) for host in ("w0", "w1")] for how in ("summed", "refused"))
+    assert summed == [["2.0"], ["2.0"]] or (summed == [[], []] and [len(each) for each in refused] == [1, 1]), lines
 
 
 def test_a_rank_that_aborts_its_group_has_left_for_the_others(run: Run) -> None:
