@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from conftest import Run
 
@@ -119,9 +121,10 @@ def test_no_thread_of_gloo_outlives_its_group_or_meets_the_end_of_the_interprete
         assert (said(lines, host, "after"), said(lines, host, "at the end")) == (["0"], ["0"]), lines
 
 
-@pytest.mark.parametrize("death", ["exit", "exception", "killed"])
-def test_a_training_that_torchrun_restarts_takes_its_job_up_again(run: Run, death: str) -> None:
-    said = run("restarted.py", death, topology="two-workers")
-    last = [line.split(": ", 1)[1] for line in said if ": run 1 " in line]
-    expected = [f"run 1 step {step} sum {1 + 2 * step} {1 + 2 * step}" for step in range(4)]
+@pytest.mark.parametrize("deaths", [["exit", "exit"], ["exception"], ["killed"]])
+def test_a_training_that_torchrun_restarts_takes_its_job_up_again(run: Run, deaths: list[str], tmp_path: Path) -> None:
+    said = run("restarted.py", str(tmp_path), *deaths, topology="two-workers")
+    runs = len(deaths)
+    last = [line.split(": ", 1)[1] for line in said if f": run {runs} " in line]
+    expected = [f"run {runs} step {step} sum {1 + 2 * step} {1 + 2 * step}" for step in range(4)]
     assert sorted(last) == sorted(2 * expected), said
