@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::net::unix::UCred;
 use tonic::Request;
 use tonic::transport::server::UdsConnectInfo;
 
@@ -16,9 +17,8 @@ pub(crate) struct Process(Option<AsyncFd<OwnedFd>>);
 impl Process {
     /// The process at the other end of a request's connection. Must be called in a tokio runtime.
     pub(crate) fn of<T>(request: &Request<T>) -> Self {
-        let credentials = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
         // 0 is a process in a PID namespace that is invisible here.
-        let pid = credentials.and_then(|credentials| Pid::from_raw(credentials.pid()?));
+        let pid = credentials(request).and_then(|credentials| Pid::from_raw(credentials.pid()?));
         let descriptor = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok());
         #[allow(unsafe_code, reason = "no safe interface has it")]
         let registered = descriptor.and_then(|descriptor| {
@@ -36,4 +36,9 @@ impl Process {
             _ => std::future::pending().await,
         }
     }
+}
+
+/// What the kernel says of the process that has opened a request's connection, if anything.
+pub(crate) fn credentials<T>(request: &Request<T>) -> Option<UCred> {
+    request.extensions().get::<UdsConnectInfo>()?.peer_cred
 }

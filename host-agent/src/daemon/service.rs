@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_server::Agent;
@@ -25,7 +24,7 @@ use super::host_fabric::HostFabric;
 use super::jobs::Jobs;
 use super::member::Phase;
 use super::messages::started;
-use super::process::Process;
+use super::process::{Process, credentials};
 use super::profiles;
 use super::reducing::{Reducing, agent_status};
 use super::reductions;
@@ -231,10 +230,8 @@ impl Agent for Service {
 
 /// The user that the calling process belongs to, as the kernel says.
 fn owner<T>(request: &Request<T>) -> Result<User, Status> {
-    let info = request.extensions().get::<UdsConnectInfo>();
-    let credentials = info.and_then(|info| info.peer_cred);
     let unknown = || Status::unauthenticated("the kernel does not tell who is calling");
-    credentials.map(|credentials| credentials.uid()).ok_or_else(unknown)
+    credentials(request).map(|credentials| credentials.uid()).ok_or_else(unknown)
 }
 
 /// The options for taking part in a training for a process: in this host's name, and with its certificate.
