@@ -90,11 +90,9 @@ impl Membership {
         let mut row: Box<[_]> = ranks.into();
         row.sort_unstable();
         let pads = Pads::new(&keys.secret, &row);
-        let mut present = vec![false; row.last().map_or(0, |last| usize::from(last.get()) + 1)];
-        for rank in &row {
-            present.get_mut(usize::from(rank.get())).into_iter().for_each(|present| *present = true);
-        }
-        Self { job, row, present: present.into(), keys, pads }
+        let ranks_to_last = row.last().into_iter().flat_map(|last| 0..=last.get());
+        let present = ranks_to_last.map(|rank| row.binary_search(&Rank::new(rank)).is_ok()).collect();
+        Self { job, row, present, keys, pads }
     }
 
     /// What tags need to know of an operation; the same in all generations of the job.
@@ -145,8 +143,9 @@ impl Membership {
     /// What the owners of these lanes that `is_counted` accepts add to a slice's tag. Below 2^64.
     fn confirmed(&self, lanes: &[Lanes], is_counted: impl Fn(Rank) -> bool) -> i128 {
         let mut sum = 0;
-        for (lanes, [top, fine, floor]) in lanes.iter().zip(self.keys.coefficients.owners.as_chunks().0) {
-            for (lane, coefficient) in lanes.array().into_iter().zip([top, fine, floor]) {
+        let coefficients = self.keys.coefficients.owners.as_chunks::<{ Lanes::COUNT }>().0;
+        for (lanes, coefficients) in lanes.iter().zip(coefficients) {
+            for (lane, coefficient) in lanes.array().into_iter().zip(coefficients) {
                 if owner(lane).is_some_and(&is_counted) {
                     sum += *coefficient;
                 }
