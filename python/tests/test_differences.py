@@ -78,9 +78,10 @@ def test_a_rank_that_has_ended_its_part_is_named_to_those_who_go_on(run: Run) ->
 
 def test_a_rank_that_does_something_else_is_named_when_the_time_is_over(run: Run) -> None:
     said = run("late.py")
-    (message,) = told(said, "w0")
+    message, again = told(said, "w0")
     words = ("DeadlineError", "all-reduce 2", "not waiting for a result", "rank 1 (w1)")
     assert all(word in message for word in words), said
+    assert again.startswith("TributaryError all-reduce 2 of (1000,), SUM of torch.float32 was given up"), said
     assert len(told(said, "w1")) == 1, said
 
 

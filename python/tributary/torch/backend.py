@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future as Answer
 from concurrent.futures import wait
 from datetime import timedelta
 from functools import partial
@@ -201,6 +202,8 @@ class FabricBackend(Backend):
         """Collectives by gloo that may be in flight, with the memory that each of them uses."""
         self._coalesced: list[PythonWork] | None = None
         self._is_announced = False
+        self._given_up: str | None = None
+        """The collective over the fabric that this rank gave up first."""
         self._process = os.getpid()
         # Kept for ever: where another group follows, ranks that are quicker than rank 0 still find this one's store.
         self._store = own_part(store, rank)
@@ -504,6 +507,7 @@ class FabricBackend(Backend):
         count. The caller's tensors have `nbytes` bytes if the values are a copy of them in another type.
         """
         self._check_process()
+        self._check_order()
         for result in results:
             if tensor_elements_meet(result):
                 raise TributaryError(str(meeting_error("tensor", result.shape)))
@@ -536,10 +540,29 @@ class FabricBackend(Backend):
                 f"{'es' * (job.switches != 1)}, slices of {job.values_per_slice} values",
             )
         self.tally.over_fabric(collective, values.nbytes if nbytes is None else nbytes)
+
+        def note(answer: Answer[Reduced]) -> None:
+            if isinstance(answer.exception(), DeadlineError):
+                self._given_up = self._given_up or name
+
+        # Before the work's own callback, which lets callers go on.
+        answer.add_done_callback(note)
         work = FabricWork(name, answer, results, finish, event)
         self._under_way[answer] = work, places_of([values, *results])
         answer.add_done_callback(lambda _: self._under_way.pop(answer, None))
         return work
+
+    def _check_order(self) -> None:
+        """Checks that this rank gave no collective up: what the others start next could be that one.
+
+        Raises:
+            TributaryError: it gave one up.
+        """
+        if self._given_up is not None:
+            raise TributaryError(
+                f"{self._given_up} was given up in this process group, after its timeout: what ranks start now might "
+                "not belong together. Destroy the group on all ranks, and make another one"
+            )
 
     def _let_end(self, tensors: list[torch.Tensor], *, also_by_gloo: bool = False) -> None:
         """Waits for collectives in flight on these tensors' memory: the next one uses the values that they leave.
