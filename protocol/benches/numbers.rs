@@ -19,6 +19,7 @@ mod numbers {
     pub mod bound;
     pub mod data;
     pub mod fixed_point;
+    mod prefetch;
     pub mod vectors;
 }
 use numbers::fixed_point::quantise;
@@ -103,7 +104,13 @@ fn main() {
     compare(
         "floats to fixed point",
         || plain_quantise(black_box(&floats), multiplier, black_box(&mut other)),
-        || vectors::quantise_all(black_box(&floats), (BLOCK, &multipliers), black_box(&mut integers)),
+        || {
+            vectors::quantise_all(
+                (black_box(&floats), &floats),
+                (BLOCK, &multipliers),
+                black_box(&mut integers),
+            );
+        },
     );
     assert_eq!(integers, other);
     let mut other = back;

@@ -19,11 +19,11 @@ mod numbers {
     pub mod bound;
     pub mod data;
     pub mod fixed_point;
+    mod prefetch;
     pub mod vectors;
 }
 #[path = "../src/tags/mod.rs"]
 mod tags;
-use numbers::bound::Lanes;
 use tags::{Agreed, Meaning, Membership, Share, Subject};
 
 /// How often each is measured, and for how long.
@@ -62,7 +62,7 @@ fn main() {
         let members = Membership::new((&secret, SliceWidth::ETHERNET), job, &ranks);
         let (subject, operator) = (members.digests(subject), Operator::Sum);
         // The first member owns all bounds.
-        let lanes = [Lanes { top: 5 << 16, fine: 9 << 16, floor: 0 }; 2];
+        let lanes = [5 << 16, 9 << 16, 0, 5 << 16, 9 << 16, 0];
         let weight = u32::from(count);
         let meaning = || Meaning {
             subject,

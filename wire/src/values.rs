@@ -32,6 +32,12 @@ impl<'a> ValuesView<'a> {
         self.0.chunks(values).map(Self)
     }
 
+    /// The first value, and the others.
+    pub fn split_first(self) -> Option<(i32, Self)> {
+        let (first, others) = self.0.split_first()?;
+        Some((i32::from_be_bytes(*first), Self(others)))
+    }
+
     /// The values in order.
     #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = i32> + 'a {
@@ -44,6 +50,16 @@ pub fn to_bytes(values: &[i32]) -> Vec<u8> {
     let mut bytes = vec![0; size_of_val(values)];
     write(values, &mut bytes);
     bytes
+}
+
+/// Reads values, as far as both slices go.
+///
+/// As [`write()`], it is compiled for AVX2, too.
+#[multiversion(targets("x86_64+avx2"))]
+pub fn read(values: ValuesView<'_>, out: &mut [i32]) {
+    for (to, value) in out.iter_mut().zip(values.iter()) {
+        *to = value;
+    }
 }
 
 /// Writes values in wire format, big-endian; `out` has four bytes for each.

@@ -17,6 +17,8 @@ impl SliceWidth {
     pub const ETHERNET: Self = Self { blocks: 8 };
     /// 2,048 values, which fit into 9,000 bytes.
     pub const WIDEST: Self = Self { blocks: MAX_BLOCKS };
+    /// The largest number of neighbouring values that share a scale.
+    pub const MOST_VALUES_IN_BLOCK: usize = 128;
 
     /// The width of that many blocks; `None` if there is no such width.
     pub const fn from_blocks(blocks: u8) -> Option<Self> {
@@ -42,7 +44,7 @@ impl SliceWidth {
 
     /// The number of neighbouring values that share a scale: they are added as fixed-point numbers.
     pub const fn values_in_block(self) -> usize {
-        if self.values() < 128 { self.values() } else { 128 }
+        if self.values() < Self::MOST_VALUES_IN_BLOCK { self.values() } else { Self::MOST_VALUES_IN_BLOCK }
     }
 
     /// The number of such blocks in a slice.

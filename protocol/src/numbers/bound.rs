@@ -118,14 +118,16 @@ impl Lanes {
     /// How many there are.
     pub(crate) const COUNT: usize = 3;
 
-    /// The next lanes of a MAX slice.
-    pub(crate) fn from_next(lanes: &mut impl Iterator<Item = u32>) -> Self {
-        let mut next = || lanes.next().unwrap_or_default();
-        Self { top: next(), fine: next(), floor: next() }
+    /// From a block's values in a MAX slice.
+    #[inline]
+    pub(crate) fn of_values(&[top, fine, floor]: &[i32; Self::COUNT]) -> Self {
+        Self { top: top.cast_unsigned(), fine: fine.cast_unsigned(), floor: floor.cast_unsigned() }
     }
 
-    pub(crate) fn array(self) -> [u32; Self::COUNT] {
-        [self.top, self.fine, self.floor]
+    /// The block's values in a MAX slice.
+    #[inline]
+    pub(crate) fn values(self) -> [i32; Self::COUNT] {
+        [self.top.cast_signed(), self.fine.cast_signed(), self.floor.cast_signed()]
     }
 
     /// The exponent e of the agreed |x| < 2^e, for floats; `None` if all values are zeros.
@@ -147,20 +149,62 @@ impl Lanes {
     pub(super) fn floor(self) -> Option<i32> {
         (self.floor != 0).then(|| i32::from(value(self.floor)) - BIAS)
     }
+}
 
-    /// Returns true if some members can have sent these, for elements of this type.
-    pub(crate) fn are_plausible(self, element_type: ElementType) -> bool {
-        match element_type.float_exponents() {
-            None => self.fine == 0 && self.floor == 0 && self.bits() <= 64,
-            Some(exponents) => {
-                let lowest = element_type.grid().1;
-                // Members' weights make units up to 30 bits coarser.
-                self.exponent().is_none_or(|exponent| exponents.contains(&exponent))
-                    && self.unit().is_none_or(|unit| (lowest..=exponents.end() + 30).contains(&unit))
-                    && self.floor().is_none_or(|floor| (lowest..=exponents.end() + 30).contains(&floor))
-                    && (self.top == 0) == (self.fine == 0)
-            }
+/// The values that the lanes of a block can have, unless they are 0.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LaneRanges {
+    top: LaneRange,
+    fine: LaneRange,
+    floor: LaneRange,
+    are_floats: bool,
+}
+
+impl LaneRanges {
+    /// For elements of this type.
+    pub(crate) fn of(element_type: ElementType) -> Self {
+        let Some(exponents) = element_type.float_exponents() else {
+            return Self {
+                top: LaneRange { least: 1, most: 64 },
+                fine: LaneRange::EMPTY,
+                floor: LaneRange::EMPTY,
+                are_floats: false,
+            };
+        };
+        // Members' weights make units up to 30 bits coarser.
+        let (lowest, coarsest) = (element_type.grid().1, exponents.end() + 30);
+        Self {
+            top: LaneRange { least: biased(*exponents.start()), most: biased(*exponents.end()) },
+            fine: LaneRange { least: biased(-coarsest), most: biased(-lowest) },
+            floor: LaneRange { least: biased(lowest), most: biased(coarsest) },
+            are_floats: true,
         }
+    }
+
+    /// Returns true if members can have sent these lanes.
+    #[inline]
+    pub(crate) fn contain(&self, lanes: Lanes) -> bool {
+        // Without branches: the lanes of one block say little about those of the next.
+        self.top.contains(lanes.top)
+            & self.fine.contains(lanes.fine)
+            & self.floor.contains(lanes.floor)
+            & (!self.are_floats | ((lanes.top == 0) == (lanes.fine == 0)))
+    }
+}
+
+/// The least and the largest value of a lane that is not 0.
+#[derive(Debug, Clone, Copy)]
+struct LaneRange {
+    least: u16,
+    most: u16,
+}
+
+impl LaneRange {
+    const EMPTY: Self = Self { least: 1, most: 0 };
+
+    #[inline]
+    fn contains(self, lane: u32) -> bool {
+        (lane == 0) | ((value(lane) >= self.least) & (value(lane) <= self.most))
     }
 }
 
@@ -256,12 +300,12 @@ mod tests {
         fn exponents_are_the_tightest(value in any::<f32>(), double in any::<f64>()) {
             prop_assume!(value.is_finite() && value != 0.0 && double.is_normal());
             let lanes = of(&[value]);
-            prop_assert!(lanes.are_plausible(ElementType::F32));
+            prop_assert!(LaneRanges::of(ElementType::F32).contain(lanes));
             let (e, magnitude) = (lanes.exponent().unwrap(), f64::from(value).abs());
             prop_assert!(magnitude < 2f64.powi(e) && magnitude >= 2f64.powi(e - 1));
             prop_assert_eq!(lanes.unit().unwrap(), (e - 12).max(-149));
             let lanes = Bound::of_doubles(ElementType::F64, &[double]).lanes(ElementType::F64, RANK, 1);
-            prop_assert!(lanes.are_plausible(ElementType::F64));
+            prop_assert!(LaneRanges::of(ElementType::F64).contain(lanes));
             prop_assert_eq!(lanes.unit().unwrap(), (lanes.exponent().unwrap() - 53).max(-1074));
         }
     }

@@ -99,8 +99,8 @@ impl Elements {
         match &self.0 {
             Sums::F32(values) if !not_finite => {
                 let multipliers = per_block(scales, |scale| scale.multiplier(weight));
-                vectors::quantise_all(part(values, range), (block, &multipliers), out);
-                prefetch(part(values, next));
+                let values = (part(values, range), part(values, next));
+                vectors::quantise_all(values, (block, &multipliers), out);
             }
             Sums::I32(values) if scales.iter().flatten().all(|scale| scale.limbs() == 1) => {
                 vectors::weigh_all(part(values, range), weight.cast_signed(), out);

@@ -11,6 +11,8 @@
 //! left over is at most half a unit for each member, so that a limb has about as many bits as the first. Where few bits are
 //! missing, the block has one further limb of so many bits, and one integer carries several of these.
 
+use std::num::NonZeroU8;
+
 use super::bound::Lanes;
 use super::data::ElementType;
 
@@ -35,14 +37,15 @@ pub(crate) struct Total {
     pub(crate) contributors: u32,
 }
 
-/// The scale of one block, by which its values become integers: the same on every member.
+/// The scale of one block, by which its values become integers: the same on every member. Large tensors have many of them, in
+/// caches that are small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scale {
     /// Binary logarithm of what one unit of the first limb is worth.
-    first: i32,
+    first: i16,
     /// By how many bits each further limb is finer.
-    step: i32,
-    limbs: u8,
+    step: u8,
+    limbs: NonZeroU8,
     /// The bits that a second limb's sum takes, if several of them fit into one integer; else 0.
     field_bits: u8,
 }
@@ -52,32 +55,42 @@ const MOST_FIELD_BITS: i32 = 15;
 
 impl Scale {
     /// The scale that follows from a block's agreed lanes; `None` if all values are zeros.
+    #[inline]
     pub(crate) fn new(element_type: ElementType, lanes: Lanes, total: Total) -> Option<Self> {
+        let scale = |first: i32, step: i32, further: u32, field_bits: i32| Self {
+            first: first as i16,
+            step: step as u8,
+            limbs: NonZeroU8::MIN.saturating_add(further as u8),
+            field_bits: field_bits as u8,
+        };
         let weight_bits = log2_rounded_up(total.weight);
-        let step = SUM_BITS - log2_rounded_up(total.contributors);
+        let member_bits = log2_rounded_up(total.contributors);
+        let step = SUM_BITS - member_bits;
         if element_type.float_exponents().is_none() {
             if lanes.bits() == 0 {
                 return None;
             }
             // The last limb has the unit 1.
             let further = (lanes.bits() + weight_bits - SUM_BITS).max(0).cast_unsigned();
-            let further = further.div_ceil(step.cast_unsigned()).cast_signed();
-            return Some(Self { first: further * step, step, limbs: 1 + further as u8, field_bits: 0 });
+            let further = further.div_ceil(step.cast_unsigned());
+            return Some(scale(further.cast_signed() * step, step, further, 0));
         }
         let is_exact = element_type.is_widened() && weight_bits <= EXACT_WEIGHT_BITS;
         let bits = if is_exact { SUM_BITS } else { SUM_BITS - 1 };
         let first = lanes.exponent()? + weight_bits - bits;
         // N members' sum is off by N / 2 units at most.
-        let member_bits = log2_rounded_up(total.contributors);
         let by_floor = lanes.floor().map(|floor| floor - element_type.grid().0 - member_bits);
         let unit = lanes.unit().map(|unit| by_floor.map_or(unit, |by_floor| unit.max(by_floor)));
         let missing = unit.map_or(0, |unit| (first - unit).max(0));
+        if missing == 0 {
+            return Some(scale(first, step, 0, 0));
+        }
         let field_bits = missing + member_bits + 1;
-        if missing > 0 && field_bits <= MOST_FIELD_BITS {
-            return Some(Self { first, step: missing, limbs: 2, field_bits: field_bits as u8 });
+        if field_bits <= MOST_FIELD_BITS {
+            return Some(scale(first, missing, 1, field_bits));
         }
         let further = missing.cast_unsigned().div_ceil(step.cast_unsigned());
-        Some(Self { first, step, limbs: 1 + further as u8, field_bits: 0 })
+        Some(scale(first, step, further, 0))
     }
 
     /// The number of integers that the further limbs of `values` values take.
@@ -121,24 +134,24 @@ impl Scale {
 
     /// How many integers stand for one value: 1 for most blocks.
     pub(crate) fn limbs(self) -> usize {
-        self.limbs.into()
+        self.limbs.get().into()
     }
 
     /// A member's multiplier for the first limb: value to (unrounded) integer.
     pub(crate) fn multiplier(self, weight: u32) -> f64 {
-        f64::from(weight) * power_of_two(-self.first)
+        f64::from(weight) * power_of_two(-i32::from(self.first))
     }
 
     /// What one unit of the first limb's sum is worth.
     pub(crate) fn unit(self) -> f64 {
-        power_of_two(self.first)
+        power_of_two(self.first.into())
     }
 
     /// The limbs of a number, from the first to the last.
     pub(crate) fn split(self, number: Number) -> impl Iterator<Item = i32> {
         let Number { mut mantissa, exponent } = number;
-        (0..i32::from(self.limbs)).map(move |limb| {
-            let coarser = self.first - limb * self.step - exponent;
+        (0..i32::from(self.limbs.get())).map(move |limb| {
+            let coarser = i32::from(self.first) - limb * i32::from(self.step) - exponent;
             let whole = match coarser {
                 ..=0 => mantissa.checked_shl(coarser.unsigned_abs()).unwrap_or_default(),
                 _ => shifted_right(mantissa, coarser.unsigned_abs()),
@@ -156,7 +169,7 @@ impl Scale {
         // As digits that are not negative below a leading one, most significant first, so that what is too small to matter
         // can be left out.
         let mut digits = [0_i64; u8::MAX as usize];
-        let (mut carry, mut at) = (0, usize::from(self.limbs));
+        let (mut carry, mut at) = (0, self.limbs());
         for sum in sums.rev() {
             let digit = i64::from(sum) + carry;
             at = at.saturating_sub(1);
@@ -166,13 +179,13 @@ impl Scale {
             }
         }
         let [leading, others @ ..] = &digits;
-        let (mut mantissa, mut exponent) = (i128::from(*leading), self.first);
-        let mut others = others.iter().take(self.limbs.saturating_sub(1).into());
+        let (mut mantissa, mut exponent) = (i128::from(*leading), i32::from(self.first));
+        let mut others = others.iter().take(self.limbs() - 1);
         while mantissa.unsigned_abs() >> 90 == 0
             && let Some(digit) = others.next()
         {
             mantissa = (mantissa << self.step) + i128::from(*digit);
-            exponent -= self.step;
+            exponent -= i32::from(self.step);
         }
         if others.any(|digit| *digit != 0) {
             // The rest is less than one unit: one more bit says that it is there.
@@ -347,7 +360,7 @@ mod tests {
             // The smallest value asks for so many bits more than one integer has.
             let members: Vec<(f32, u32)> = values.iter().map(|_| (1.0, 1)).collect();
             let one = scale_of(ElementType::F32, &members).unwrap();
-            let least = 2f32.powi(one.first + 11 - bits);
+            let least = 2f32.powi(i32::from(one.first) + 11 - bits);
             let bounds = values.iter().map(|_| (Bound::of_floats(ElementType::F32, &[1.0, least, 0.0]), 1));
             let total = Total { weight: values.len() as u32, contributors: values.len() as u32 };
             let scale = Scale::new(ElementType::F32, agreed(ElementType::F32, bounds), total).unwrap();

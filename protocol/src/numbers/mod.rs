@@ -12,7 +12,7 @@ mod data;
 mod elements;
 pub(crate) mod fixed_point;
 mod prefetch;
-mod vectors;
+pub(crate) mod vectors;
 
 pub use bounds::Bounds;
 pub(crate) use data::filled;

@@ -8,6 +8,7 @@ const CACHE_LINE: usize = 64;
 /// slice and the next whole packets go through them, so that it forgets which memory comes next.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "no safe interface has it")]
+#[inline(always)]
 pub(super) fn prefetch<T>(values: &[T]) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 

@@ -6,9 +6,11 @@
 //! for four doubles at a time.
 
 use multiversion::multiversion;
-use tributary_wire::ValuesView;
+use tributary_wire::{Rank, SliceWidth, ValuesView};
 
+use super::bound::owner;
 use super::fixed_point::quantise;
+use super::prefetch::prefetch;
 
 /// All of an f32 but its sign.
 const F32_MAGNITUDE: u32 = 0x7fff_ffff;
@@ -40,17 +42,26 @@ fn extent_of(values: &[f32]) -> Extent {
     Extent { largest, least: least.wrapping_add(1), has_zero: lowest == 0 }
 }
 
+/// A loop of known length takes two thirds of the time.
+#[inline(always)]
+fn extent_of_block(values: &[f32]) -> Extent {
+    match values.as_array::<{ SliceWidth::MOST_VALUES_IN_BLOCK }>() {
+        Some(values) => extent_of(values),
+        None => extent_of(values),
+    }
+}
+
 /// The extent of these values.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn extent(values: &[f32]) -> Extent {
-    extent_of(values)
+    extent_of_block(values)
 }
 
 /// The extent of each block of so many values, as far as `out` goes.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn extents(values: &[f32], block: usize, out: &mut [Extent]) {
     for (to, values) in out.iter_mut().zip(values.chunks(block)) {
-        *to = extent_of(values);
+        *to = extent_of_block(values);
     }
 }
 
@@ -66,9 +77,16 @@ pub(crate) fn largest_long_integer(values: &[i64]) -> u64 {
 }
 
 /// Each value as [`quantise`] makes it an integer, as far as all slices go; each block of so many values has its multiplier.
+/// Meanwhile the processor fetches the `next` values.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-pub(crate) fn quantise_all(values: &[f32], (block, multipliers): (usize, &[f64]), out: &mut [i32]) {
+pub(crate) fn quantise_all(
+    (values, next): (&[f32], &[f32]),
+    (block, multipliers): (usize, &[f64]),
+    out: &mut [i32],
+) {
+    let mut next = next.chunks(block);
     for ((out, values), multiplier) in out.chunks_mut(block).zip(values.chunks(block)).zip(multipliers) {
+        prefetch(next.next().unwrap_or_default());
         for (to, value) in out.iter_mut().zip(values) {
             *to = quantise(*value, *multiplier);
         }
@@ -94,10 +112,17 @@ pub(crate) fn restore_all(integers: ValuesView<'_>, (block, units): (usize, &[f6
     }
 }
 
+/// The sum of the coefficients of the lanes that a member owns.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+pub(crate) fn sum_of_owned(member: Rank, lanes: &[i32], coefficients: &[u64]) -> u64 {
+    let owned = |lane: i32| owner(lane.cast_unsigned()) == Some(member);
+    let each = lanes.iter().zip(coefficients);
+    each.map(|(lane, coefficient)| if owned(*lane) { *coefficient } else { 0 }).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tributary_wire::SliceWidth;
 
     use super::*;
 
@@ -133,7 +158,7 @@ mod tests {
             let multiplier = f64::from(weight) * 2f64.powi(power - 10);
             let mut out = vec![7; 256];
             let multipliers = [1.0, 0.5, 1.0, 2.0].map(|factor| factor * multiplier);
-            quantise_all(&values, (64, &multipliers), &mut out);
+            quantise_all((&values, &values), (64, &multipliers), &mut out);
             for (at, out) in out.into_iter().enumerate() {
                 let alone = values.get(at).map(|&x| (f64::from(x) * multipliers[at / 64]).round_ties_even() as i32);
                 prop_assert_eq!(out, alone.unwrap_or(7));

@@ -9,6 +9,7 @@ mod verify;
 
 use std::collections::TryReserveError;
 
+use tributary_wire::values::read;
 use tributary_wire::{Operator, Rank, Seq, SliceWidth, Tally, ValuesView};
 
 use crate::error::{CollectiveError, Missing, StartError};
@@ -48,7 +49,7 @@ impl Tensor {
         // While the vector of runs grows, there are three of each.
         let per_sum_slice = size_of::<Tally>() + 3 * size_of::<Run>();
         let per_block =
-            size_of::<Bound>() + size_of::<Lanes>() + size_of::<Option<Scale>>() + Rest::BYTES_PER_BLOCK;
+            size_of::<Bound>() + size_of::<BlockLanes>() + size_of::<Option<Scale>>() + Rest::BYTES_PER_BLOCK;
         // What is withheld of an operation that is given up is a bool for each.
         let per_max_slice = size_of::<u32>() + size_of::<Agreement>() + size_of::<bool>();
         let of = |count: usize, bytes: usize| (count as u64).saturating_mul(bytes as u64);
@@ -62,12 +63,15 @@ impl Tensor {
     }
 }
 
+/// The [lanes](Lanes) of a block as a MAX slice carries them.
+type BlockLanes = [i32; Lanes::COUNT];
+
 /// The memory that an all-reduce needs until its result is there.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     /// The bounds of what is contributed, if they were measured before.
     measured: Option<Vec<Bound>>,
-    lanes: Vec<Lanes>,
+    lanes: Vec<BlockLanes>,
     scales: Vec<Option<Scale>>,
     not_finite: Vec<u32>,
     agreements: Vec<Agreement>,
@@ -91,7 +95,7 @@ impl Room {
         let room = || {
             Ok::<_, TryReserveError>(Self {
                 measured,
-                lanes: filled(Lanes::default(), layout.blocks())?,
+                lanes: filled(BlockLanes::default(), layout.blocks())?,
                 scales: filled(None, layout.blocks())?,
                 not_finite: filled(0, layout.max_slices())?,
                 agreements: filled(Agreement::Awaited, layout.max_slices())?,
@@ -123,7 +127,7 @@ pub(crate) struct Operation<C> {
     measured: Option<Vec<Bound>>,
     /// Per block: the lanes of what is contributed here, from when its MAX slice is sent until that slice's result replaces
     /// them by those that are agreed on.
-    lanes: Vec<Lanes>,
+    lanes: Vec<BlockLanes>,
     /// Per MAX slice: its first lane, likewise.
     not_finite: Vec<u32>,
     /// Per block: its scale; `None` if all of its values are zeros, or nothing is agreed on.
@@ -217,7 +221,10 @@ impl<C> Operation<C> {
         };
         let (lanes, element_type) =
             (self.lanes.get_mut(blocks).unwrap_or_default(), self.tensor.element_type);
-        lanes.iter_mut().zip(own).for_each(|(to, bound)| *to = bound.lanes(element_type, rank, weight));
+        lanes
+            .iter_mut()
+            .zip(own)
+            .for_each(|(to, bound)| *to = bound.lanes(element_type, rank, weight).values());
         if let Some(lane) = self.not_finite.get_mut(index) {
             let has_any = own.iter().any(|bound| bound.has_not_finite());
             *lane = if has_any { not_finite_lane(rank) } else { 0 };
@@ -227,7 +234,7 @@ impl<C> Operation<C> {
     /// Leaves out what is contributed here to the SUM slices whose bounds MAX slice `index` carries, which has no result.
     pub(crate) fn leave_out(&mut self, index: usize) {
         let blocks = self.layout.blocks_bounded_in(index);
-        self.lanes.get_mut(blocks).unwrap_or_default().fill(Lanes::default());
+        self.lanes.get_mut(blocks).unwrap_or_default().fill(BlockLanes::default());
         self.not_finite.get_mut(index).into_iter().for_each(|lane| *lane = 0);
     }
 
@@ -249,11 +256,10 @@ impl<C> Operation<C> {
         self.agreements.get(self.layout.bound_of(slice)).copied().unwrap_or(Agreement::Awaited)
     }
 
-    /// The lanes of MAX slice `index`: its first one, then those of the bounds.
-    pub(crate) fn lanes_in(&self, index: usize) -> impl Iterator<Item = u32> {
+    /// The first lane of MAX slice `index`, and those of its blocks.
+    pub(crate) fn lanes_in(&self, index: usize) -> (u32, &[BlockLanes]) {
         let first = self.not_finite.get(index).copied().unwrap_or_default();
-        let lanes = self.lanes.get(self.layout.blocks_bounded_in(index)).unwrap_or_default();
-        std::iter::once(first).chain(lanes.iter().flat_map(|lanes| lanes.array()))
+        (first, self.lanes.get(self.layout.blocks_bounded_in(index)).unwrap_or_default())
     }
 
     /// The first lane of the MAX slice that bounds a SUM slice.
@@ -270,11 +276,11 @@ impl<C> Operation<C> {
     pub(crate) fn agreed(&self, slice: usize) -> Option<Agreed<'_>> {
         let Agreement::Reached(Total { weight, .. }) = self.agreement(slice) else { return None };
         let lanes = self.lanes.get(self.layout.blocks_of(slice..slice + 1))?;
-        Some(Agreed { lanes, not_finite: self.not_finite(slice), weight })
+        Some(Agreed { lanes: lanes.as_flattened(), not_finite: self.not_finite(slice), weight })
     }
 
     /// The lanes that the owners of a slice's bounds confirm.
-    pub(crate) fn confirmed_in(&self, position: u64) -> &[Lanes] {
+    pub(crate) fn confirmed_in(&self, position: u64) -> &[i32] {
         match self.layout.part(position) {
             SliceRole::Sum(slice) => self.agreed(slice).map(|agreed| agreed.lanes).unwrap_or_default(),
             SliceRole::Max(_) | SliceRole::Rest(_) => &[],
@@ -354,17 +360,23 @@ impl<C> Operation<C> {
     fn agree(&mut self, index: usize, tally: Tally, values: ValuesView<'_>) -> Result<(), CollectiveError> {
         let Tally { weight, contributors, .. } = tally;
         let blocks = self.layout.blocks_bounded_in(index);
-        let mut largest = values.iter().map(i32::cast_unsigned);
-        if let (Some(lane), Some(largest)) = (self.not_finite.get_mut(index), largest.next()) {
-            *lane = largest;
-        }
         let total = Total { weight, contributors };
-        let (to_lanes, to_scales) = (self.lanes.get_mut(blocks.clone()), self.scales.get_mut(blocks));
-        for (lanes, scale) in to_lanes.unwrap_or_default().iter_mut().zip(to_scales.unwrap_or_default()) {
-            *lanes = Lanes::from_next(&mut largest);
+        let (to_lanes, to_scales) = (self.lanes.get_mut(blocks.clone()), self.scales.get_mut(blocks.clone()));
+        let mut have_rest = false;
+        if let (Some(lane), Some((first, bounds))) = (self.not_finite.get_mut(index), values.split_first()) {
+            *lane = first.cast_unsigned();
+            have_rest = *lane != 0;
+            let lanes = to_lanes.unwrap_or_default();
+            read(bounds, lanes.as_flattened_mut());
             if weight <= MAX_TOTAL_WEIGHT {
-                *scale = Scale::new(self.tensor.element_type, *lanes, total);
+                for (scale, lanes) in to_scales.unwrap_or_default().iter_mut().zip(lanes) {
+                    *scale = Scale::new(self.tensor.element_type, Lanes::of_values(lanes), total);
+                    have_rest |= scale.is_some_and(|scale| scale.limbs() > 1);
+                }
             }
+        }
+        if have_rest {
+            self.expect_rest(blocks);
         }
         self.settle(index, Agreement::Reached(total));
         if weight > MAX_TOTAL_WEIGHT {

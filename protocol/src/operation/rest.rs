@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use tributary_wire::ValuesView;
 
-use super::{Agreement, Operation};
+use super::Operation;
 use crate::numbers::bound::owner;
 use crate::numbers::fixed_point::Scale;
 use crate::numbers::{Class, DoesNotFit, NotFinite};
@@ -19,7 +19,7 @@ use crate::numbers::{Class, DoesNotFit, NotFinite};
 /// The blocks that have a rest, and the sums that are there of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rest {
-    /// In order.
+    /// In order, once all bounds are agreed on.
     blocks: Vec<RestBlock>,
     /// By block.
     held: BTreeMap<usize, Held>,
@@ -64,20 +64,23 @@ impl Rest {
 }
 
 impl<C> Operation<C> {
-    /// Works out the rest, once all bounds are agreed on.
+    /// Notes which of these blocks have a rest. Their bounds are agreed on.
+    pub(super) fn expect_rest(&mut self, blocks: Range<usize>) {
+        for block in blocks {
+            let lanes = self.rest_lanes(block);
+            if lanes > 0 {
+                self.rest.blocks.push(RestBlock { block, first: 0, lanes });
+            }
+        }
+    }
+
+    /// Puts the blocks that have a rest in order, once all bounds are agreed on.
     pub(super) fn lay_out_rest(&mut self) {
+        self.rest.blocks.sort_unstable_by_key(|rest| rest.block);
         let mut lanes = 0;
-        for index in 0..self.agreements.len() {
-            if !matches!(self.agreements.get(index), Some(Agreement::Reached(_))) {
-                continue;
-            }
-            for block in self.layout.blocks_bounded_in(index) {
-                let needed = self.rest_lanes(block);
-                if needed > 0 {
-                    self.rest.blocks.push(RestBlock { block, first: lanes, lanes: needed });
-                    lanes += needed;
-                }
-            }
+        for rest in &mut self.rest.blocks {
+            rest.first = lanes;
+            lanes += rest.lanes;
         }
         let slices = lanes.div_ceil(self.layout.width.values());
         self.layout.rest_slices = Some(slices as u64);

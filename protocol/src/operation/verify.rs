@@ -3,7 +3,7 @@
 use tributary_wire::{Operator, Tally, ValuesView};
 
 use super::{Agreement, Mismatch, Operation, SliceRole};
-use crate::numbers::bound::{Lanes, owner};
+use crate::numbers::bound::{LaneRanges, Lanes, owner};
 use crate::numbers::fixed_point::Total;
 use crate::tags::Membership;
 
@@ -54,19 +54,23 @@ impl<C> Operation<C> {
     /// The largest of all lanes is at least ours, and one that its owner can have sent.
     fn bounds_fit(&self, position: u64, values: ValuesView<'_>, members: &Membership) -> bool {
         let SliceRole::Max(index) = self.layout.part(position) else { return true };
-        let largest = || values.iter().map(i32::cast_unsigned);
-        let fits = |(ours, largest): (u32, u32)| {
-            let owner = owner(largest);
-            largest >= ours
-                && largest <= i32::MAX.cast_unsigned()
-                && owner.is_none_or(|owner| members.contains(owner))
-                && (largest == ours || owner.is_none() || owner != self.member)
+        let Some((largest, bounds)) = values.split_first() else { return false };
+        let fits = |ours: i32, largest: i32| {
+            let owner = owner(largest.cast_unsigned());
+            (largest >= ours)
+                & (largest == ours
+                    || owner != self.member && owner.is_some_and(|owner| members.contains(owner)))
         };
-        let mut lanes = largest().skip(1);
-        let are_plausible = self
-            .layout
-            .blocks_bounded_in(index)
-            .all(|_| Lanes::from_next(&mut lanes).are_plausible(self.tensor.element_type));
-        self.lanes_in(index).zip(largest()).all(fits) && are_plausible
+        let (first, lanes) = self.lanes_in(index);
+        let ranges = LaneRanges::of(self.tensor.element_type);
+        let mut bounds = bounds.iter();
+        let mut next = || bounds.next().unwrap_or_default();
+        fits(first.cast_signed(), largest)
+            && lanes.iter().all(|ours| {
+                let largest = [next(), next(), next()];
+                *ours == largest
+                    || (ranges.contain(Lanes::of_values(&largest))
+                        && ours.iter().zip(&largest).all(|(ours, largest)| fits(*ours, *largest)))
+            })
     }
 }

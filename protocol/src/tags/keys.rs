@@ -39,8 +39,9 @@ pub(super) struct Coefficients {
     pub(super) weight: u64,
     /// For each lane of the bounds of a slice's blocks: what its owner adds to its tag.
     pub(super) owners: Box<[u64]>,
-    /// For each of these lanes, and two more numbers: what a [digest](super::Membership::digest) is made from.
-    pub(super) digest: Box<[u64]>,
+    /// The same for a [digest](super::Membership::digest): for each of these lanes, and for two more numbers.
+    pub(super) digest_of_lanes: Multipliers,
+    pub(super) digest: [u64; 2],
 }
 
 impl Coefficients {
@@ -53,12 +54,14 @@ impl Coefficients {
         let values: Vec<u64> = (0..after).map(number).collect();
         let lanes = (width.blocks_of_values() * Lanes::COUNT) as u64;
         let owners = after + 1..after + 1 + lanes;
-        let digest = owners.end..owners.end + lanes + 2;
+        let digest = owners.end..owners.end + lanes;
+        let after_digest = digest.end;
         Self {
             values: Multipliers::new(field, &values),
             weight: number(after),
             owners: owners.map(number).collect(),
-            digest: digest.map(number).collect(),
+            digest_of_lanes: Multipliers::new(field, &digest.map(number).collect::<Vec<_>>()),
+            digest: [number(after_digest), number(after_digest + 1)],
         }
     }
 }

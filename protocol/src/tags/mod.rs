@@ -33,7 +33,8 @@ use std::sync::Arc;
 
 use tributary_wire::{JobId, JobSecret, Operator, Rank, SliceWidth, Tag, ValuesView};
 
-use crate::numbers::bound::{Lanes, owner};
+use crate::numbers::bound::owner;
+use crate::numbers::vectors::sum_of_owned;
 use field::Field;
 pub(crate) use field::MOST_MEMBERS;
 pub(crate) use keys::cipher;
@@ -51,8 +52,8 @@ pub(crate) struct Share {
 /// What the scales of a SUM slice follow from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Agreed<'a> {
-    /// The lanes of its blocks.
-    pub(crate) lanes: &'a [Lanes],
+    /// The lanes of its blocks, one after the other.
+    pub(crate) lanes: &'a [i32],
     /// The first lane of the MAX slice that agreed on them.
     pub(crate) not_finite: u32,
     /// The total weight.
@@ -131,34 +132,29 @@ impl Membership {
     /// for a switch that does not have the secret.
     pub(crate) fn digest(&self, agreed: &Agreed<'_>) -> u64 {
         let Keys { field, coefficients, .. } = &*self.keys;
-        let [of_weight, of_not_finite, of_lanes @ ..] = &*coefficients.digest else { return 0 };
-        let product = |coefficient: u64, number: u32| u128::from(coefficient) * u128::from(number);
-        let mut sum = product(*of_weight, agreed.weight) + product(*of_not_finite, agreed.not_finite);
-        for (lanes, [top, fine, floor]) in agreed.lanes.iter().zip(of_lanes.as_chunks().0) {
-            sum += product(*top, lanes.top) + product(*fine, lanes.fine) + product(*floor, lanes.floor);
-        }
-        field.reduce(sum.cast_signed())
+        let product = |coefficient: u64, number: u32| i128::from(coefficient) * i128::from(number);
+        let [of_weight, of_not_finite] = coefficients.digest;
+        let others = product(of_weight, agreed.weight) + product(of_not_finite, agreed.not_finite);
+        field.reduce(others + coefficients.digest_of_lanes.of_numbers(agreed.lanes))
     }
 
-    /// What the owners of these lanes that `is_counted` accepts add to a slice's tag. Below 2^64.
-    fn confirmed(&self, lanes: &[Lanes], is_counted: impl Fn(Rank) -> bool) -> i128 {
-        let mut sum = 0;
-        let coefficients = self.keys.coefficients.owners.as_chunks::<{ Lanes::COUNT }>().0;
-        for (lanes, coefficients) in lanes.iter().zip(coefficients) {
-            for (lane, coefficient) in lanes.array().into_iter().zip(coefficients) {
-                if owner(lane).is_some_and(&is_counted) {
-                    sum += *coefficient;
-                }
-            }
-        }
-        sum.into()
+    /// The part of a tag by which this member confirms the lanes that it owns. Below 2^64.
+    fn confirmed_by(&self, member: Rank, lanes: &[i32]) -> i128 {
+        sum_of_owned(member, lanes, &self.keys.coefficients.owners).into()
+    }
+
+    /// The part of a tag by which members confirm the lanes that they own. Below 2^64.
+    fn confirmed_by_all(&self, lanes: &[i32]) -> i128 {
+        let lanes = lanes.iter().zip(&self.keys.coefficients.owners);
+        let owned = |lane: i32| owner(lane.cast_unsigned()).is_some_and(|owner| self.contains(owner));
+        lanes.map(|(lane, coefficient)| if owned(*lane) { *coefficient } else { 0 }).sum::<u64>().into()
     }
 
     /// One member's tag over its `values`; `lanes` are those of the bounds of a SUM slice's blocks.
-    pub(crate) fn tag(&self, meaning: &Meaning, share: Share, lanes: &[Lanes], values: &[i32]) -> Tag {
+    pub(crate) fn tag(&self, meaning: &Meaning, share: Share, lanes: &[i32], values: &[i32]) -> Tag {
         let field = self.keys.field;
         let pad = self.pads.of_member(self.job, meaning, share.rank, self.behind(share.rank));
-        let confirmed = self.confirmed(lanes, |owner| owner == share.rank);
+        let confirmed = self.confirmed_by(share.rank, lanes);
         let covered = self.covered(meaning, share.weight, |multipliers| multipliers.of_numbers(values));
         field.split(field.reduce(covered + confirmed + pad))
     }
@@ -168,13 +164,13 @@ impl Membership {
         &self,
         meaning: &Meaning,
         (weight, tag): (u32, Tag),
-        lanes: &[Lanes],
+        lanes: &[i32],
         values: ValuesView<'_>,
     ) -> bool {
         let field = self.keys.field;
         let Some(first) = self.first() else { return false };
         let pads = self.pads.of_all(self.job, meaning, first);
-        let confirmed = self.confirmed(lanes, |owner| self.contains(owner));
+        let confirmed = self.confirmed_by_all(lanes);
         let covered = self.covered(meaning, weight, |multipliers| multipliers.of_view(values));
         field.reduce(field.join(tag) - pads - covered - confirmed) == 0
     }

@@ -16,13 +16,12 @@ struct Said {
 }
 
 /// Bounds that rank 0 owns.
-const LANES: [Lanes; 2] =
-    [Lanes { top: 5 << 16, fine: 9 << 16, floor: 2 << 16 }, Lanes { top: 7 << 16, fine: 8 << 16, floor: 0 }];
+const LANES: [i32; 6] = [5 << 16, 9 << 16, 2 << 16, 7 << 16, 8 << 16, 0];
 const SUBJECT: Subject = Subject { operation: Seq(70), name: 9, len: 1000, element_type: 1 };
 const SAID: Said = Said { subject: SUBJECT, operator: Operator::Sum, seq: Seq(77), scale: 53 };
 
 impl Said {
-    fn lanes(self) -> &'static [Lanes] {
+    fn lanes(self) -> &'static [i32] {
         match self.operator {
             Operator::Sum => &LANES,
             Operator::Max => &[],
@@ -158,7 +157,7 @@ fn a_sum_of_another_generation_of_other_members_or_with_another_secret_is_not_be
 #[test]
 fn each_bound_is_confirmed_by_its_owner_as_long_as_that_is_a_member() {
     let members = membership(3);
-    let sum = |lanes: &[[Lanes; 1]; 3]| {
+    let sum = |lanes: &[[i32; 3]; 3]| {
         let mut tally = Tally::default();
         for (rank, lanes) in (0..).zip(lanes) {
             let share = Share { rank: Rank::new(rank), weight: 1 };
@@ -169,15 +168,15 @@ fn each_bound_is_confirmed_by_its_owner_as_long_as_that_is_a_member() {
     };
     let mut bytes = [0; WIDTH.bytes()];
     values::write(&[3; WIDTH.values()], &mut bytes);
-    let verifies = |tally: Tally, lanes: [Lanes; 1]| {
+    let verifies = |tally: Tally, lanes: [i32; 3]| {
         members.verifies(&SAID.by(&members), (3, tally.tag), &lanes, ValuesView::new(&bytes))
     };
-    let by = |rank: u32| [Lanes { top: 4 << 16 | rank, fine: 0, floor: 0 }];
+    let by = |rank: i32| [4 << 16 | rank, 0, 0];
     assert!(verifies(sum(&[by(1); 3]), by(1)));
     assert!(verifies(sum(&[by(7); 3]), by(7)), "its owner has left");
     assert!(!verifies(sum(&[by(7); 3]), by(1)), "none has confirmed it");
     assert!(!verifies(sum(&[by(0), by(1), by(1)]), by(1)), "two have");
-    let digest = |lanes: &[Lanes], not_finite, weight| members.digest(&Agreed { lanes, not_finite, weight });
+    let digest = |lanes: &[i32], not_finite, weight| members.digest(&Agreed { lanes, not_finite, weight });
     let digests = [
         digest(&by(1), 0, 3),
         digest(&by(2), 0, 3),

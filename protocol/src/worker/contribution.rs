@@ -1,7 +1,5 @@
 //! What a member gives to an operation.
 
-use std::iter::repeat;
-
 use tributary_wire::{Operator, Rank, Tally};
 
 use crate::operation::{Operation, SliceRole};
@@ -43,8 +41,12 @@ impl Operation<Contribution> {
                     0 => self.leave_out(index),
                     _ => self.measure(index, rank, weight),
                 }
-                let lanes = self.lanes_in(index).map(u32::cast_signed);
-                out.iter_mut().zip(lanes.chain(repeat(0))).for_each(|(to, lane)| *to = lane);
+                out.fill(0);
+                let (first, lanes) = self.lanes_in(index);
+                if let Some((to, bounds)) = out.split_first_mut() {
+                    *to = first.cast_signed();
+                    bounds.iter_mut().zip(lanes.as_flattened()).for_each(|(to, lane)| *to = *lane);
+                }
                 weight
             }
             SliceRole::Sum(slice) => {

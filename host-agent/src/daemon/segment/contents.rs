@@ -12,7 +12,7 @@ use super::{ElementRange, Segment, vector};
 
 /// The number of elements that are copied at once: what is done with them next finds them in the processor's cache. Whole
 /// slices of every width.
-const AT_ONCE: usize = 16 << 10;
+const AT_ONCE: usize = 4 << 10;
 
 const _: () = assert!(AT_ONCE.is_multiple_of(SliceWidth::WIDEST.values()));
 
