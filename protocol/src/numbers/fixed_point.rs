@@ -26,6 +26,9 @@ const SUM_BITS: i32 = 31;
 /// f32, so that none is rounded up to the power of two above it. Others leave one bit for that.
 const EXACT_WEIGHT_BITS: i32 = 7;
 
+/// The logarithm of [`MOST_MEMBERS`](crate::tags::MOST_MEMBERS), rounded up.
+const MOST_MEMBER_BITS: i32 = 15;
+
 /// 1.5 · 2^52: adding it to a small f64 leaves that number, rounded to the nearest integer (ties to even), in
 /// the low bits. Unlike `round_ties_even` it compiles to vector instructions on every x86-64.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
@@ -64,7 +67,8 @@ impl Scale {
             field_bits: field_bits as u8,
         };
         let weight_bits = log2_rounded_up(total.weight);
-        let member_bits = log2_rounded_up(total.contributors);
+        // An operation that has failed takes any result.
+        let member_bits = log2_rounded_up(total.contributors).min(MOST_MEMBER_BITS);
         let step = SUM_BITS - member_bits;
         if element_type.float_exponents().is_none() {
             if lanes.bits() == 0 {
@@ -288,6 +292,8 @@ fn power_of_two(power: i32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::hint::black_box;
+
     use proptest::prelude::*;
     use tributary_wire::Rank;
 
@@ -380,6 +386,24 @@ mod tests {
                 }
             }
             prop_assert_eq!(scale.further_lanes(130) < 130, bits + log2_rounded_up(total.contributors) < MOST_FIELD_BITS);
+        }
+
+        #[test]
+        fn any_lanes_have_a_scale_that_numbers_can_be_split_by(
+            [top, fine, floor] in any::<[u32; 3]>(), weight in 1..=MAX_TOTAL_WEIGHT, contributors in any::<u32>(),
+            double in any::<f64>(), sums in prop::collection::vec(any::<i32>(), 255),
+        ) {
+            for element_type in [ElementType::F32, ElementType::F32Exact, ElementType::F64, ElementType::I32, ElementType::I64] {
+                let total = Total { weight, contributors };
+                let Some(scale) = Scale::new(element_type, Lanes { top, fine, floor }, total) else { continue };
+                prop_assert_eq!(scale.split(Number::float(double, weight)).count(), scale.limbs());
+                let limb = |number: usize, at: usize| sums[(number + at) % sums.len()];
+                let lanes = scale.pack(9, limb);
+                prop_assert_eq!(lanes.len(), scale.further_lanes(9));
+                (1..scale.limbs()).for_each(|number| _ = black_box(scale.unpack(&lanes, 9, number, 8)));
+                let number = scale.join(sums.iter().copied().take(scale.limbs()));
+                black_box((number.to_f64(), number.to_f32(), number.to_i64()));
+            }
         }
 
         #[test]
