@@ -5,27 +5,34 @@ use tributary_wire::{Operator, Tally, ValuesView};
 use super::{Agreement, Mismatch, Operation, SliceRole};
 use crate::numbers::bound::{LaneRanges, Lanes, owner};
 use crate::numbers::fixed_point::Total;
-use crate::tags::Membership;
+use crate::tags::{Membership, PadSum};
 
 impl<C> Operation<C> {
-    /// Whether a result can be believed that these members have summed.
+    /// Checks a result that these members have summed; `pads` are known if this member has sent the slice.
+    ///
+    /// # Errors
+    /// The result must not be believed.
     pub(crate) fn verify(
         &self,
         position: u64,
         (operator, tally): (Operator, Tally),
         values: ValuesView<'_>,
-        members: &Membership,
+        (members, pads): (&Membership, Option<PadSum>),
     ) -> Result<(), Mismatch> {
         if self.failed {
             return Ok(());
         }
-        let meaning = self.meaning(position, members);
-        let lanes = self.confirmed_in(position);
+        let pads = pads
+            .filter(|pads| pads.is_of(members))
+            .or_else(|| members.pad_sum(&self.meaning(position, members)));
+        let fits = |pads: PadSum| {
+            members.verifies(&pads, (tally.weight, tally.tag), self.confirmed_in(position), values)
+        };
         let reason = if members.count() != tally.contributors {
             "contributions are missing or doubled"
-        } else if operator != meaning.operator {
+        } else if operator != self.operator(position) {
             "its operator is another one"
-        } else if !members.verifies(&meaning, (tally.weight, tally.tag), lanes, values) {
+        } else if !pads.is_some_and(fits) {
             "its tag does not fit its values, or its scale follows from a bound that no member has sent"
         } else if !self.tally_fits(position, tally) {
             "its weight is not what the members agreed on"

@@ -111,7 +111,7 @@ impl Reader {
             masks.reveal((members.job(), seq), first, values, revealed);
             values = ValuesView::new(revealed);
         }
-        let failure = match operation.verify(position, (sum.operator, sum.tally), values, members) {
+        let failure = match operation.verify(position, (sum.operator, sum.tally), values, (members, None)) {
             Ok(()) => operation.accept(position, sum.tally, values).err(),
             // There is no other copy of it.
             Err(mismatch) => operation.give_up(position, sum.tally, mismatch),

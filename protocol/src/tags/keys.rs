@@ -110,15 +110,16 @@ impl Pads {
         Self(cipher(secret, purpose))
     }
 
-    /// The pad of a member; `behind` is the member behind it, if there is one.
-    pub(super) fn of_member(&self, job: JobId, meaning: &Meaning, own: Rank, behind: Option<Rank>) -> i128 {
-        match behind {
-            Some(behind) => {
-                let [own, behind] = self.numbers(job, meaning, [own, behind]);
-                own - behind
-            }
-            None => self.of_all(job, meaning, own),
-        }
+    /// The pad of a member, and what [`of_all`](Self::of_all) returns; `behind` is the member behind it, if there is one.
+    pub(super) fn of_member(
+        &self,
+        job: JobId,
+        meaning: &Meaning,
+        (own, behind): (Rank, Option<Rank>),
+        first: Rank,
+    ) -> (i128, i128) {
+        let [own, after, first] = self.numbers(job, meaning, [own, behind.unwrap_or(own), first]);
+        (if behind.is_some() { own - after } else { own }, first)
     }
 
     /// The sum of the pads of all members from `first` to the end of the row.

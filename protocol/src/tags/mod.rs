@@ -29,6 +29,7 @@ mod keys;
 mod meaning;
 mod products;
 
+use std::fmt;
 use std::sync::Arc;
 
 use tributary_wire::{JobId, JobSecret, Operator, Rank, SliceWidth, Tag, ValuesView};
@@ -47,6 +48,29 @@ use products::Multipliers;
 pub(crate) struct Share {
     pub(crate) rank: Rank,
     pub(crate) weight: u32,
+}
+
+/// The sum of all members' pads for one slice: the part of the tag of their sum that does not depend on the values.
+#[derive(Clone, Copy)]
+pub(crate) struct PadSum {
+    /// The members' generation.
+    job: JobId,
+    operator: Operator,
+    sum: i128,
+}
+
+impl PadSum {
+    /// Returns true if these are the pads of these members.
+    pub(crate) fn is_of(&self, members: &Membership) -> bool {
+        self.job == members.job
+    }
+}
+
+/// Does not show the sum, which is as secret as the pads.
+impl fmt::Debug for PadSum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PadSum(…)")
+    }
 }
 
 /// What the scales of a SUM slice follow from.
@@ -150,37 +174,49 @@ impl Membership {
         lanes.map(|(lane, coefficient)| if owned(*lane) { *coefficient } else { 0 }).sum::<u64>().into()
     }
 
-    /// One member's tag over its `values`; `lanes` are those of the bounds of a SUM slice's blocks.
-    pub(crate) fn tag(&self, meaning: &Meaning, share: Share, lanes: &[i32], values: &[i32]) -> Tag {
-        let field = self.keys.field;
-        let pad = self.pads.of_member(self.job, meaning, share.rank, self.behind(share.rank));
+    /// One member's tag over its `values`, and the sum of all members' pads; `lanes` are those of the bounds of a SUM slice's
+    /// blocks.
+    pub(crate) fn tag(
+        &self,
+        meaning: &Meaning,
+        share: Share,
+        lanes: &[i32],
+        values: &[i32],
+    ) -> (Tag, PadSum) {
+        let (field, job, operator) = (self.keys.field, self.job, meaning.operator);
+        let own = (share.rank, self.behind(share.rank));
+        let (pad, sum) = self.pads.of_member(job, meaning, own, self.first().unwrap_or(share.rank));
         let confirmed = self.confirmed_by(share.rank, lanes);
-        let covered = self.covered(meaning, share.weight, |multipliers| multipliers.of_numbers(values));
-        field.split(field.reduce(covered + confirmed + pad))
+        let covered = self.covered(operator, share.weight, |multipliers| multipliers.of_numbers(values));
+        (field.split(field.reduce(covered + confirmed + pad)), PadSum { job, operator, sum })
+    }
+
+    /// The sum of all members' pads; `None` without members.
+    pub(crate) fn pad_sum(&self, meaning: &Meaning) -> Option<PadSum> {
+        let sum = self.pads.of_all(self.job, meaning, self.first()?);
+        Some(PadSum { job: self.job, operator: meaning.operator, sum })
     }
 
     /// Returns true if all of this comes from all members, each once, and each lane's owner has confirmed it.
     pub(crate) fn verifies(
         &self,
-        meaning: &Meaning,
+        pads: &PadSum,
         (weight, tag): (u32, Tag),
         lanes: &[i32],
         values: ValuesView<'_>,
     ) -> bool {
         let field = self.keys.field;
-        let Some(first) = self.first() else { return false };
-        let pads = self.pads.of_all(self.job, meaning, first);
         let confirmed = self.confirmed_by_all(lanes);
-        let covered = self.covered(meaning, weight, |multipliers| multipliers.of_view(values));
-        field.reduce(field.join(tag) - pads - covered - confirmed) == 0
+        let covered = self.covered(pads.operator, weight, |multipliers| multipliers.of_view(values));
+        field.reduce(field.join(tag) - pads.sum - covered - confirmed) == 0
     }
 
     /// The part of a tag that is linear in contributions: the values, whose sum of products is `products`, and the weight. Below
     /// 2^106.
-    fn covered(&self, meaning: &Meaning, weight: u32, products: impl FnOnce(&Multipliers) -> i128) -> i128 {
+    fn covered(&self, operator: Operator, weight: u32, products: impl FnOnce(&Multipliers) -> i128) -> i128 {
         let Coefficients { values, weight: per_weight, .. } = &self.keys.coefficients;
         let weight = i128::from(*per_weight) * i128::from(weight);
-        match meaning.operator {
+        match operator {
             Operator::Sum => products(values) + weight,
             Operator::Max => weight,
         }

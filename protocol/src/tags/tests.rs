@@ -62,7 +62,7 @@ fn contribution(members: &Membership, said: Said, rank: u16, random: &mut ChaCha
     let most = i32::MAX / members.row.len() as i32;
     let values = std::array::from_fn(|_| random.random_range(-most..=most));
     let share = Share { rank: Rank::new(rank), weight: 1 + u32::from(rank) };
-    let tag = members.tag(&said.by(members), share, said.lanes(), &values);
+    let (tag, _) = members.tag(&said.by(members), share, said.lanes(), &values);
     Sum { values, tally: Tally { contributors: 1, weight: share.weight, tag } }
 }
 
@@ -80,7 +80,8 @@ impl Sum {
         let mut bytes = [0; WIDTH.bytes()];
         values::write(&self.values, &mut bytes);
         let tally = (self.tally.weight, self.tally.tag);
-        members.verifies(&said.by(members), tally, said.lanes(), ValuesView::new(&bytes))
+        let pads = members.pad_sum(&said.by(members)).unwrap();
+        members.verifies(&pads, tally, said.lanes(), ValuesView::new(&bytes))
     }
 }
 
@@ -161,7 +162,7 @@ fn each_bound_is_confirmed_by_its_owner_as_long_as_that_is_a_member() {
         let mut tally = Tally::default();
         for (rank, lanes) in (0..).zip(lanes) {
             let share = Share { rank: Rank::new(rank), weight: 1 };
-            let tag = members.tag(&SAID.by(&members), share, lanes, &[1; WIDTH.values()]);
+            let (tag, _) = members.tag(&SAID.by(&members), share, lanes, &[1; WIDTH.values()]);
             tally.add(Tally { contributors: 1, weight: 1, tag });
         }
         tally
@@ -169,7 +170,8 @@ fn each_bound_is_confirmed_by_its_owner_as_long_as_that_is_a_member() {
     let mut bytes = [0; WIDTH.bytes()];
     values::write(&[3; WIDTH.values()], &mut bytes);
     let verifies = |tally: Tally, lanes: [i32; 3]| {
-        members.verifies(&SAID.by(&members), (3, tally.tag), &lanes, ValuesView::new(&bytes))
+        let pads = members.pad_sum(&SAID.by(&members)).unwrap();
+        members.verifies(&pads, (3, tally.tag), &lanes, ValuesView::new(&bytes))
     };
     let by = |rank: i32| [4 << 16 | rank, 0, 0];
     assert!(verifies(sum(&[by(1); 3]), by(1)));

@@ -3,7 +3,7 @@
 use tributary_wire::{Operator, Rank, Tally};
 
 use crate::operation::{Operation, SliceRole};
-use crate::tags::{Membership, Share};
+use crate::tags::{Membership, PadSum, Share};
 
 /// The weight with which a member's elements go in.
 #[derive(Debug, Clone)]
@@ -26,13 +26,14 @@ impl Contribution {
 }
 
 impl Operation<Contribution> {
-    /// Writes the slice's values into `out`; returns its operator and this member's tally. It has no result yet.
+    /// Writes the slice's values into `out`; returns its operator, this member's tally and the sum of all members' pads.
+    /// It has no result yet.
     pub(super) fn write(
         &mut self,
         position: u64,
         (members, rank): (&Membership, Rank),
         out: &mut [i32],
-    ) -> (Operator, Tally) {
+    ) -> (Operator, Tally, PadSum) {
         let mut astray = false;
         let weight = match self.layout.part(position) {
             SliceRole::Max(index) => {
@@ -71,12 +72,12 @@ impl Operation<Contribution> {
         };
         let meaning = self.meaning(position, members);
         let share = Share { rank, weight };
-        let mut tag = members.tag(&meaning, share, self.confirmed_in(position), out);
+        let (mut tag, pads) = members.tag(&meaning, share, self.confirmed_in(position), out);
         if astray {
             // A member that does not know the scale must not let the others believe in a sum without it.
             tag.low ^= 1;
         }
-        (meaning.operator, Tally { contributors: 1, weight, tag })
+        (meaning.operator, Tally { contributors: 1, weight, tag }, pads)
     }
 
     /// Gives nothing to what `is_sent` says has not been announced: the members agree on weight and scale by the

@@ -206,7 +206,9 @@ impl Worker {
         let generation = self.generations.number();
         let mut flight = match slot.state {
             State::Lost(flight) => flight,
-            _ => Flight { sent: now, transmission: 0, attempts: 0, generation, mismatched: false },
+            _ => {
+                Flight { sent: now, transmission: 0, attempts: 0, generation, mismatched: false, pads: None }
+            }
         };
         let retransmit = flight.attempts > 0;
         let number = self.recovery.sent(now, position, retransmit, self.unanswered == 0);
@@ -220,7 +222,8 @@ impl Worker {
             self.stats.sent += 1;
         }
         let (operation, members) = (self.operations.at(position)?, self.generations.present());
-        let (operator, tally) = operation.write(position, (members, self.rank), &mut self.values);
+        let (operator, tally, pads) = operation.write(position, (members, self.rank), &mut self.values);
+        self.slots.keep_pads(position, pads);
         let seq = self.slots.seq(position);
         let (job, rank) = (self.job, self.rank);
         if let Some(masks) = self.masks.as_ref().filter(|_| operator == Operator::Sum) {

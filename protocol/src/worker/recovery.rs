@@ -367,7 +367,7 @@ mod tests {
     }
 
     fn flight(sent: Time, transmission: u64, attempts: u32) -> Flight {
-        Flight { sent, transmission, attempts, generation: 0, mismatched: false }
+        Flight { sent, transmission, attempts, generation: 0, mismatched: false, pads: None }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use tributary_wire::{JobId, Operator, Seq, Tally, ValuesView};
 
+use crate::tags::PadSum;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 
@@ -44,6 +45,8 @@ pub(crate) struct Flight {
     pub(crate) generation: usize,
     /// A wrong result for it has come.
     pub(crate) mismatched: bool,
+    /// The sum of all members' pads in its last transmission.
+    pub(crate) pads: Option<PadSum>,
 }
 
 /// All slots of a worker.
@@ -80,6 +83,13 @@ impl Slots {
     pub(crate) fn at(&mut self, position: u64) -> Option<&mut Slot> {
         let index = self.index(self.seq(position));
         self.slots.get_mut(index).filter(|slot| slot.position == position)
+    }
+
+    /// Keeps the sum of all members' pads for the result of a slice that is being sent.
+    pub(crate) fn keep_pads(&mut self, position: u64, pads: PadSum) {
+        if let Some(Slot { state: State::Sent(flight), .. }) = self.at(position) {
+            flight.pads = Some(pads);
+        }
     }
 
     /// The slice of this number, if its result is awaited.

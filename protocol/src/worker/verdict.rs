@@ -43,7 +43,7 @@ impl Worker {
                 }
                 None => values,
             };
-            match operation.verify(position, (header.operator, tally), values, members) {
+            match operation.verify(position, (header.operator, tally), values, (members, flight.pads)) {
                 Ok(()) => {
                     let failure = operation.accept(position, tally, values).err();
                     return Some(Settled { job, tally, failure: failed(id, failure) });
