@@ -18,7 +18,7 @@ use tributary_wire::Rank;
 
 use crate::error::SwitchError;
 use crate::events::Events;
-use crate::jobs::{Answered, JobError, JobKey, Joined, Joining, ParticipantId, SessionId, State, Terms};
+use crate::jobs::{Answered, Job, JobError, JobKey, Joined, Joining, ParticipantId, SessionId, State, Terms};
 use crate::journal::{Journal, JournalError};
 use crate::loads;
 use crate::orphans::Orphans;
@@ -194,6 +194,11 @@ impl Manager {
             self.prepare(next).await?;
         }
         Ok(next)
+    }
+
+    /// Returns true if [`create_again`](Self::create_again) creates this job again.
+    pub(crate) fn may_run_again(&self, key: JobKey) -> bool {
+        self.state().jobs.get(key).is_some_and(Job::may_run_again)
     }
 
     /// Clears a new job's counters, and writes the job to the journal.

@@ -241,11 +241,12 @@ async fn restarted_processes_take_their_job_up_again_until_its_owner_ends_it() {
     leave("w0").await;
     members[1].changed().await;
     // A process of the first run is still in the job.
-    let (w0, ()) = tokio::join!(begin("w0"), async {
+    let (w0, w1) = tokio::join!(begin("w0"), async {
         assert_eq!(states().await, [v1::JobState::Running]);
         leave("w1").await;
+        begin("w1").await
     });
-    let mut second = vec![w0.unwrap(), begin("w1").await.unwrap()];
+    let mut second = vec![w0.unwrap(), w1.unwrap()];
     second.push(Member::join(&mut client.clone(), "digits", &token, "ps").await.unwrap());
     let first = members[2].changed().await;
     for member in &mut second {

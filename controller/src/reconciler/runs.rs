@@ -47,6 +47,8 @@ pub(crate) async fn join(
             Err(JobError::Closed { .. }) if Instant::now() < deadline => {
                 let _ = timeout_at(deadline, look.changed()).await;
             }
+            // The last run ended after the check above.
+            Err(JobError::Over { .. }) if manager.may_run_again(key) => {}
             joined => return Ok(joined?),
         }
     }

@@ -13,7 +13,7 @@ use tributary_wire::JobSecret;
 
 use super::{ControllerState, CreateError};
 use crate::fallback::{self, Fallback};
-use crate::jobs::{Beginning, Detachment, Generation, JobKey, JobRecord, Stage, State, Terms};
+use crate::jobs::{Beginning, Detachment, Generation, Job, JobKey, JobRecord, Stage, State, Terms};
 use crate::liveness::Doubt;
 use crate::quotas::Asking;
 use crate::slots::SlotMap;
@@ -93,9 +93,13 @@ impl ControllerState {
     }
 
     /// Creates a job again whose last run is over: the next run has the same name, token and terms. It waits for slots
-    /// that the last run still holds. `None` if the last run is not over, or if the job was ended permanently.
+    /// that the last run still holds. `None` if the last run is not over, if the next one exists already, or if the job was
+    /// ended permanently.
     pub(crate) fn create_again(&mut self, key: JobKey) -> Result<Option<JobKey>, CreateError> {
-        let Some(last) = self.jobs.get(key).filter(|job| job.may_run_again()) else { return Ok(None) };
+        let is_next = |last: &Job, job: &Job| job.is_alive() && job.record.name == last.record.name;
+        let has_next = |last: &Job| self.jobs.iter().any(|(_, job)| is_next(last, job));
+        let last = self.jobs.get(key).filter(|last| last.may_run_again() && !has_next(last));
+        let Some(last) = last else { return Ok(None) };
         let JobRecord { name, creator, token, request, terms, .. } = &last.record;
         let (name, token, request, terms) = (name.clone(), token.clone(), request.clone(), *terms);
         let asking = Asking { creator: creator.clone(), waits: true };
@@ -153,7 +157,7 @@ impl ControllerState {
 
     /// Waiting jobs, oldest first.
     fn waiting(&self) -> Vec<JobKey> {
-        let waits = |(key, job): (JobKey, &crate::jobs::Job)| {
+        let waits = |(key, job): (JobKey, &Job)| {
             (*job.state() == State::Queued && !job.record.holds_index).then_some(key)
         };
         self.jobs.iter().filter_map(waits).collect()
