@@ -10,7 +10,7 @@ use tributary_protocol::OperationId;
 use crate::world::{Bug, Churn, Outcome, Setup, World};
 use crate::{inputs, setups};
 
-const CASES: u32 = 300;
+const CASES: u32 = 400;
 const STEPS: usize = 120_000;
 
 fn churns() -> impl Strategy<Value = Churn> {
@@ -86,7 +86,7 @@ fn the_schedules_have_everything_in_them() {
             *seen.entry(what).or_insert(0) += times;
         }
     }
-    assert!(seen.len() == 11 && seen.values().all(|&times| times > 0), "{seen:#?}");
+    assert!(seen.len() == 11 && seen.values().all(|&times| times >= 5), "{seen:#?}");
 }
 
 #[test]
