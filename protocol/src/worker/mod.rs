@@ -212,7 +212,10 @@ impl Worker {
         };
         let retransmit = flight.attempts > 0;
         let number = self.recovery.sent(now, position, retransmit, self.unanswered == 0);
-        flight = Flight { sent: now, transmission: number, attempts: flight.attempts + 1, ..flight };
+        let (operation, members) = (self.operations.at(position)?, self.generations.present());
+        let (operator, tally, pads) = operation.write(position, (members, self.rank), &mut self.values);
+        let attempts = flight.attempts + 1;
+        flight = Flight { sent: now, transmission: number, attempts, pads: Some(pads), ..flight };
         slot.state = State::Sent(flight);
         self.in_flight += 1;
         self.unanswered += 1;
@@ -221,9 +224,6 @@ impl Worker {
         } else {
             self.stats.sent += 1;
         }
-        let (operation, members) = (self.operations.at(position)?, self.generations.present());
-        let (operator, tally, pads) = operation.write(position, (members, self.rank), &mut self.values);
-        self.slots.keep_pads(position, pads);
         let seq = self.slots.seq(position);
         let (job, rank) = (self.job, self.rank);
         if let Some(masks) = self.masks.as_ref().filter(|_| operator == Operator::Sum) {

@@ -85,13 +85,6 @@ impl Slots {
         self.slots.get_mut(index).filter(|slot| slot.position == position)
     }
 
-    /// Keeps the sum of all members' pads for the result of a slice that is being sent.
-    pub(crate) fn keep_pads(&mut self, position: u64, pads: PadSum) {
-        if let Some(Slot { state: State::Sent(flight), .. }) = self.at(position) {
-            flight.pads = Some(pads);
-        }
-    }
-
     /// The slice of this number, if its result is awaited.
     pub(crate) fn awaited(&self, seq: Seq) -> Option<(u64, Flight)> {
         let slot = self.slots.get(self.index(seq)).filter(|slot| self.seq(slot.position) == seq)?;
