@@ -6,6 +6,7 @@
 use std::collections::TryReserveError;
 use std::ops::Range;
 
+use tributary_wire::values::read;
 use tributary_wire::{SliceWidth, ValuesView};
 
 use super::bound::Bound;
@@ -152,8 +153,7 @@ impl Elements {
     ) {
         match &mut self.0 {
             Sums::I32(sums) => {
-                let sums = sums.get_mut(range).unwrap_or_default();
-                sums.iter_mut().zip(integers.iter()).for_each(|(sum, integer)| *sum = integer);
+                read(integers, sums.get_mut(range).unwrap_or_default());
             }
             Sums::I64(sums) => {
                 let sums = sums.get_mut(range).unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tributary_wire::values::read;
 use tributary_wire::{Header, JobId, Operator, Rank, Seq, SliceWidth, Tally, ValuesView};
 
 use crate::tags::Membership;
@@ -43,9 +44,7 @@ impl Sum {
     fn store(&mut self, operator: Operator, tally: Tally, values: ValuesView<'_>) {
         self.operator = operator;
         self.tally = tally;
-        for (to, value) in self.values.iter_mut().zip(values.iter()) {
-            *to = value;
-        }
+        read(values, &mut self.values);
     }
 
     /// Adds a contribution. One with another operator than the first's is added like the first: the sum is
