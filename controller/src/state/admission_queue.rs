@@ -96,8 +96,7 @@ impl ControllerState {
     /// that the last run still holds. `None` if the last run is not over, if the next one exists already, or if the job was
     /// ended permanently.
     pub(crate) fn create_again(&mut self, key: JobKey) -> Result<Option<JobKey>, CreateError> {
-        let is_next = |last: &Job, job: &Job| job.is_alive() && job.record.name == last.record.name;
-        let has_next = |last: &Job| self.jobs.iter().any(|(_, job)| is_next(last, job));
+        let has_next = |last: &Job| self.jobs.check_name_free(&last.record.name).is_err();
         let last = self.jobs.get(key).filter(|last| last.may_run_again() && !has_next(last));
         let Some(last) = last else { return Ok(None) };
         let JobRecord { name, creator, token, request, terms, .. } = &last.record;
