@@ -38,7 +38,7 @@ impl Process {
     }
 }
 
-/// What the kernel says of the process that has opened a request's connection, if anything.
+/// The user and the process that opened a request's connection; `None` if the kernel does not report them.
 pub(crate) fn credentials<T>(request: &Request<T>) -> Option<UCred> {
     request.extensions().get::<UdsConnectInfo>()?.peer_cred
 }
