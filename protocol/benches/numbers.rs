@@ -92,7 +92,8 @@ fn main() {
     let mut integers: Integers = [0; SliceWidth::ETHERNET.values()];
     let mut back: Floats = [0.0; SliceWidth::ETHERNET.values()];
     let bytes: [u8; SliceWidth::ETHERNET.bytes()] = std::array::from_fn(|index| index as u8);
-    let (multiplier, multipliers, units) = (2_f64.powi(34), [2_f64.powi(34); BLOCKS], [1.0e-9; BLOCKS]);
+    let unit = 2_f64.powi(-30);
+    let (multiplier, multipliers, units) = (2_f64.powi(34), [2_f64.powi(34); BLOCKS], [unit; BLOCKS]);
     let (mut extents, mut other_extents) = ([Extent::default(); BLOCKS], [Extent::default(); BLOCKS]);
     compare(
         "the largest and the smallest magnitude of each block",
@@ -116,7 +117,7 @@ fn main() {
     let mut other = back;
     compare(
         "big-endian fixed point to floats",
-        || plain_restore(black_box(ValuesView::new(&bytes)), 1.0e-9, black_box(&mut other)),
+        || plain_restore(black_box(ValuesView::new(&bytes)), unit, black_box(&mut other)),
         || vectors::restore_all(black_box(ValuesView::new(&bytes)), (BLOCK, &units), black_box(&mut back)),
     );
     assert_eq!(back, other);

@@ -101,13 +101,19 @@ pub(crate) fn weigh_all(values: &[i32], weight: i32, out: &mut [i32]) {
     }
 }
 
-/// Each integer times the unit of its block of so many values, as floats: that product is exact in f64, and rounded once.
+/// Each integer times the unit of its block of so many values, which is a power of two: the product, rounded once to f32.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn restore_all(integers: ValuesView<'_>, (block, units): (usize, &[f64]), out: &mut [f32]) {
     let blocks = integers.bytes().chunks(block * size_of::<i32>());
     for ((out, integers), unit) in out.chunks_mut(block).zip(blocks).zip(units) {
-        for (to, integer) in out.iter_mut().zip(ValuesView::new(integers).iter()) {
-            *to = (f64::from(integer) * *unit) as f32;
+        let integers = ValuesView::new(integers).iter();
+        let narrow_unit = *unit as f32;
+        if narrow_unit.is_normal() {
+            // The conversion rounds. The product has no further bits, and is a normal number, too.
+            out.iter_mut().zip(integers).for_each(|(to, integer)| *to = integer as f32 * narrow_unit);
+        } else {
+            // The product is exact in f64.
+            out.iter_mut().zip(integers).for_each(|(to, integer)| *to = (f64::from(integer) * *unit) as f32);
         }
     }
 }
