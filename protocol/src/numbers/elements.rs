@@ -118,6 +118,16 @@ impl Elements {
         out.get_mut(len..).unwrap_or_default().fill(0);
     }
 
+    /// Lets the processor fetch the elements in `range`.
+    pub(crate) fn prefetch(&self, range: Range<usize>) {
+        match &self.0 {
+            Sums::F32(values) => prefetch(part(values, range)),
+            Sums::F64(values) => prefetch(part(values, range)),
+            Sums::I32(values) => prefetch(part(values, range)),
+            Sums::I64(values) => prefetch(part(values, range)),
+        }
+    }
+
     /// The limbs of an element that is not done.
     pub(crate) fn limbs(&self, element: usize, weight: u32, scale: Scale) -> impl Iterator<Item = i32> {
         scale.split(self.number(element, weight))

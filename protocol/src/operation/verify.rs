@@ -22,6 +22,10 @@ impl<C> Operation<C> {
         if self.failed {
             return Ok(());
         }
+        if let SliceRole::Sum(slice) = self.layout.part(position) {
+            // The sums will take their place.
+            self.elements.prefetch(self.layout.elements(slice));
+        }
         let pads = pads
             .filter(|pads| pads.is_of(members))
             .or_else(|| members.pad_sum(&self.meaning(position, members)));
@@ -62,11 +66,11 @@ impl<C> Operation<C> {
     fn bounds_fit(&self, position: u64, values: ValuesView<'_>, members: &Membership) -> bool {
         let SliceRole::Max(index) = self.layout.part(position) else { return true };
         let Some((largest, bounds)) = values.split_first() else { return false };
+        // Without branches: what holds for one lane says little about the next.
         let fits = |ours: i32, largest: i32| {
             let owner = owner(largest.cast_unsigned());
-            (largest >= ours)
-                & (largest == ours
-                    || owner != self.member && owner.is_some_and(|owner| members.contains(owner)))
+            let is_others = (owner != self.member) & owner.is_some_and(|owner| members.contains(owner));
+            (largest >= ours) & ((largest == ours) | is_others)
         };
         let (first, lanes) = self.lanes_in(index);
         let ranges = LaneRanges::of(self.tensor.element_type);
@@ -75,9 +79,9 @@ impl<C> Operation<C> {
         fits(first.cast_signed(), largest)
             && lanes.iter().all(|ours| {
                 let largest = [next(), next(), next()];
-                *ours == largest
-                    || (ranges.contain(Lanes::of_values(&largest))
-                        && ours.iter().zip(&largest).all(|(ours, largest)| fits(*ours, *largest)))
+                let all_fit =
+                    ours.iter().zip(largest).fold(true, |all, (ours, lane)| all & fits(*ours, lane));
+                (*ours == largest) | (all_fit & ranges.contain(Lanes::of_values(&largest)))
             })
     }
 }
