@@ -49,7 +49,9 @@ impl SliceWidth {
 
     /// The number of such blocks in a slice.
     pub const fn blocks_of_values(self) -> usize {
-        self.values() / self.values_in_block()
+        // A division by a constant is a shift.
+        let blocks = self.values() / Self::MOST_VALUES_IN_BLOCK;
+        if blocks == 0 { 1 } else { blocks }
     }
 
     /// The number of slices with the operator SUM whose bounds one slice with MAX carries: three values for each block,

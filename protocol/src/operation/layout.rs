@@ -17,35 +17,48 @@ pub(crate) enum SliceRole {
 
 /// An operation's slices at consecutive positions: those with the operator MAX, then one SUM slice for each so many
 /// elements, then the [rest](super::rest), whose number follows from the bounds.
+///
+/// Each packet needs these numbers several times, and a division takes as long as ten other instructions: they are divided
+/// once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     /// Position of the first slice.
     pub(crate) first: u64,
     /// Elements in all.
-    pub(crate) len: usize,
+    len: usize,
     /// How many of them a slice carries.
     pub(crate) width: SliceWidth,
+    blocks: usize,
+    sum_slices: usize,
+    max_slices: usize,
+    /// How many SUM slices have their bounds in one MAX slice, behind its first lane.
+    slices_in_max: usize,
     /// Slices of the rest; `None` until all bounds are agreed on.
     pub(crate) rest_slices: Option<u64>,
 }
 
 impl Layout {
     pub(crate) fn new(first: u64, len: usize, width: SliceWidth) -> Self {
-        Self { first, len, width, rest_slices: None }
+        let (sum_slices, slices_in_max) = (len.div_ceil(width.values()), width.slices_bounded_by_one());
+        Self {
+            first,
+            len,
+            width,
+            blocks: len.div_ceil(width.values_in_block()),
+            sum_slices,
+            // Even no elements take one MAX slice: it makes the operation a barrier, and says the total weight.
+            max_slices: sum_slices.div_ceil(slices_in_max).max(1),
+            slices_in_max,
+            rest_slices: None,
+        }
     }
 
     pub(crate) fn sum_slices(&self) -> usize {
-        self.len.div_ceil(self.width.values())
+        self.sum_slices
     }
 
-    /// Even no elements take one MAX slice: it makes the operation a barrier, and says the total weight.
     pub(crate) fn max_slices(&self) -> usize {
-        self.sum_slices().div_ceil(self.slices_in_max()).max(1)
-    }
-
-    /// How many SUM slices have their bounds in one MAX slice, behind its first lane.
-    fn slices_in_max(&self) -> usize {
-        self.width.slices_bounded_by_one()
+        self.max_slices
     }
 
     /// The number of elements that share a scale.
@@ -54,7 +67,7 @@ impl Layout {
     }
 
     pub(crate) fn blocks(&self) -> usize {
-        self.len.div_ceil(self.block())
+        self.blocks
     }
 
     /// One past the position of the last slice; `None` until all bounds are agreed on.
@@ -78,11 +91,11 @@ impl Layout {
     }
 
     fn first_sum(&self) -> u64 {
-        self.first + self.max_slices() as u64
+        self.first + self.max_slices as u64
     }
 
     fn first_rest(&self) -> u64 {
-        self.first_sum() + self.sum_slices() as u64
+        self.first_sum() + self.sum_slices as u64
     }
 
     pub(crate) fn part(&self, position: u64) -> SliceRole {
@@ -90,14 +103,14 @@ impl Layout {
             return SliceRole::Rest(index as usize);
         }
         let index = (position - self.first) as usize;
-        index.checked_sub(self.max_slices()).map_or(SliceRole::Max(index), SliceRole::Sum)
+        index.checked_sub(self.max_slices).map_or(SliceRole::Max(index), SliceRole::Sum)
     }
 
     /// Which SUM slices have their bounds in MAX slice `index`.
     pub(crate) fn slices_bounded_in(&self, index: usize) -> Range<usize> {
-        let slices = self.sum_slices();
-        let first = (index * self.slices_in_max()).min(slices);
-        first..(first + self.slices_in_max()).min(slices)
+        let slices = self.sum_slices;
+        let first = (index * self.slices_in_max).min(slices);
+        first..(first + self.slices_in_max).min(slices)
     }
 
     /// Which blocks have their bounds in MAX slice `index`.
@@ -118,7 +131,7 @@ impl Layout {
 
     /// Which MAX slice carries the bounds of SUM slice `slice`.
     pub(crate) fn bound_of(&self, slice: usize) -> usize {
-        slice / self.slices_in_max()
+        slice / self.slices_in_max
     }
 
     /// The SUM slice that a block is in.
@@ -128,7 +141,7 @@ impl Layout {
 
     /// The blocks in these SUM slices.
     pub(crate) fn blocks_of(&self, slices: Range<usize>) -> Range<usize> {
-        let first_of = |slice: usize| (slice * self.width.blocks_of_values()).min(self.blocks());
+        let first_of = |slice: usize| (slice * self.width.blocks_of_values()).min(self.blocks);
         first_of(slices.start)..first_of(slices.end)
     }
 
