@@ -46,7 +46,7 @@ FRAMEWORKS_READY = $(FRAMEWORKS_ENV)/.ready
 
 RUFF = $(PYTHON_ENV)/bin/ruff
 # Python that is not in the package.
-OTHER_PYTHON = --config python/pyproject.toml examples bench/schedule p4 paper
+OTHER_PYTHON = --config python/pyproject.toml examples tools/bench/schedule p4 tools/paper
 
 $(PYTHON_READY): python/requirements.txt examples/requirements.txt | tools
 	@if [ "$(TOOLS)" = no ]; then echo "Not installed (TOOLS=no): PyTorch and others, 5 GB in target/python" >&2; exit 1; fi

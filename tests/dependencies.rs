@@ -26,17 +26,18 @@ const WITHOUT_RUNTIME: [&str; 15] = [
 
 /// Every crate of the workspace with its dependencies, except those of its tests.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let manifest = |path: &Path| fs::read_to_string(path).unwrap().parse::<Table>().unwrap();
     let workspace = manifest(&root.join("Cargo.toml"));
     let members = workspace["workspace"]["members"].as_array().unwrap().iter();
     members
         .map(|member| {
-            let member = member.as_str().unwrap().to_owned();
-            let manifest = manifest(&root.join(&member).join("Cargo.toml"));
+            let folder = Path::new(member.as_str().unwrap());
+            let manifest = manifest(&root.join(folder).join("Cargo.toml"));
             let dependencies = manifest["dependencies"].as_table().unwrap().keys();
             let short = |name: &String| name.strip_prefix("tributary-").unwrap_or(name).to_owned();
-            (member, dependencies.map(short).collect())
+            let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+            (name, dependencies.map(short).collect())
         })
         .collect()
 }

@@ -339,7 +339,7 @@ fn in_place_of_bmv2_the_embedded_switch_tells_what_packets_meet() {
     symlink(env!("CARGO_BIN_EXE_tributary"), stand_in.0.path().join("tributary")).unwrap();
     for ending in ["json", "p4info.txtpb"] {
         let file = format!("logged.{ending}");
-        fs::copy(root().join("softswitch/tests/programs").join(&file), stand_in.0.path().join(&file))
+        fs::copy(root().join("crates/softswitch/tests/programs").join(&file), stand_in.0.path().join(&file))
             .unwrap();
     }
     // A capture of one frame of 20 bytes.

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 const COMPILER: &str = "p4c-bm2-ss";
 
 fn p4() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4")
 }
 
 /// Path relative to `p4/` → SHA-256 in hexadecimal, for every P4 source.

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A file of the router that is among the embedded switch's test programs.
 fn router(ending: &str) -> String {
-    root().join(format!("softswitch/tests/programs/router.{ending}")).to_str().unwrap().to_owned()
+    root().join(format!("crates/softswitch/tests/programs/router.{ending}")).to_str().unwrap().to_owned()
 }
 
 /// A folder with files of a test.
@@ -305,7 +305,7 @@ fn a_file_that_is_wrong_is_named_with_the_place() {
     started("no.json", &p4info, &none, &["cannot read no.json"]);
     started(&p4info, &p4info, &none, &["router.p4info.txtpb cannot be loaded", "p4c-bm2-ss"]);
     started(&program, &program, &none, &["router.json: not a P4Info in text format"]);
-    let other = root().join("softswitch/tests/programs/paths.p4info.txtpb");
+    let other = root().join("crates/softswitch/tests/programs/paths.p4info.txtpb");
     started(&program, other.to_str().unwrap(), &none, &["paths.p4info.txtpb", "files of one compilation"]);
     let entries = |text: &str, words: &[&str]| {
         started(

@@ -19,7 +19,7 @@ class Code:
     """A gradient's code."""
 
     data: bytes
-    """The bytes that are sent; `codec/src/wire.rs` describes their format."""
+    """The bytes that are sent; `crates/codec/src/wire.rs` describes their format."""
     count: int
     """The number of values that it holds."""
 

@@ -1,0 +1,103 @@
+//! Which processor the programs at each node run on, if they are to stay on one.
+//!
+//! With more nodes than processors a program runs wherever there is room next. So its packets come from another processor's
+//! cache at most hops, and waking it costs the other processor an interrupt. If neighbours share a processor, most packets
+//! stay where they are.
+
+use std::collections::HashMap;
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+use tributary_topology::{NodeKey, Topology};
+
+/// The numbers of the processors on which this thread may run.
+pub(crate) fn available() -> Vec<usize> {
+    // It cannot fail for the calling thread; if it did, programs would run anywhere.
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).collect()
+}
+
+/// A processor for each node: the same number of nodes for all of them, and neighbours on the same one as far as possible.
+/// None where each node has a processor of its own, or there is only one.
+pub(crate) fn assign(topology: &Topology, processors: &[usize]) -> HashMap<NodeKey, usize> {
+    let nodes = in_depth(topology);
+    if !(2..nodes.len()).contains(&processors.len()) {
+        return HashMap::new();
+    }
+    let share = |place: usize| processors[place * processors.len() / nodes.len()];
+    nodes.iter().enumerate().map(|(place, node)| (*node, share(place))).collect()
+}
+
+/// All nodes, those behind a switch one after the other: it goes from where trees have their root, the first server's
+/// switch, into the depth, and to a switch's hosts last.
+fn in_depth(topology: &Topology) -> Vec<NodeKey> {
+    let servers = topology.servers();
+    let root =
+        servers.first().and_then(|server| topology.neighbours(*server).first().map(|switch| switch.node));
+    let mut waiting: Vec<NodeKey> = topology.nodes().map(|(key, _)| key).collect();
+    waiting.reverse();
+    waiting.extend(root);
+    let (mut order, mut seen) = (Vec::new(), vec![false; topology.nodes().count()]);
+    while let Some(node) = waiting.pop() {
+        if std::mem::replace(&mut seen[node.index()], true) {
+            continue;
+        }
+        order.push(node);
+        let mut next: Vec<NodeKey> = topology.neighbours(node).iter().map(|to| to.node).collect();
+        let is_switch = |node: &NodeKey| topology.get(*node).is_some_and(|node| node.switch().is_some());
+        // What is put there last is taken first.
+        next.reverse();
+        next.sort_by_key(is_switch);
+        waiting.extend(next);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tributary_topology::FatTree;
+
+    use super::*;
+
+    fn names(topology: &Topology, processors: &[usize], wanted: usize) -> Vec<String> {
+        let assigned = assign(topology, processors);
+        let on = topology.nodes().filter(|(key, _)| assigned.get(key) == Some(&wanted));
+        on.map(|(_, node)| node.name.clone()).collect()
+    }
+
+    #[test]
+    fn each_half_of_a_tree_has_a_processor() {
+        let tree =
+            Topology::parse(include_str!("../../../topologies/three-tier-8.toml"), "three-tier-8.toml")
+                .unwrap();
+        let [first, second] = [3, 5].map(|processor| names(&tree, &[3, 5], processor));
+        assert_eq!(first, ["root", "mid0", "leaf0", "leaf1", "w0", "w1", "w2", "w3"]);
+        assert_eq!(second, ["mid1", "leaf2", "leaf3", "ps", "w4", "w5", "w6", "w7"]);
+    }
+
+    #[test]
+    fn programs_run_anywhere_where_there_is_nothing_to_choose() {
+        let tree = Topology::parse(include_str!("../../../topologies/two-workers.toml"), "two-workers.toml")
+            .unwrap();
+        let nodes: Vec<usize> = (0..tree.nodes().count()).collect();
+        for processors in [&[][..], &[0], &nodes] {
+            assert!(assign(&tree, processors).is_empty());
+        }
+        assert!(!available().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn all_nodes_have_a_processor_and_all_processors_as_many_nodes(half in 1_usize..4, processors in 2_usize..9) {
+            let tree = FatTree::new(2 * half, half).unwrap().to_toml("1 Gbit/s");
+            let tree = Topology::parse(&tree, "fat-tree.toml").unwrap();
+            let assigned = assign(&tree, &(0..processors).collect::<Vec<_>>());
+            let count = tree.nodes().count();
+            prop_assert_eq!(assigned.len(), if processors < count { count } else { 0 });
+            for processor in 0..processors.min(assigned.len()) {
+                let nodes = assigned.values().filter(|of| **of == processor).count();
+                prop_assert!((count / processors..=count.div_ceil(processors)).contains(&nodes));
+            }
+        }
+    }
+}

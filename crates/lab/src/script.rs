@@ -1,0 +1,319 @@
+//! Scripts for `ip`, `tc`, `nft` and `ethtool`, as text: nothing here touches the machine.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use tributary_topology::{Host, Link, NodeKey, SUBNET_PREFIX_BITS, Topology};
+
+use crate::names::{self, BRIDGE, LOST, MANAGEMENT};
+use crate::options::{LabOptions, SwitchKind};
+use crate::station::{Interface, MANAGEMENT_PREFIX_BITS, Station};
+
+/// Bytes of an Ethernet header: rates and queues count frames, the MTU counts packets.
+const ETHERNET_HEADER_BYTES: u64 = 14;
+/// The reciprocal of the idle time, in seconds, that a link may make up for in one burst. Without bursts, timers that
+/// fire late would cost the link capacity.
+const BURST_SECONDS_RECIPROCAL: u64 = 1000;
+/// The least burst in frames, for rates so low that fewer fit into that time.
+const MIN_BURST_FRAMES: u64 = 4;
+/// What the kernel's TCP keeps free for headers of the longest frame that an interface takes (`MAX_TCP_HEADER`).
+const TCP_HEADER_BYTES: u64 = 320;
+/// The longest frame that veth takes from TCP, and its default.
+const MAX_SEGMENTED_BYTES: u64 = 65_536;
+/// Losses are drawn as numbers below this.
+const LOSS_MODULUS: f64 = 1e9;
+/// A bridge that only forwards: no spanning tree protocol, no wait before a port works, and no multicast
+/// snooping, which sends queries and holds back groups that nobody joined.
+const PLAIN_BRIDGE: &str = "stp_state 0 forward_delay 0 mcast_snooping 0";
+/// Offloads of a veth interface that let frames longer than the MTU, or without a checksum, through to programs that
+/// read raw frames at the other end.
+const OFFLOADS: [&str; 6] = ["tx", "rx", "sg", "tso", "gso", "gro"];
+/// Offloads whose frames not even a switch's port can take apart.
+const SEGMENTS_OF_TCP: [&str; 2] = ["tso", "gro"];
+
+/// Scripts that set up the inside of one namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Setup {
+    /// For `ip -batch`.
+    pub(crate) ip: String,
+    /// For `tc -batch`; empty when links have no rate.
+    pub(crate) tc: String,
+    /// For `nft -f`; empty when links lose nothing.
+    pub(crate) nft: String,
+    /// The interfaces of the data network.
+    pub(crate) data_interfaces: Vec<String>,
+    /// The offloads to switch off on these interfaces.
+    pub(crate) without: &'static [&'static str],
+}
+
+/// Writes the scripts of one lab.
+pub(crate) struct Scripts<'a> {
+    topology: &'a Topology,
+    options: &'a LabOptions,
+    controller: &'a Station,
+    /// The stations by the index of their node in the topology.
+    nodes: &'a [Station],
+}
+
+impl<'a> Scripts<'a> {
+    /// `stations` must be those of `topology`; `None` if there are none.
+    pub(crate) fn new(
+        topology: &'a Topology,
+        options: &'a LabOptions,
+        stations: &'a [Station],
+    ) -> Option<Self> {
+        let (controller, nodes) = stations.split_first()?;
+        Some(Self { topology, options, controller, nodes })
+    }
+
+    /// For `ip -batch` in the machine's own namespace: makes the namespaces.
+    pub(crate) fn namespaces(&self) -> String {
+        let stations = std::iter::once(self.controller).chain(self.nodes);
+        stations.map(|station| format!("netns add {}\n", station.namespace)).collect()
+    }
+
+    /// For `ip -batch` in the machine's own namespace: makes all veth pairs, directly between other namespaces.
+    pub(crate) fn cables(&self) -> String {
+        let mut script = String::new();
+        for (_, link) in self.topology.links() {
+            let [here, there] = link.ends.map(|end| self.end(end.node, end.port, link.mtu));
+            let _ = writeln!(script, "link add {here} type veth peer {there}");
+        }
+        for (node, station) in self.nodes.iter().enumerate() {
+            let here = format!(
+                "name {MANAGEMENT} netns {} address {}",
+                station.namespace,
+                management_mac(station.management)
+            );
+            let there = format!("name {} netns {}", management_port(node), self.controller.namespace);
+            let _ = writeln!(script, "link add {here} type veth peer {there}");
+        }
+        script
+    }
+
+    /// One end of a veth pair, as `ip link add` wants it. Hosts have the topology's MAC address.
+    fn end(&self, node: NodeKey, port: u16, mtu: u16) -> String {
+        let name = names::interface(&self.topology[node].name, port);
+        let mut end = format!("name {name} netns {} mtu {mtu}", self.nodes[node.index()].namespace);
+        if let Some(host) = self.topology[node].host() {
+            let _ = write!(end, " address {}", host.mac);
+        }
+        end
+    }
+
+    /// The setup of the controller's namespace: the bridge that is the management network.
+    pub(crate) fn controller(&self) -> Setup {
+        let address = self.controller.management;
+        let mac = management_mac(address);
+        let mut ip = "link set dev lo up\n".to_owned();
+        // A bridge without an address of its own takes that of a port, and changes it when ports change.
+        let _ = writeln!(ip, "link add name {MANAGEMENT} address {mac} type bridge {PLAIN_BRIDGE}");
+        for node in 0..self.nodes.len() {
+            let _ = writeln!(ip, "link set dev {} master {MANAGEMENT} up", management_port(node));
+        }
+        ip.push_str(&management_address(address));
+        Setup { ip, ..Setup::default() }
+    }
+
+    /// The setups of all nodes' namespaces, in the topology's order.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&'a Station, Setup)> {
+        self.topology.nodes().zip(self.nodes).map(|((key, _), station)| (station, self.node(key, station)))
+    }
+
+    fn node(&self, key: NodeKey, station: &Station) -> Setup {
+        let mut ip = "link set dev lo up\n".to_owned();
+        ip.push_str(&management_address(station.management));
+        // Needed even if no frames are lost now: any link can be cut later.
+        let _ = writeln!(ip, "link add name {LOST} type bridge {PLAIN_BRIDGE}");
+        let _ = writeln!(ip, "link set dev {LOST} up");
+        for Interface { port, name } in &station.interfaces {
+            let link = self.topology.neighbour(key, *port).map(|to| &self.topology[to.link]);
+            let segmentation = link.map_or_else(String::new, |link| self.segmentation(link));
+            let _ = writeln!(ip, "link set dev {name}{segmentation} up");
+        }
+        match self.topology[key].host() {
+            Some(host) => ip.push_str(&self.host(key, host, station)),
+            None if self.options.switches == SwitchKind::Bridge => ip.push_str(&self.bridge(key)),
+            None => {}
+        }
+        let data_interfaces = station.interfaces.iter().map(|interface| interface.name.clone()).collect();
+        let without: &[&str] = match (self.options.offloads, self.options.switches) {
+            (false, _) => &OFFLOADS,
+            (true, SwitchKind::None) => &SEGMENTS_OF_TCP,
+            // Bridges never look into frames.
+            (true, SwitchKind::Bridge) => &[],
+        };
+        Setup { ip, tc: self.rates(key), nft: self.losses(station), data_interfaces, without }
+    }
+
+    fn host(&self, key: NodeKey, host: &Host, station: &Station) -> String {
+        let mut ip = String::new();
+        for interface in &station.interfaces {
+            let name = &interface.name;
+            let _ = writeln!(ip, "addr add {}/{SUBNET_PREFIX_BITS} brd + dev {name}", host.ip);
+            let others = self.topology.hosts().filter(|(other, ..)| self.options.static_arp && *other != key);
+            for (_, _, other) in others {
+                let _ = writeln!(ip, "neigh add {} lladdr {} nud permanent dev {name}", other.ip, other.mac);
+            }
+        }
+        ip
+    }
+
+    fn bridge(&self, key: NodeKey) -> String {
+        let mut ip = format!("link add name {BRIDGE} type bridge {PLAIN_BRIDGE}\nlink set dev {BRIDGE} up\n");
+        for to in self.topology.forwarding().ports(key) {
+            let port = names::interface(&self.topology[key].name, to.port);
+            let _ = writeln!(ip, "link set dev {port} master {BRIDGE}");
+        }
+        ip
+    }
+
+    /// How many frames TCP and our ports may hand down as one: a loss must take only one of them, and a token bucket cuts
+    /// up what it cannot let pass at once, which costs the processor as much as if they had come one by one.
+    fn segmentation(&self, link: &Link) -> String {
+        if self.options.loss > 0.0 {
+            return " gso_max_segs 1".to_owned();
+        }
+        if !self.options.rates {
+            return String::new();
+        }
+        let frames = burst_bytes(link) / frame_bytes(link) * frame_bytes(link);
+        let longest = (frames + TCP_HEADER_BYTES).min(burst_bytes(link)).min(MAX_SEGMENTED_BYTES);
+        format!(" gso_max_size {longest}")
+    }
+
+    /// A token bucket on each interface shapes what it sends; with one at both ends, both directions are shaped.
+    fn rates(&self, key: NodeKey) -> String {
+        if !self.options.rates {
+            return String::new();
+        }
+        let mut script = String::new();
+        for to in self.topology.neighbours(key) {
+            let name = names::interface(&self.topology[key].name, to.port);
+            let link = &self.topology[to.link];
+            let limit = u64::from(self.options.queue_frames) * frame_bytes(link);
+            let (rate, burst) = (link.rate, burst_bytes(link));
+            let _ =
+                writeln!(script, "qdisc add dev {name} root tbf rate {rate}bit burst {burst} limit {limit}");
+        }
+        script
+    }
+
+    /// Random losses at the sending end. Its egress hook is the only place that sees the frames of packet sockets, of
+    /// the host's kernel and of a bridge: packet sockets at the receiving end read frames before any hook there. Lost
+    /// frames are forwarded into the void and not dropped, because the sender is told of a drop: TCP would know of the
+    /// loss at once.
+    fn losses(&self, station: &Station) -> String {
+        if self.options.loss <= 0.0 {
+            return String::new();
+        }
+        let threshold = (self.options.loss * LOSS_MODULUS).round();
+        let mut script = "table netdev loss {\n".to_owned();
+        for Interface { port, name } in &station.interfaces {
+            let _ = writeln!(
+                script,
+                "chain port{port} {{\n\
+                 type filter hook egress device \"{name}\" priority 0;\n\
+                 numgen random mod {LOSS_MODULUS} < {threshold} counter fwd to \"{LOST}\"\n\
+                 }}"
+            );
+        }
+        script.push_str("}\n");
+        script
+    }
+}
+
+/// The controller's end of the management cable of the node at that index.
+fn management_port(node: usize) -> String {
+    format!("m{}", node + 1)
+}
+
+/// A locally administered address that no host derives from its own IP address.
+fn management_mac(address: Ipv4Addr) -> String {
+    let [a, b, c, d] = address.octets();
+    format!("02:ff:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+}
+
+fn management_address(address: Ipv4Addr) -> String {
+    format!(
+        "addr add {address}/{MANAGEMENT_PREFIX_BITS} brd + dev {MANAGEMENT}\n\
+         link set dev {MANAGEMENT} up\n"
+    )
+}
+
+/// The longest frame of a link.
+fn frame_bytes(link: &Link) -> u64 {
+    u64::from(link.mtu) + ETHERNET_HEADER_BYTES
+}
+
+/// What a link's token bucket lets pass at once after an idle time.
+fn burst_bytes(link: &Link) -> u64 {
+    (link.rate / 8 / BURST_SECONDS_RECIPROCAL).max(MIN_BURST_FRAMES * frame_bytes(link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::station::stations;
+
+    /// Calls `check` with the scripts for one of the repository's topologies.
+    fn with_scripts(topology: &str, switches: SwitchKind, check: impl Fn(&Scripts<'_>, &Topology)) {
+        with_options(topology, &LabOptions { switches, loss: 0.01, ..LabOptions::new("lab") }, check);
+    }
+
+    fn with_options(topology: &str, options: &LabOptions, check: impl Fn(&Scripts<'_>, &Topology)) {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../topologies");
+        let topology = Topology::load(folder.join(topology)).unwrap();
+        let stations = stations(options, &topology).unwrap();
+        check(&Scripts::new(&topology, options, &stations).unwrap(), &topology);
+    }
+
+    #[test]
+    fn no_interface_is_ever_in_the_machines_own_namespace() {
+        with_scripts("three-tier-8.toml", SwitchKind::None, |scripts, topology| {
+            let cables = scripts.cables();
+            assert_eq!(cables.lines().count(), topology.links().count() + topology.nodes().count());
+            assert!(cables.lines().all(|cable| cable.matches(" netns tributary.lab.").count() == 2));
+        });
+    }
+
+    #[test]
+    fn bridges_join_the_ports_of_a_spanning_tree_only() {
+        with_scripts("leaf-spine-8.toml", SwitchKind::Bridge, |scripts, topology| {
+            let setups: String = scripts.nodes().map(|(_, setup)| setup.ip).collect();
+            // Each of a tree's nodes - 1 links has two ends; a host's end is not a bridge's port.
+            let ends = 2 * (topology.nodes().count() - 1) - topology.hosts().count();
+            assert_eq!(setups.matches(" master br0").count(), ends);
+        });
+    }
+
+    #[test]
+    fn both_ends_of_every_link_have_a_rate_and_a_loss() {
+        with_scripts("leaf-spine-8.toml", SwitchKind::None, |scripts, topology| {
+            let (tc, nft): (String, String) =
+                scripts.nodes().map(|(_, setup)| (setup.tc, setup.nft)).collect();
+            let ends = 2 * topology.links().count();
+            assert_eq!(tc.matches(" rate 50000000bit burst 6250 limit 775168\n").count(), ends);
+            assert_eq!(nft.matches("numgen random mod 1000000000 < 10000000 ").count(), ends);
+            let ip: String = scripts.nodes().map(|(_, setup)| setup.ip).collect();
+            assert_eq!(ip.matches(" gso_max_segs 1 up\n").count(), ends);
+        });
+    }
+
+    #[test]
+    fn what_is_handed_down_as_one_frame_fits_the_links_token_bucket() {
+        let ip = |options: &LabOptions, topology: &str, count: &dyn Fn(&str, usize)| {
+            with_options(topology, options, |scripts, topology| {
+                let ip: String = scripts.nodes().map(|(_, setup)| setup.ip).collect();
+                count(&ip, 2 * topology.links().count());
+            });
+        };
+        let options = LabOptions::new("lab");
+        // Of 6,250 bytes four frames of TCP's and their headers take all; less would be three.
+        ip(&options, "leaf-spine-8.toml", &|ip, ends| {
+            assert_eq!(ip.matches(" gso_max_size 6250 up\n").count(), ends);
+        });
+        let unlimited = LabOptions { rates: false, ..options };
+        ip(&unlimited, "leaf-spine-8.toml", &|ip, _| assert!(!ip.contains("gso"), "{ip}"));
+    }
+}

@@ -1,0 +1,209 @@
+//! What a worker and a server are told when they join a job.
+
+use std::time::Duration;
+
+use thiserror::Error;
+use tributary_wire::constants::MAX_CHILDREN;
+use tributary_wire::{Downlink, JobId, JobSecret, Rank, Seq, SliceWidth};
+
+use crate::tags::MOST_MEMBERS;
+
+/// Slices that one job may have under way at once, unless its plan says otherwise: S of DESIGN.md.
+pub const DEFAULT_WINDOW: u32 = 256;
+
+/// The largest window: far below the 2^31 within which sequence numbers can be ordered.
+pub const MAX_WINDOW: u32 = 1 << 20;
+
+/// How a worker joins a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// Data-plane job id of the current generation.
+    pub job: JobId,
+    /// This worker.
+    pub rank: Rank,
+    /// Every member of the job, this worker among them, in any order.
+    pub members: Vec<Rank>,
+    /// The secret that tags are made from: the same for all members for life.
+    pub secret: JobSecret,
+    /// Whether values are hidden from all but members: the same for all of them.
+    pub confidential: bool,
+    /// How many values a slice has: the same for all members for life.
+    pub width: SliceWidth,
+    /// Slots that the job owns on every switch: a power of two, the same for all members for life.
+    pub window: u32,
+    /// The first slice: [`Seq::FIRST`] for a new job, an operation's beginning for one who joins later:
+    /// [`Standing::next`](crate::Standing::next) of the other members.
+    pub start: Seq,
+    /// Operations that the job had begun before: 0 for a new job, [`Standing::begun`](crate::Standing::begun) of the
+    /// other members for one who joins later.
+    pub begun: u64,
+    /// When to ask again.
+    pub timers: Timers,
+}
+
+/// How a server serves a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Data-plane job id of the current generation.
+    pub job: JobId,
+    /// Every member of the job, in any order.
+    pub members: Vec<Rank>,
+    /// As in [`WorkerConfig::width`].
+    pub width: SliceWidth,
+    /// As in [`WorkerConfig::window`].
+    pub window: u32,
+    /// The first slice that the job will send. A server that [takes over](crate::Server::take_over) is told what is
+    /// due instead.
+    pub start: Seq,
+    /// How many children (not workers) each slice comes from: what the hop entries for the server say.
+    pub fan_in: u8,
+    /// How first results travel.
+    pub downlink: Downlink,
+    /// The key with which it vouches for the results that it sends: [`vouching_key`](crate::vouching_key) of the
+    /// members' secret.
+    pub vouching_key: JobSecret,
+    /// The members' secret, with which a server that reads the sums verifies them; `None`: it does not read them.
+    pub reads: Option<JobSecret>,
+    /// As in [`WorkerConfig::confidential`]; it matters to a server that reads.
+    pub confidential: bool,
+}
+
+/// When a worker asks again, and for how much. The defaults were chosen in the simulator; `tools/sim/README.md` has the
+/// measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timers {
+    /// Retransmission timeout while no round trip has been measured.
+    pub initial_timeout: Duration,
+    /// Least retransmission timeout, however short the round trip.
+    pub min_timeout: Duration,
+    /// Most retransmission timeout, however long the round trip.
+    pub max_timeout: Duration,
+    /// Most that repeated timeouts back off to, unless the retransmission timeout itself is longer, or questions turn out
+    /// not to have been needed: after an outage work goes on with the next question.
+    pub max_silence: Duration,
+    /// Least silence before the first question, which is for one slice only and comes before the
+    /// retransmission timeout when round trips are short.
+    pub early: Duration,
+    /// Slices, the oldest ones, that one timeout asks for at most; if questions turn out to be needed, for each one that the
+    /// timeout before it brought.
+    pub asks: u32,
+    /// The number of transmissions after which a slice counts as missing: once the result of one that was sent so much
+    /// later has come.
+    pub gap: u32,
+    /// How long a slice keeps the slowest link of the job's tree busy; zero: unknown. What is in flight cannot be answered
+    /// sooner than such links carry it.
+    pub slice_time: Duration,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            initial_timeout: Duration::from_millis(20),
+            min_timeout: Duration::from_millis(10),
+            max_timeout: Duration::from_secs(1),
+            max_silence: Duration::from_millis(250),
+            early: Duration::from_millis(3),
+            asks: 8,
+            gap: 4,
+            slice_time: Duration::ZERO,
+        }
+    }
+}
+
+/// Why a worker or a server cannot be set up, or cannot change over to a new generation.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// The window is not a power of two, or larger than [`MAX_WINDOW`].
+    #[error("a window of {0} slices: it must be a power of two, {MAX_WINDOW} at most")]
+    Window(u32),
+    /// A job without members.
+    #[error("the job has no members: at least one worker must take part")]
+    NoMembers,
+    /// One rank is listed twice.
+    #[error("rank {0} is listed twice among the members")]
+    DuplicateMember(Rank),
+    /// The rank that stands for everyone is listed as a member.
+    #[error("rank {0} stands for all members and cannot be one")]
+    ReservedRank(u16),
+    /// More members than tags have room for.
+    #[error("{0} members: a job may have {MOST_MEMBERS}")]
+    TooManyMembers(usize),
+    /// The worker is not in its own list of members.
+    #[error("rank {0} is not among the job's members")]
+    NotAMember(Rank),
+    /// A member would join inside an operation.
+    #[error(
+        "rank {0} cannot join now: members join between operations only, when all others are frozen and idle there"
+    )]
+    JoinInside(Rank),
+    /// The new generation has the old one's data-plane job id.
+    #[error("the new generation has the old one's data-plane job id {0}: it must have a fresh one")]
+    SameJob(JobId),
+    /// What is due in a slot of a server that takes over is not a slice of this slot.
+    #[error("slice {due} cannot be due in slot {slot}: it is another slot's in a window of {window}")]
+    Due {
+        /// The slot.
+        slot: usize,
+        /// The slice.
+        due: Seq,
+        /// The job's window.
+        window: u32,
+    },
+    /// There is not one slice due for each slot.
+    #[error("{due} slices are due, but the window has {window} slots")]
+    Dues {
+        /// How many slices are due.
+        due: usize,
+        /// The job's window.
+        window: u32,
+    },
+    /// A finished slice that is not the one before what is due in its slot.
+    #[error("slice {finished} cannot be the last one that was finished in its slot: {due} is due there")]
+    NotTheLast {
+        /// The finished slice.
+        finished: Seq,
+        /// What is due in its slot.
+        due: Seq,
+    },
+    /// A finished slice that is not one of this job's.
+    #[error("slice {finished} has {got} values, but this job's slices have {width}: it is another job's")]
+    Width {
+        /// The slice.
+        finished: Seq,
+        /// How many values it has.
+        got: usize,
+        /// How many it should have.
+        width: usize,
+    },
+    /// A server that reads the sums would start without those of an operation's earlier slices.
+    #[error("a server that reads the sums cannot take over from another one: it would miss earlier slices")]
+    ReadsAfterTakeOver,
+    /// The server waits for no child, or for more than a hop entry can count.
+    #[error("the server's fan-in is {0}: it must be 1 to {MAX_CHILDREN}")]
+    FanIn(u8),
+}
+
+/// Checks a window.
+pub(crate) fn check_window(window: u32) -> Result<(), ConfigError> {
+    if window.is_power_of_two() && window <= MAX_WINDOW { Ok(()) } else { Err(ConfigError::Window(window)) }
+}
+
+/// The members in order, each of them once.
+pub(crate) fn check_members(mut members: Vec<Rank>) -> Result<Vec<Rank>, ConfigError> {
+    members.sort_unstable();
+    match members.last() {
+        None => return Err(ConfigError::NoMembers),
+        Some(&Rank::ALL) => return Err(ConfigError::ReservedRank(Rank::ALL.get())),
+        Some(_) if members.len() > MOST_MEMBERS => return Err(ConfigError::TooManyMembers(members.len())),
+        Some(_) => {}
+    }
+    match members.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(ConfigError::DuplicateMember(pair[0])),
+        None => Ok(members),
+    }
+}
+
+/// Checks the number of children at the server.
+pub(crate) fn check_fan_in(fan_in: u8) -> Result<(), ConfigError> {
+    if (1..=MAX_CHILDREN).contains(&usize::from(fan_in)) { Ok(()) } else { Err(ConfigError::FanIn(fan_in)) }
+}

@@ -1,0 +1,286 @@
+//! The all-reduce, and what it consists of.
+
+use super::*;
+
+/// The all-reduce beside those of hosts without the network's help.
+pub(crate) const ALLREDUCE: Measurement = Measurement {
+    title: "An all-reduce beside others'",
+    said: "All-reduces of 8 MiB of f32 over `topologies/three-tier-8.toml`, with links of the given rate; `tools/bench/README.md` \
+           says how they are measured, and how fair that is. Contenders take turns; times are medians over three rounds, with \
+           the fastest and the slowest.",
+    runs: &[
+        MeasuredCommand {
+            heading: "Links with an MTU of 1,500",
+            line: "tributary bench allreduce --rate 50mbit,100mbit,200mbit,1gbit --mtu 1500 \
+                   --rounds 3 --out FOLDER --json",
+            pictures: &[("allreduce.svg", "mtu-1500")],
+            tables: &[SETTING, times("mtu-1500"), ratios("mtu-1500-ratios"), GATES],
+            ..RUN
+        },
+        MeasuredCommand {
+            heading: "Links with an MTU of 9,000",
+            line: "tributary bench allreduce --rate 50mbit,100mbit,200mbit,1gbit --mtu 9000 \
+                   --rounds 3 --out FOLDER --json",
+            pictures: &[("allreduce.svg", "mtu-9000")],
+            tables: &[SETTING, times("mtu-9000"), ratios("mtu-9000-ratios"), GATES],
+            ..RUN
+        },
+    ],
+};
+
+const SETTING: Table = Table {
+    csv: None,
+    rows: "",
+    shown: Shown::Columns(&[
+        ("rounds", |row| row.text("rounds")),
+        ("all-reduces in each", |row| row.text("iterations")),
+        ("gloo", |row| row.text("versions.gloo")),
+        ("Open MPI", |row| row.text("versions.openmpi")),
+    ]),
+};
+
+const fn times(csv: &'static str) -> Table {
+    Table {
+        csv: Some(csv),
+        rows: "rows.*",
+        shown: Shown::Pivot {
+            corner: "time, ms",
+            down: |row| contender(&row.text("contender"), row.number("loss")),
+            across: |row| rate(row.number("rate")),
+            cell: |row| spread(row, "seconds", 0, 1e3),
+        },
+    }
+}
+
+const fn ratios(csv: &'static str) -> Table {
+    Table {
+        csv: Some(csv),
+        rows: "ratios.*",
+        shown: Shown::Pivot {
+            corner: "our time to that of",
+            down: |row| match row.number("ours.loss") {
+                loss if loss > 0.0 => format!("ours without losses, with {}", per_cent(loss, 1)),
+                loss => contender(&row.text("other.contender"), loss),
+            },
+            across: |row| rate(row.number("ours.rate")),
+            cell: |row| ratio(row, "ratio"),
+        },
+    }
+}
+
+fn contender(name: &str, loss: f64) -> String {
+    let title = match name {
+        "ours" => "Tributary",
+        "leaf" => "Tributary, leaves only",
+        "openmpi" => "Open MPI",
+        "openmpi-ring" => "Open MPI, ring",
+        "server" => "server alone",
+        other => other,
+    };
+    if loss > 0.0 { format!("{title}, {} loss", per_cent(loss, 1)) } else { title.to_owned() }
+}
+
+fn rate(rate: f64) -> String {
+    if rate < 1e9 { format!("{:.0} Mbit/s", rate / 1e6) } else { format!("{:.0} Gbit/s", rate / 1e9) }
+}
+
+/// The processor time of a host's agent.
+pub(crate) const AGENT: Measurement = Measurement {
+    title: "An agent's processor time",
+    said: "Two workers and a server under one embedded switch, in network namespaces, over links without a limit; eight \
+           all-reduces of 64 MiB a turn. *Before* is what was once measured with 256 values, 0.8 s of user and 3.3 s of system \
+           time for a GiB; *wanted* is a half of it with 256 values and a fifth with 2,048.",
+    runs: &[MeasuredCommand {
+        heading: "Seconds of an agent's process for each GiB of the tensor",
+        line: "tributary bench agent --rounds 3 --json",
+        tables: &[Table {
+            csv: Some("agent"),
+            rows: "cases.*",
+            shown: Shown::Columns(&[
+                ("values in a slice", |row| row.text("values")),
+                ("user, s/GiB", |row| format!("{:.2}", row.number("user_seconds_per_gib.median"))),
+                ("system, s/GiB", |row| format!("{:.2}", row.number("system_seconds_per_gib.median"))),
+                ("together", |row| spread(row, "seconds_per_gib", 2, 1.0)),
+                ("of before", |row| format!("{:.2}", row.number("to_stored.together"))),
+                ("wanted", |row| row.text("wanted")),
+                ("frames/s", |row| format!("{:.0}", row.number("frames_per_second.median"))),
+                ("tensor, MB/s", |row| format!("{:.0}", row.number("tensor_bytes_per_second.median") / 1e6)),
+            ]),
+        }],
+        ..RUN
+    }],
+};
+
+/// What measurements of one switch show: how many items a second each one does in a setting, and their ratios.
+macro_rules! switch_tables {
+    ($items:literal, $($setting:expr),+) => {
+        &[
+            Table {
+                csv: Some("switches"),
+                rows: "cases.*.candidates.*",
+                shown: Shown::Columns(&[
+                    $($setting,)+
+                    ("switch", |row| candidate(&row.text("switch"))),
+                    ($items, |row| spread(row, "per_second", 0, 1.0)),
+                    ("its cores", |row| format!("{:.2}", row.number("switch_cores.median"))),
+                    ("the generator's", |row| format!("{:.2}", row.number("generator_cores.median"))),
+                    ("others'", |row| format!("{:.2}", row.number("other_cores.median"))),
+                    ("sent again", |row| row.text("resent")),
+                ]),
+            },
+            Table {
+                csv: Some("ratios"),
+                rows: "cases.*.comparisons.*",
+                shown: Shown::Columns(&[
+                    $($setting,)+
+                    ("ours", |row| candidate(&row.text("switch"))),
+                    ("to", |row| candidate(&row.text("other"))),
+                    ("ratio", |row| ratio(row, "ratio")),
+                    ("at least", |row| row.text("limit")),
+                    ("", |row| limited(row)),
+                ]),
+            },
+        ]
+    };
+}
+
+/// The embedded switch beside a bare loop, and BMv2.
+pub(crate) const SWITCH: Measurement = Measurement {
+    title: "One switch beside a bare loop",
+    said: "Slices that a switch aggregates of two children's over veth pairs, three runs of three seconds each, in turns. The bare \
+           loop is `tools/bench/baselines/loop.c`: receive, add, send, and nothing else. The embedded switch takes part twice: with one \
+           frame at a time, as the loop and BMv2 need them, and as labs run it, with neighbouring frames joined to one for the kernel \
+           on their way in and out; the limits are for that. BMv2 is there where it is installed.",
+    runs: &[MeasuredCommand {
+        heading: "Slices a second",
+        line: "tributary bench switch --runs 3 --window 16,64,256 --json",
+        tables: switch_tables!(
+            "slices/s",
+            ("values", |row| row.text("values")),
+            ("window", |row| row.text("window"))
+        ),
+        ..RUN
+    }],
+};
+
+/// The embedded switch beside BMv2, with other programs than ours.
+pub(crate) const FORWARDING: Measurement = Measurement {
+    title: "Programs that forward, beside BMv2",
+    said: "Packets of 128 bytes that a switch forwards from two veth interfaces to a third, three runs of three seconds each, in turns, \
+           with the programs and entries that `tools/bench/README.md` describes. BMv2 is there where it is installed.",
+    runs: &[MeasuredCommand {
+        heading: "Packets a second",
+        line: "tributary bench forwarding --runs 3 --json",
+        tables: switch_tables!(
+            "packets/s",
+            ("program", |row| row.text("program")),
+            ("window", |row| row.text("window"))
+        ),
+        ..RUN
+    }],
+};
+
+/// Whether a limit is kept; nothing where there is none.
+fn limited(row: &Row) -> String {
+    if row.number("limit").is_nan() { String::new() } else { verdict(row, "passed") }
+}
+
+fn candidate(name: &str) -> String {
+    let title = match name {
+        "softswitch" => "embedded switch",
+        "joined" => "embedded switch, joined frames",
+        "bypassing" => "embedded switch, past its queues",
+        "loop" => "bare loop",
+        "bmv2" => "BMv2",
+        other => other,
+    };
+    title.to_owned()
+}
+
+/// Many tensors beside one.
+pub(crate) const OVERLAP: Measurement = Measurement {
+    title: "Many tensors beside one",
+    said: "64 MiB over `topologies/three-tier-8.toml`, links of 1 Gbit/s: as one tensor, and as 64 of which two are in flight.",
+    runs: &[MeasuredCommand {
+        heading: "The slowest rank's time",
+        line: "tributary bench overlap --json",
+        tables: &[Table {
+            csv: Some("overlap"),
+            rows: "",
+            shown: Shown::Columns(&[
+                ("one tensor, s", |row| spread(row, "whole", 2, 1.0)),
+                ("64 tensors, s", |row| spread(row, "parts", 2, 1.0)),
+                ("ratio", |row| ratio(row, "ratio")),
+                ("4 KiB, ms", |row| milliseconds(row.number("small.seconds.median"))),
+                ("of which the client's own, ms", |row| {
+                    milliseconds(row.number("small.client_overhead_seconds.median"))
+                }),
+            ]),
+        }],
+        ..RUN
+    }],
+};
+
+/// What tags cost.
+pub(crate) const TAGS: Measurement = Measurement {
+    title: "What tags cost",
+    said: "Nanoseconds on one core for making the tag of a slice of 256 values, and for verifying a sum, by the number of \
+           members: medians of 21 rounds of 10 ms.",
+    runs: &[MeasuredCommand {
+        heading: "Nanoseconds a slice",
+        line: "cargo bench --quiet --locked -p tributary-protocol --bench tags -- --json",
+        tables: &[Table {
+            csv: Some("tags"),
+            rows: "*",
+            shown: Shown::Columns(&[
+                ("members", |row| row.text("members")),
+                ("make", |row| format!("{:.0}", row.number("make_nanoseconds"))),
+                ("verify", |row| format!("{:.0}", row.number("verify_nanoseconds"))),
+            ]),
+        }],
+        ..RUN
+    }],
+};
+
+/// The protocol under losses, simulated.
+pub(crate) const LOSSES: Measurement = Measurement {
+    title: "An all-reduce under losses, simulated",
+    said: "The protocol's own code on a virtual clock: 8 workers under three tiers of switches, 15 links of 50 Mbit/s with queues of \
+           64 packets, 8 MiB; `tools/sim/README.md` says more. Means of three seeds; the same command always gives the same numbers.",
+    runs: &[
+        MeasuredCommand {
+            heading: "By loss",
+            line: "tributary bench simulate --json",
+            tables: &[Table {
+                csv: Some("losses"),
+                rows: "*",
+                shown: Shown::Columns(&[
+                    ("loss on every link", |row| per_cent(row.number("loss"), 1)),
+                    ("time", |row| format!("{:.2} s", row.number("seconds"))),
+                    ("to lossless", |row| format!("{:.2}", row.number("to_lossless"))),
+                    ("to ideal", |row| format!("{:.2}", row.number("to_ideal"))),
+                    ("into the server, MB", |row| format!("{:.1}", row.number("bytes_into_server") / 1e6)),
+                    ("all links, MB", |row| format!("{:.0}", row.number("bytes_on_all_links") / 1e6)),
+                    ("sent again", |row| per_cent(row.number("retransmitted"), 1)),
+                    ("questions into silence", |row| format!("{:.0}", row.number("timeouts"))),
+                ]),
+            }],
+            ..RUN
+        },
+        MeasuredCommand {
+            heading: "Time to lossless by window",
+            line: "tributary bench simulate --loss 0,0.001,0.01,0.05 --window 32,64,128,256,512 --json",
+            tables: &[Table {
+                csv: Some("windows"),
+                rows: "*",
+                shown: Shown::Pivot {
+                    corner: "loss on every link",
+                    down: |row| per_cent(row.number("loss"), 1),
+                    across: |row| row.text("window"),
+                    cell: |row| format!("{:.2}", row.number("to_lossless")),
+                },
+            }],
+            ..RUN
+        },
+    ],
+};

@@ -1,0 +1,180 @@
+//! What the product's own commands measure: each is run as a user runs it, and its JSON becomes a page.
+
+mod catalogue;
+mod rows;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::results::{Cells, Results};
+pub(crate) use catalogue::*;
+use rows::Row;
+
+/// A part that consists of commands.
+pub(crate) struct Measurement {
+    title: &'static str,
+    said: &'static str,
+    runs: &'static [MeasuredCommand],
+}
+
+/// One command, and what of its report is shown.
+struct MeasuredCommand {
+    heading: &'static str,
+    /// As people type it, without quotes: `tributary` and `python` are those of [`Programs`], FOLDER is thrown away.
+    line: &'static str,
+    /// Where its JSON is, if not on its standard output: a file of that folder.
+    report: Option<&'static str>,
+    /// Pictures that it leaves in the folder, with the names that they get.
+    pictures: &'static [(&'static str, &'static str)],
+    tables: &'static [Table],
+}
+
+/// Rows of a report: all of their figures as CSV, and some of them on the page.
+struct Table {
+    /// The file's name, without its ending; none for rows that are on the page as a whole.
+    csv: Option<&'static str>,
+    /// Which rows, as [`rows::of`] has it.
+    rows: &'static str,
+    shown: Shown,
+}
+
+/// A cell of the page.
+type Cell = fn(&Row) -> String;
+
+enum Shown {
+    /// A column for each of these figures, a line for each row.
+    Columns(&'static [(&'static str, Cell)]),
+    /// A column for each of what `across` says, a line for each of what `down` says.
+    Pivot { corner: &'static str, down: Cell, across: Cell, cell: Cell },
+}
+
+/// The programs that the commands run.
+pub(crate) struct Programs<'a> {
+    /// The binary to measure.
+    pub(crate) tributary: &'a Path,
+    /// The Python that has PyTorch.
+    pub(crate) python: &'a str,
+}
+
+impl Measurement {
+    /// Runs all commands, and writes the part's folder.
+    ///
+    /// # Errors
+    /// A command cannot be started or says nothing of use, or a file cannot be written.
+    pub(crate) fn study(&self, part: &str, programs: &Programs<'_>, out: &Path) -> Result<()> {
+        let mut results = Results::start(out, part, self.title, self.said)?;
+        for run in self.runs {
+            let scratch = tempfile::tempdir().context("cannot make a folder for what is thrown away")?;
+            let (report, missed) = run.report(programs, scratch.path())?;
+            results.section(run.heading, &format!("`{}`{missed}", run.line));
+            for table in run.tables {
+                table.show(&report, &mut results).with_context(|| run.line)?;
+            }
+            for (made, name) in run.pictures {
+                results.picture(&scratch.path().join(made), name, &format!("{}: {name}", run.heading))?;
+            }
+        }
+        results.finish()
+    }
+}
+
+impl MeasuredCommand {
+    /// What it says, and whether a limit of its own was missed.
+    fn report(&self, programs: &Programs<'_>, scratch: &Path) -> Result<(Value, &'static str)> {
+        eprintln!("{}", self.line);
+        let mut command = self.command(programs, scratch);
+        let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        let output = output.with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        let said = match self.report {
+            Some(file) => fs::read(scratch.join(file)).with_context(|| format!("{file} was not written"))?,
+            None => output.stdout,
+        };
+        let report = serde_json::from_slice(&said)
+            .with_context(|| format!("{} ended with {} and no report", self.line, output.status))?;
+        let missed = if output.status.success() { "" } else { " missed a limit of its own, and said so." };
+        Ok((report, missed))
+    }
+
+    fn command(&self, programs: &Programs<'_>, scratch: &Path) -> Command {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let (tributary, python) = (absolute(programs.tributary), absolute(Path::new(programs.python)));
+        let mut words = self.line.split_whitespace().map(|word| match word {
+            "tributary" => tributary.clone().into_os_string(),
+            "python" => python.clone().into_os_string(),
+            word => word.replace("FOLDER", &scratch.to_string_lossy()).into(),
+        });
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command
+            .args(words)
+            .env("TRIBUTARY_BINARY", &tributary)
+            .env("TRIBUTARY_BENCH_PYTHON", &python)
+            .current_dir(repository);
+        command
+    }
+}
+
+/// Where a program is, seen from the repository, too; a name without a folder is one of the PATH.
+fn absolute(program: &Path) -> PathBuf {
+    let named = program.components().count() == 1;
+    if named {
+        program.to_owned()
+    } else {
+        std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
+    }
+}
+
+impl Table {
+    fn show(&self, report: &Value, results: &mut Results) -> Result<()> {
+        let rows = rows::of(report, self.rows);
+        ensure!(!rows.is_empty(), "the report has no {}", self.rows);
+        let (header, cells) = self.shown.of(&rows);
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        results.table(&header, &cells);
+        match self.csv {
+            Some(name) => results.records(name, &rows::header(&rows), rows.iter().map(Row::cells)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Shown {
+    fn of(&self, rows: &[Row]) -> (Cells, Vec<Cells>) {
+        match self {
+            Self::Columns(columns) => (
+                columns.iter().map(|(header, _)| (*header).to_owned()).collect(),
+                rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()).collect(),
+            ),
+            Self::Pivot { corner, down, across, cell } => {
+                let (lines, columns) = (distinct(rows, *down), distinct(rows, *across));
+                let find = |line: &String, column: &String| {
+                    let row = rows.iter().find(|row| down(row) == *line && across(row) == *column);
+                    row.map_or_else(String::new, *cell)
+                };
+                let of = |line: &String| {
+                    [line.clone()]
+                        .into_iter()
+                        .chain(columns.iter().map(|column| find(line, column)))
+                        .collect()
+                };
+                let cells = lines.iter().map(of).collect();
+                ([(*corner).to_owned()].into_iter().chain(columns.iter().cloned()).collect(), cells)
+            }
+        }
+    }
+}
+
+/// In the order of their first rows.
+fn distinct(rows: &[Row], of: Cell) -> Vec<String> {
+    let mut all = Vec::new();
+    for row in rows {
+        let one = of(row);
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all
+}

@@ -1,0 +1,152 @@
+//! A model in PyTorch, in processes of its own: one computes gradients for one thread.
+
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+
+use super::Workload;
+
+/// What a process is asked for.
+const INITIAL: u8 = 0;
+const GRADIENT: u8 = 1;
+const ACCURACY: u8 = 2;
+
+/// A model of `examples/`, whose gradients `tools/paper/oracle.py` computes.
+pub(crate) struct Torch {
+    python: String,
+    model: &'static str,
+    parameters: usize,
+    labels: Vec<usize>,
+    /// Processes that nobody uses at present.
+    idle: Mutex<Vec<Oracle>>,
+}
+
+impl Torch {
+    /// Starts the first process.
+    pub(crate) fn start(python: &str, model: &'static str) -> Result<Self> {
+        let mut first = Oracle::start(python, model)?;
+        let parameters = first.number()?;
+        let samples = first.number()?;
+        let labels = (0..samples).map(|_| first.number()).collect::<Result<_>>()?;
+        Ok(Self { python: python.to_owned(), model, parameters, labels, idle: Mutex::new(vec![first]) })
+    }
+
+    /// Does something with a process that nobody else uses.
+    fn with<T>(&self, ask: impl FnOnce(&mut Oracle) -> Result<T>) -> Result<T> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut oracle = match idle {
+            Some(oracle) => oracle,
+            None => {
+                let mut oracle = Oracle::start(&self.python, self.model)?;
+                // It says the same as the first.
+                for _ in 0..2 + self.labels.len() {
+                    oracle.number()?;
+                }
+                oracle
+            }
+        };
+        let answer = ask(&mut oracle)?;
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(oracle);
+        Ok(answer)
+    }
+}
+
+impl Workload for Torch {
+    fn parameters(&self) -> usize {
+        self.parameters
+    }
+
+    fn initial(&self, seed: u64) -> Result<Vec<f32>> {
+        self.with(|oracle| {
+            oracle.ask(INITIAL, &[])?;
+            oracle.write(&seed.to_le_bytes())?;
+            let mut parameters = vec![0.0; self.parameters];
+            oracle.read(&mut parameters)?;
+            Ok(parameters)
+        })
+    }
+
+    fn labels(&self) -> &[usize] {
+        &self.labels
+    }
+
+    fn gradient(&self, parameters: &[f32], samples: &[usize], out: &mut [f32]) -> Result<()> {
+        self.with(|oracle| {
+            oracle.ask(GRADIENT, parameters)?;
+            oracle.write(&u32::try_from(samples.len())?.to_le_bytes())?;
+            for sample in samples {
+                oracle.write(&u32::try_from(*sample)?.to_le_bytes())?;
+            }
+            oracle.read(out)
+        })
+    }
+
+    fn accuracy(&self, parameters: &[f32]) -> Result<f64> {
+        self.with(|oracle| {
+            oracle.ask(ACCURACY, parameters)?;
+            let mut accuracy = [0.0];
+            oracle.read(&mut accuracy)?;
+            Ok(f64::from(accuracy[0]))
+        })
+    }
+}
+
+/// A process. What it says and is told is little-endian.
+struct Oracle {
+    process: Child,
+    told: BufWriter<ChildStdin>,
+    says: BufReader<ChildStdout>,
+}
+
+impl Oracle {
+    fn start(python: &str, model: &str) -> Result<Self> {
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("oracle.py");
+        let started =
+            Command::new(python).arg(&script).arg(model).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut process =
+            started.with_context(|| format!("cannot start {python}: `make python` installs PyTorch"))?;
+        let told = process.stdin.take().context("no way to the process")?;
+        let says = process.stdout.take().context("no way from the process")?;
+        Ok(Self { process, told: BufWriter::new(told), says: BufReader::new(says) })
+    }
+
+    fn ask(&mut self, what: u8, parameters: &[f32]) -> Result<()> {
+        self.write(&[what])?;
+        let bytes: Vec<u8> = parameters.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.write(&bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.told.write_all(bytes).context(GONE)
+    }
+
+    fn read(&mut self, out: &mut [f32]) -> Result<()> {
+        self.told.flush().context(GONE)?;
+        let mut bytes = vec![0; size_of_val(out)];
+        self.says.read_exact(&mut bytes).context(GONE)?;
+        let (values, rest) = bytes.as_chunks();
+        ensure!(rest.is_empty() && values.len() == out.len(), "half a value");
+        out.iter_mut().zip(values).for_each(|(out, bytes)| *out = f32::from_le_bytes(*bytes));
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<usize> {
+        let mut bytes = [0; 4];
+        self.says.read_exact(&mut bytes).context(GONE)?;
+        Ok(usize::try_from(u32::from_le_bytes(bytes))?)
+    }
+}
+
+const GONE: &str =
+    "tools/paper/oracle.py has ended: what it says above, or `make python`, which installs PyTorch, helps";
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        // It would end by itself, since nobody talks to it any more; and nobody is to wait for that.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,61 @@
+//! What the tests of several crates have in common: under `[dev-dependencies]` only.
+//!
+//! A crate below this one may use it in `tests/`. Its unit tests may only where no type of their crate is in what they
+//! use, since cargo compiles the crate twice for them: once as it is tested, once for this one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+use std::path::{Path, PathBuf};
+
+#[cfg(feature = "daemons")]
+pub mod binary;
+#[cfg(feature = "daemons")]
+pub mod certificates;
+pub mod compiled;
+#[cfg(feature = "daemons")]
+pub mod controller;
+pub mod generated;
+#[cfg(feature = "daemons")]
+pub mod labs;
+pub mod metrics;
+pub mod netns;
+#[cfg(feature = "daemons")]
+pub mod network;
+pub mod simple_switch;
+#[cfg(feature = "topologies")]
+pub mod topologies;
+
+/// The root of the checkout.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Two workers and a server on a switch that only forwards, so that no running switch is needed.
+pub const PLAIN: &str = r#"
+    name = "plain"
+    description = "Two workers and a server on a switch that only forwards"
+    [defaults]
+    rate = "1 Gbit/s"
+    [[switch]]
+    name = "hub"
+    programmable = false
+    [[host]]
+    name = "w0"
+    role = "worker"
+    [[host]]
+    name = "w1"
+    role = "worker"
+    [[host]]
+    name = "ps"
+    role = "server"
+    [[link]]
+    ends = ["hub", "w0"]
+    [[link]]
+    ends = ["hub", "w1"]
+    [[link]]
+    ends = ["hub", "ps"]
+"#;
