@@ -14,14 +14,14 @@ const ROWS: [&[&str]; 7] = [
     &["demo", "fuzz", "paper", "python"],
     &["controller", "host-agent", "client", "softswitch", "sim", "verify", "bench", "trainer"],
     &["cli", "ps", "capture"],
-    &["api", "certs", "p4runtime", "planner", "protocol", "schedule", "link", "codec", "lab", "picture"],
+    &["api", "certs", "p4runtime", "planner", "protocol", "link", "codec", "lab", "picture"],
     &["topology", "transport"],
     &["files", "wire"],
 ];
 /// Crates that must stay usable without an async runtime.
-const WITHOUT_RUNTIME: [&str; 15] = [
-    "sim", "verify", "lab", "trainer", "certs", "planner", "protocol", "schedule", "link", "codec",
-    "picture", "topology", "wire", "capture", "files",
+const WITHOUT_RUNTIME: [&str; 14] = [
+    "sim", "verify", "lab", "trainer", "certs", "planner", "protocol", "link", "codec", "picture",
+    "topology", "wire", "capture", "files",
 ];
 
 /// Every crate of the workspace with its dependencies, except those of its tests.

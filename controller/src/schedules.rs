@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tonic::Status;
 use tributary_api::{schedule, v1};
-use tributary_schedule::{Gradient, Profile, Schedule, Set};
+use tributary_planner::schedule::{Gradient, Profile, Schedule, Set};
 use tributary_wire::Rank;
 
 use crate::jobs::{Agreed, HandedIn, JobError, Number, Outcome};

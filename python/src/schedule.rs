@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use tributary_schedule::{Decision, Gradient, Profile, Schedule, Stall, decide};
+use tributary_planner::schedule::{Decision, Gradient, Profile, Schedule, Stall, decide};
 
 /// Indices in the model, time point, and time from which the set is late; both in nanoseconds.
 pub(crate) type SetOfGradients = (Vec<usize>, u64, u64);

@@ -10,7 +10,7 @@ use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::job_event::Event;
 use tributary_planner::degraded::Verdict;
-use tributary_schedule::Profile;
+use tributary_planner::schedule::Profile;
 use tributary_topology::Topology;
 use tributary_wire::Rank;
 

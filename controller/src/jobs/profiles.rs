@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tributary_schedule::{Decision, Profile, ProfileError, Schedule, Stall, decide};
+use tributary_planner::schedule::{Decision, Profile, ProfileError, Schedule, Stall, decide};
 use tributary_wire::Rank;
 
 /// The profiles that the workers of a job have handed in.

@@ -6,7 +6,7 @@ use tributary_api::agent::v1;
 use tributary_api::agent::v1::hand_in_profile_response::Outcome;
 use tributary_api::schedule;
 pub use tributary_api::schedule::ProfileNumber;
-pub use tributary_schedule::{Gradient, Profile, Schedule, Set};
+pub use tributary_planner::schedule::{Gradient, Profile, Schedule, Set};
 
 use crate::error::ClientError;
 use crate::operation::milliseconds;

@@ -9,6 +9,8 @@
 //! When something has died, [`choose`] says who is to serve and which workers can be kept; [`replan`] plans for
 //! these, with what is left of their tree. When something has come back, [`is_better`] says whether moving is worth a
 //! pause. [`degraded`] says whether a job is better off without processes that have become slow.
+//!
+//! [`schedule`] is about time in place of the network: when gradients leave, from the profile of a backward pass.
 
 mod assemble;
 mod better;
@@ -29,6 +31,7 @@ mod plan;
 mod replan;
 mod request;
 mod roles;
+pub mod schedule;
 mod search;
 mod slice_width;
 mod stacks;

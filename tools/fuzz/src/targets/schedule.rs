@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prost::Message;
 use tributary_api::schedule as api;
-use tributary_schedule::{Decision, Gradient, MAX_RETRIES, Profile, Schedule, decide};
+use tributary_planner::schedule::{Decision, Gradient, MAX_RETRIES, Profile, Schedule, decide};
 
 use crate::finding::sound;
 use crate::{Seed, Target};

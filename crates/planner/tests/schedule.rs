@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tributary_schedule::{Decision, Gradient, MAX_RETRIES, Profile, ProfileError, Schedule, Stall, decide};
+use tributary_planner::schedule::{
+    Decision, Gradient, MAX_RETRIES, Profile, ProfileError, Schedule, Stall, decide,
+};
 
 const START_UP: Duration = Duration::from_millis(2);
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::profile::Profile;
+use super::profile::Profile;
 
 /// Gradients with gaps no longer than the start-up of an all-reduce.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cluster::Cluster;
+use super::cluster::Cluster;
 
 /// A gap longer than this many median gaps is at first taken for a stall.
 pub const MAX_GAP: u32 = 3;

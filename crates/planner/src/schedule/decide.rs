@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::cluster::{Cluster, clusters};
-use crate::profile::Profile;
-use crate::stall::Stall;
+use super::cluster::{Cluster, clusters};
+use super::profile::Profile;
+use super::stall::Stall;
 
 /// The most profiles that are thrown out in a row: a gap that remains after that is the model's own.
 pub const MAX_RETRIES: usize = 3;
