@@ -1,0 +1,189 @@
+//! A controller to talk to, and a member of a job.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+use tributary_api::v1::controller_client::ControllerClient;
+use tributary_api::v1::job_event::Event;
+use tributary_api::{JobConfig, v1};
+use tributary_controller::{
+    Controller, ControllerConfig, PipelineSource, Quotas, RunningController, SwitchAddress,
+};
+use tributary_testkit::root;
+use tributary_topology::Topology;
+
+pub type Client = ControllerClient<Channel>;
+
+/// A busy machine may take long; nothing here takes this long when all is well.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A controller's configuration without addresses for the switches of `topology`.
+pub fn config(topology: Topology) -> ControllerConfig {
+    ControllerConfig {
+        topology,
+        switches: BTreeMap::new(),
+        pipeline: PipelineSource::BuiltIn,
+        listen: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
+        switch_patience: Duration::from_secs(10),
+        state: None,
+        quotas: Quotas::default(),
+    }
+}
+
+/// Starts a controller of `topology` whose switches are at `switches`, and a client.
+pub async fn start(
+    topology: Topology,
+    switches: BTreeMap<String, SwitchAddress>,
+) -> (RunningController, Client) {
+    start_with(topology, switches, PipelineSource::BuiltIn).await
+}
+
+/// The same with the program that the switches are to run.
+pub async fn start_with(
+    topology: Topology,
+    switches: BTreeMap<String, SwitchAddress>,
+    pipeline: PipelineSource,
+) -> (RunningController, Client) {
+    let config = ControllerConfig { switches, pipeline, ..config(topology) };
+    let controller = Controller::start(config).await.unwrap();
+    let client = connect(&controller).await;
+    (controller, client)
+}
+
+/// The program for v1model, and Tofino's behind the shim.
+pub fn programs() -> [PipelineSource; 2] {
+    [PipelineSource::BuiltIn, PipelineSource::Directory(root().join("p4/build/tna-32"))]
+}
+
+pub async fn connect(controller: &RunningController) -> Client {
+    ControllerClient::connect(format!("http://{}", controller.api_addr())).await.unwrap()
+}
+
+/// A topology that comes with the project.
+pub fn shipped(name: &str) -> Topology {
+    Topology::load(root().join("topologies").join(name)).unwrap()
+}
+
+/// Creates a job and returns its token and the plan.
+pub async fn create(
+    client: &mut Client,
+    request: v1::CreateJobRequest,
+) -> Result<(Vec<u8>, v1::PlanSummary), Status> {
+    let created = client.create_job(request).await?.into_inner();
+    Ok((created.token, created.plan.unwrap()))
+}
+
+pub fn job(name: &str) -> v1::CreateJobRequest {
+    v1::CreateJobRequest { name: name.into(), ..v1::CreateJobRequest::default() }
+}
+
+/// One member of a job.
+pub struct Member {
+    pub host: String,
+    events: Streaming<v1::JobEvent>,
+}
+
+impl Member {
+    pub async fn join(client: &mut Client, job: &str, token: &[u8], host: &str) -> Result<Self, Status> {
+        let request = v1::JoinRequest {
+            job: job.into(),
+            token: token.to_vec(),
+            host: host.into(),
+            ..v1::JoinRequest::default()
+        };
+        Self::join_as(client, request).await
+    }
+
+    /// Joins with all fields of the request given.
+    pub async fn join_as(client: &mut Client, request: v1::JoinRequest) -> Result<Self, Status> {
+        let host = request.host.clone();
+        let events = client.join(request).await?.into_inner();
+        Ok(Self { host, events })
+    }
+
+    pub async fn next(&mut self) -> Option<Event> {
+        self.events.message().await.unwrap().map(|event| event.event.unwrap())
+    }
+
+    /// Waits for the start, and checks its configuration.
+    pub async fn started(&mut self) -> JobConfig {
+        match self.next().await {
+            Some(Event::Start(config)) => JobConfig::try_from(config).unwrap(),
+            other => panic!("{}: {other:?}", self.host),
+        }
+    }
+
+    /// Waits for a change of generation, and checks its configuration.
+    pub async fn changed(&mut self) -> JobConfig {
+        match self.next().await {
+            Some(Event::Change(config)) => JobConfig::try_from(config).unwrap(),
+            other => panic!("{}: {other:?}", self.host),
+        }
+    }
+
+    /// Waits until it is told that the job goes on without it, which is the last event.
+    pub async fn removed(&mut self) -> String {
+        let Some(Event::Removed(removed)) = self.next().await else { panic!("{}: not removed", self.host) };
+        assert_eq!(self.next().await, None);
+        removed.reason
+    }
+
+    /// Waits for the failure, which is the last event.
+    pub async fn failed(&mut self) -> String {
+        let Some(Event::Failed(failed)) = self.next().await else { panic!("{}: not failed", self.host) };
+        assert_eq!(self.next().await, None);
+        failed.reason
+    }
+
+    /// Waits for the end, which is the last event.
+    pub async fn ended(&mut self) {
+        assert_eq!(self.next().await, Some(Event::Ended(v1::JobEnded {})), "{}", self.host);
+        assert_eq!(self.next().await, None);
+    }
+}
+
+/// All members of a job join it, in the order of the plan.
+pub async fn join_all(client: &mut Client, job: &str, token: &[u8], plan: &v1::PlanSummary) -> Vec<Member> {
+    let mut members = Vec::new();
+    for host in plan.workers.iter().chain([&plan.server]) {
+        members.push(Member::join(client, job, token, host).await.unwrap());
+    }
+    members
+}
+
+pub async fn end(client: &mut Client, job: &str, token: &[u8]) -> Result<(), Status> {
+    let request = v1::EndJobRequest { job: job.into(), token: token.to_vec() };
+    client.end_job(request).await.map(drop)
+}
+
+pub async fn list(client: &mut Client) -> Vec<v1::Job> {
+    client.list_jobs(v1::ListJobsRequest {}).await.unwrap().into_inner().jobs
+}
+
+/// Waits until the controller has lost the switch.
+pub async fn is_away(client: &Client, switch: &str) {
+    let away = async || {
+        let listed = client.clone().list_switches(v1::ListSwitchesRequest {}).await.unwrap().into_inner();
+        let is_it = |one: &v1::Switch| one.name == switch && one.state() == v1::SwitchState::Away;
+        listed.switches.iter().any(is_it)
+    };
+    eventually(away).await;
+}
+
+/// The code and the message of a refusal.
+pub fn refusal<T>(outcome: Result<T, Status>) -> (Code, String) {
+    let status = outcome.err().unwrap();
+    (status.code(), status.message().to_owned())
+}
+
+/// Waits until `holds` is true.
+pub async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

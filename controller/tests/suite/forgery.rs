@@ -1,0 +1,164 @@
+//! A host in no job sends gradients that are right in all but their numbers, on real interfaces: with the embedded
+//! switch, and with BMv2.
+//!
+//! Needs root and `ip` (iproute2), and one of the tests needs `simple_switch_grpc`; says so and passes where they are
+//! missing.
+
+use tributary_api::v1;
+use tributary_controller::RunningController;
+use tributary_topology::Topology;
+use tributary_wire::SliceWidth;
+
+use crate::common::{Client, job, start};
+use crate::switches::{Switches, eventually};
+use crate::wire::forger;
+use crate::wire::network::{Bmv2Network, in_bare_namespace, in_namespace};
+use crate::wire::sending::{at_port, embedded_ports, send};
+use crate::wire::team::Team;
+
+/// Strangers are at a switch that aggregates, and at a plain one on the job's way.
+const TOPOLOGY: &str = r#"
+    name = "strangers"
+    description = "Two workers and a stranger under a switch; a plain one with another stranger; the server"
+    [defaults]
+    rate = "1 Gbit/s"
+    [[switch]]
+    name = "leaf"
+    [[switch]]
+    name = "plain"
+    programmable = false
+    [[host]]
+    name = "w0"
+    role = "worker"
+    [[host]]
+    name = "w1"
+    role = "worker"
+    [[host]]
+    name = "x0"
+    role = "worker"
+    [[host]]
+    name = "x1"
+    role = "worker"
+    [[host]]
+    name = "ps"
+    role = "server"
+    [[link]]
+    ends = ["leaf", "w0"]
+    [[link]]
+    ends = ["leaf", "w1"]
+    [[link]]
+    ends = ["leaf", "x0"]
+    [[link]]
+    ends = ["leaf", "plain"]
+    [[link]]
+    ends = ["plain", "x1"]
+    [[link]]
+    ends = ["plain", "ps"]
+"#;
+
+/// A few slices, the last of them not full.
+const LEN: usize = 5 * SliceWidth::ETHERNET.values() - 1;
+
+/// The type and VLAN of each tag, the outermost first.
+type Tags = &'static [(u16, u16)];
+
+/// 802.1Q and 802.1ad tags, priority tags, and older kinds; one to three deep.
+const TAGGINGS: [Tags; 11] = [
+    &[(0x8100, 5)],
+    &[(0x88a8, 5)],
+    &[(0x8100, 0)],
+    &[(0x88a8, 0)],
+    &[(0x8100, 5), (0x8100, 6)],
+    &[(0x88a8, 5), (0x8100, 6)],
+    &[(0x88a8, 0), (0x88a8, 0)],
+    &[(0x8100, 0), (0x9100, 6)],
+    &[(0x8100, 5), (0x8100, 6), (0x8100, 7)],
+    &[(0x88a8, 5), (0x88a8, 6), (0x88a8, 7)],
+    &[(0x88a8, 0), (0x8100, 0), (0x8100, 0)],
+];
+
+fn topology() -> Topology {
+    Topology::parse(TOPOLOGY, "strangers").unwrap()
+}
+
+fn tagged(frame: &[u8], tags: Tags) -> Vec<u8> {
+    let tags = tags.iter().flat_map(|(kind, vlan)| [kind.to_be_bytes(), vlan.to_be_bytes()].concat());
+    [&frame[..12], &tags.collect::<Vec<_>>(), &frame[12..]].concat()
+}
+
+/// Packets that a switch has counted at the port that leads to `host`.
+async fn counted(client: &Client, switch: &str, host: &str, kind: &str) -> u64 {
+    at_port(client, &topology(), (switch, host), kind).await
+}
+
+/// The values of each worker.
+fn values(rank: u16) -> Vec<i32> {
+    (0..LEN as i32).map(|index| (index - 1000) * (i32::from(rank) + 1)).collect()
+}
+
+/// Strangers send the server sums before any worker does. If the server believed one, it would answer the workers
+/// with it, and they could not tell it from a right one.
+async fn nobody_believes_a_stranger(switches: &Switches) {
+    let (controller, mut client) = start(topology(), switches.addresses()).await;
+    let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("right") };
+    let team = Team::start(&controller, &mut client, request).await;
+    let first = team.worker_configs[&0].own;
+    let forge =
+        |from| forger::gradients(&team.server_config, from, |rank| vec![1_000_000 + i32::from(rank); LEN]);
+    let [forged, of_member] = [forger::own(), first].map(forge);
+    assert_eq!(forged.len(), 1 + LEN.div_ceil(SliceWidth::ETHERNET.values()), "the bounds, and the values");
+
+    let tag_all = |frames: &[Vec<u8>]| -> Vec<_> {
+        TAGGINGS.iter().flat_map(|tags| frames.iter().map(|frame| tagged(frame, tags))).collect()
+    };
+    let rejected = async || counted(&client, "leaf", "x0", "rejected").await;
+    let sent = send("x0", &[forged.clone(), tag_all(&forged)].concat(), 0, rejected).await;
+    let received = || team.server.stats().unwrap().protocol.received;
+    assert_eq!((counted(&client, "leaf", "x0", "ingress").await, received()), (sent, 0));
+
+    // A plain switch lets everything pass unchanged: the server must not believe it, whoever sent it.
+    let untrue = [tag_all(&forged), tag_all(&of_member), forged].concat();
+    let sent = send("x1", &untrue, 0, async || counted(&client, "plain", "x1", "ingress").await).await;
+    eventually(async || counted(&client, "plain", "ps", "egress").await >= sent).await;
+    assert_eq!(counted(&client, "plain", "x1", "rejected").await, 0);
+    assert_eq!(received(), 0);
+
+    let right: Vec<i32> = values(0).iter().zip(values(1)).map(|(one, other)| one + other).collect();
+    for sums in team.all_reduce(values).await {
+        assert!(sums == right, "a stranger's numbers are in the sum");
+    }
+    what_a_plain_switch_lets_through_is_noticed(&controller, &mut client).await;
+    controller.shutdown().await.unwrap();
+}
+
+/// Behind a plain switch nothing keeps frames of a stranger that forges a member's addresses from the server, which
+/// cannot tell a true sum from a forged one. The workers can: the stranger does not have their secret.
+async fn what_a_plain_switch_lets_through_is_noticed(controller: &RunningController, client: &mut Client) {
+    let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("wrong") };
+    let team = Team::start(controller, client, request).await;
+    let first = team.worker_configs[&0].own;
+    let values_of = |rank| vec![1_000_000 + i32::from(rank); LEN];
+    let forged = forger::gradients(&team.server_config, first, values_of);
+    let received = async || team.server.stats().unwrap().protocol.completed;
+    send("x1", &forged, 0, received).await;
+    for outcome in team.outcomes(values).await {
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("its tag does not fit its values"), "{error}");
+    }
+}
+
+#[test]
+fn with_the_embedded_switch_nobody_believes_a_stranger() {
+    in_bare_namespace(async || {
+        let topology = topology();
+        nobody_believes_a_stranger(&Switches::start_with(&topology, embedded_ports(&topology)).await).await;
+    });
+}
+
+#[test]
+fn with_bmv2_nobody_believes_a_stranger() {
+    in_namespace(async || {
+        let fabric = Bmv2Network::start(&topology());
+        nobody_believes_a_stranger(&fabric.look()).await;
+    });
+}

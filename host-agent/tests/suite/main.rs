@@ -1,0 +1,26 @@
+//! The agent's tests, in one program: each program of its own would take half a minute to compile.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod agents;
+mod attend;
+mod collective;
+mod daemon;
+mod directory;
+mod fabric;
+mod generations;
+mod group;
+mod hosts;
+mod interface;
+mod job;
+mod join;
+mod limits;
+mod line;
+mod overlap;
+mod pair;
+mod patience;
+mod process;
+mod promise;
+mod raw;
+mod star;
+mod sums;
+mod training;
