@@ -17,9 +17,9 @@ pub struct JobConfig {
     pub name: String,
     /// Its data-plane id.
     pub job: JobId,
-    /// How many values a slice has: V in DESIGN.md.
+    /// The number of values in a slice: V in `docs/specification.md`.
     pub width: SliceWidth,
-    /// Slices in flight at once, S in DESIGN.md: a power of two.
+    /// The number of slices in flight at once, S in `docs/specification.md`: a power of two.
     pub window: u32,
     /// The number of the generation, from 1.
     pub generation: u32,

@@ -7,7 +7,7 @@ use tributary_wire::{Downlink, Hop, NodeId};
 
 use crate::plan::Plan;
 
-/// Checks the plan against DESIGN.md sections 2 to 4; an error names the broken rule and the place.
+/// Checks the plan against sections 3 and 4 of `docs/specification.md`; an error names the broken rule and the place.
 pub(crate) fn rules(plan: &Plan) -> Result<(), String> {
     let mut nodes: BTreeMap<NodeId, Node<'_>> = BTreeMap::new();
     for worker in &plan.workers {

@@ -4,7 +4,7 @@
 //! (`candidates`, `grow`), lets each switch on them aggregate where it can (`roles`), counts the bytes that each link
 //! will carry (`traffic`) and keeps the tree whose busiest link is done first (`search`). Only for that tree it works
 //! out hop stacks (`stacks`), table entries (`assemble`) and the expected gain (`compare`). The result is checked
-//! against the rules of DESIGN.md (`check`) before anyone may act on it.
+//! against the rules of `docs/specification.md`, section 4 (`check`), before anyone may act on it.
 //!
 //! When something has died, [`choose`] says who is to serve and which workers can be kept; [`replan`] plans for
 //! these, with what is left of their tree. When something has come back, [`is_better`] says whether moving is worth a

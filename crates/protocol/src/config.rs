@@ -8,7 +8,7 @@ use tributary_wire::{Downlink, JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use crate::tags::MOST_MEMBERS;
 
-/// Slices that one job may have under way at once, unless its plan says otherwise: S of DESIGN.md.
+/// Slices that one job may have under way at once, unless its plan says otherwise: S of `docs/specification.md`.
 pub const DEFAULT_WINDOW: u32 = 256;
 
 /// The largest window: far below the 2^31 within which sequence numbers can be ordered.

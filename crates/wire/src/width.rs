@@ -60,7 +60,7 @@ impl SliceWidth {
         (self.values() - 1) / (3 * self.blocks_of_values())
     }
 
-    /// Values in a slice: V in DESIGN.md.
+    /// Values in a slice: V in `docs/specification.md`.
     pub const fn values(self) -> usize {
         self.blocks as usize * VALUES_PER_BLOCK as usize
     }

@@ -1,7 +1,7 @@
 //! An exhaustive check of the protocol under everything that a network can do.
 //!
 //! The [`Worker`](tributary_protocol::Worker) and the [`Server`](tributary_protocol::Server) are `protocol`'s own.
-//! Switches are the table of DESIGN.md ([`slot`]), which the switch's tests compare with the P4 program. The README
+//! Switches are the table of the specification ([`slot`]), which the switch's tests compare with the P4 program. The README
 //! says what is abstracted, and why that leaves nothing out.
 
 mod check;

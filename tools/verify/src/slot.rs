@@ -1,4 +1,4 @@
-//! A switch's slot: the table of DESIGN.md section 3, for any type of content.
+//! A switch's slot: the table of `docs/specification.md`, section 5.2, for any type of content.
 
 /// A deliberate bug in the model, to show that the check notices it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, clap::ValueEnum)]

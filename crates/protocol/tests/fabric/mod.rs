@@ -1,5 +1,5 @@
-//! A network that loses, duplicates and reorders, with switches that aggregate: the slots of DESIGN.md
-//! section 3, written down once more and as plainly as possible, to drive `Worker` and `Server` with.
+//! A network that loses, duplicates and reorders, with switches that aggregate: the slots of `docs/specification.md`
+//! (section 5), written again and as plainly as possible, to drive `Worker` and `Server` with.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -176,7 +176,7 @@ impl Fabric {
     }
 }
 
-/// The table of DESIGN.md section 3.
+/// The table of `docs/specification.md`, section 5.2.
 fn aggregate(
     switch: &mut Switch,
     window: u32,

@@ -1,4 +1,4 @@
-//! GRADIENT packets are processed as sections 2 and 3 of DESIGN.md say.
+//! GRADIENT packets are processed as sections 3 and 5 of `docs/specification.md` say.
 
 use tributary_wire::{Header, Tag, Tally};
 

@@ -1,4 +1,4 @@
-//! Random packets through the real program, compared with a second implementation of DESIGN.md section 3.
+//! Random packets through the real program, compared with a second implementation of section 5 of the specification.
 
 use std::collections::HashMap;
 

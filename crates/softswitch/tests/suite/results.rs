@@ -1,4 +1,4 @@
-//! RESULT packets are processed as sections 2 and 3 of DESIGN.md say.
+//! RESULT packets are processed as sections 3 and 5 of `docs/specification.md` say.
 
 use tributary_wire::Rank;
 use tributary_wire::constants::RANK_ALL;
