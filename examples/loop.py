@@ -1,4 +1,4 @@
-"""What the examples share: their options, and an ordinary training loop that records the loss curve."""
+"""Code that the examples share: options, and an ordinary training loop that records the loss curve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the tributary binary is."""
+"""Finds the tributary binary."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from mininet.node import Node
 from daemon import start_at
 from problem import Problem
 
-# How long commands may take to end after another has failed.
+# The time that commands may take to end after another command has failed.
 GRACE_SECONDS = 5.0
-# How long to wait for one command before looking at the next.
+# The wait for one command before the next one is polled.
 LOOK_SECONDS = 0.05
 
 
@@ -26,7 +26,7 @@ def run_together(commands: dict[Node, list[str]]) -> list[str]:
         failed = _first_failure(running)
     finally:
         for process in running.values():
-            # It is no error if one has ended already.
+            # This has no effect on a process that has already ended.
             process.terminate()
     said = {node: process.communicate() for node, process in running.items()}
     if failed is not None:

@@ -15,10 +15,10 @@ from mininet.node import Node
 
 from problem import Problem
 
-# How long a daemon may take to be ready, or to end, even on a slow machine; longer is a defect.
+# The time that a daemon may take to be ready, or to end, even on a slow machine; longer is a defect.
 READY_SECONDS = 60.0
 END_SECONDS = 5.0
-# How many of the last lines of a log an error shows.
+# The number of last lines of a log in an error.
 SHOWN_LINES = 5
 
 # If this process is killed, the kernel ends the processes that it has started. The network namespace of a node goes
@@ -54,10 +54,10 @@ class Daemon:
             return start_at(self._node, self._command, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
     def start_again(self) -> None:
-        """Starts it again as it was started before; it may not be ready yet when this returns."""
+        """Starts the daemon again with its first command; it may not be ready when this returns."""
         if not self.has_ended():
             raise Problem(f"{self.name} runs already, as process {self.process.pid}")
-        # A daemon that nobody waited for may have left its message.
+        # Unread messages of the previous process would be taken for messages of the new process.
         with contextlib.suppress(BlockingIOError):
             while True:
                 self._notify.recv(4096)
@@ -88,7 +88,7 @@ class Daemon:
         return bool(readable) and b"READY=1" in self._notify.recv(4096).split(b"\n")
 
     def has_ended(self) -> bool:
-        """Whether it has ended, by itself or on request."""
+        """Returns True if the daemon has ended, by itself or on request."""
         return self.process.poll() is not None
 
     def last_words(self) -> str:

@@ -29,7 +29,7 @@ CONTROLLER_PORT = 29810
 JOB = "mininet"
 # The port at which the ranks of a program meet, as with torchrun.
 MASTER_PORT = 29500
-# How long the controller may take to see that a mended or restarted part is alive.
+# The time that the controller may take to detect that a repaired or restarted part is alive.
 REVIVAL_SECONDS = "10"
 
 
@@ -83,7 +83,7 @@ class Fabric:
         self._daemon(name).kill()
 
     def start_again(self, name: str) -> None:
-        """Starts the daemon at a node as it was started before, and waits until it is ready."""
+        """Starts the daemon at a node again with its first command, and waits until it is ready."""
         daemon = self._daemon(name)
         daemon.start_again()
         switches = {switch.name: switch for switch in self.network.mininet.switches}

@@ -8,7 +8,7 @@ import select
 import signal
 import time
 
-# How long processes may take to end, after each signal.
+# The time that processes may take to end, after each signal.
 GRACE_SECONDS = 2.0
 
 
@@ -26,7 +26,7 @@ def end_processes(namespaces: set[int]) -> None:
 
 
 def _send(handle: int, end: signal.Signals) -> None:
-    # It is no error if one has ended by itself.
+    # The process may have ended by itself.
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(handle, end)
 

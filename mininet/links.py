@@ -1,4 +1,4 @@
-"""Links of the data network that can be cut and mended, in the same way as by `tributary lab cut`."""
+"""Cuts and repairs links of the data network, in the same way as `tributary lab cut`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from nodes import must
 from problem import Problem
 from topology import End, Link, Topology
 
-# Where frames over a cut link go: a bridge without ports at the sender. A frame that nftables drops would be reported
-# to its sender.
+# The destination of frames over a cut link: a bridge without ports at the sender. If nftables dropped the frames, their
+# sender would get errors.
 LOST = "lost0"
 VOID = f"""
 ip link show dev {LOST} >/dev/null 2>&1 || ip link add name {LOST} type bridge stp_state 0 mcast_snooping 0

@@ -17,7 +17,7 @@ from topology import Topology
 
 CONTROLLER = "c0"
 BITS_PER_MBIT = 1_000_000
-# How many full-size frames can wait at the sending end of a link before more are dropped.
+# The number of full-size frames that can wait at the sending end of a link before more are dropped.
 QUEUE_FRAMES = 512
 FRAME_BYTES = 1514
 

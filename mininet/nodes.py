@@ -1,4 +1,4 @@
-"""What the nodes and links of the network have in common, whatever they run."""
+"""Settings and types for all nodes and links of the network, independent of their programs."""
 
 from __future__ import annotations
 

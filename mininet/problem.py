@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Problem(Exception):
-    """What was wrong, where, and what to do: shown without a stack trace; exit status 1."""
+    """An error with its place and a remedy. It is shown without a stack trace; the exit status is 1."""
 
 
 class Stopped(SystemExit):

@@ -53,7 +53,7 @@ class Prompt(CLI):
         self._one_by_one(line, "a link", self._fabric.links.cut, "link {} is cut")
 
     def do_mend(self, line: str) -> None:
-        """Mends a link that was cut: mend leaf0-w1"""
+        """Repairs a link that was cut: mend leaf0-w1"""
         self._one_by_one(line, "a link", self._fabric.links.mend, "link {} is whole")
 
     def _one_by_one(self, line: str, what: str, do: Callable[[str], object], done: str) -> None:

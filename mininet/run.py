@@ -86,10 +86,10 @@ def stop_by_signal(_number: int, _frame: object) -> None:
 
 
 def work(args: argparse.Namespace) -> None:
-    """Does what the command line asks for."""
+    """Runs the command line's command."""
     check_machine()
     binary = find_binary(args.binary)
-    # So that the nodes' shells find it by its name.
+    # The nodes' shells find the binary by its name on the PATH.
     os.environ["PATH"] = f"{binary.parent}{os.pathsep}{os.environ['PATH']}"
 
     # Imported only here, since these need Mininet.

@@ -1,7 +1,7 @@
-"""Takes BMv2's command line, and runs Tributary's switch as it says.
+"""Accepts BMv2's command line, and runs Tributary's switch with these options.
 
-So whatever starts simple_switch_grpc, as p4lang's tutorials do, can start this switch without a change. Options that say
-how BMv2 works inside are accepted and do nothing; those that this switch cannot do are refused by name.
+Programs that start simple_switch_grpc, such as p4lang's tutorials, can start this switch without a change. Options for
+BMv2's internals are accepted and do nothing; options that this switch cannot support are refused by name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME = "simple_switch_grpc"
 DEFAULT_SERVER = "0.0.0.0:9559"
 # The only port number that drops.
 DROP_PORT = 511
-# What p4c's P4Info of FILE.json is called beside it; the first is what p4lang's tutorials have it written to.
+# Endings of the P4Info file beside FILE.json; p4lang's tutorials write the first.
 P4INFO_ENDINGS = (".p4.p4info.txtpb", ".p4info.txtpb", ".p4.p4info.txt", ".p4info.txt")
 
 # Options of BMv2 that have no meaning here, without and with a value.
@@ -113,7 +113,7 @@ def p4info_of(program: Path) -> Path | None:
 
 
 def resolved(address: str) -> str:
-    """The same address with a number in place of a name."""
+    """Returns the address with a number in place of a name."""
     host, _, number = address.rpartition(":")
     try:
         found = socket.getaddrinfo(host.strip("[]") or None, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -126,7 +126,7 @@ def resolved(address: str) -> str:
 
 def command(args: argparse.Namespace, binary: Path) -> list[str]:
     """The command line of `tributary switch`."""
-    # Of the ports of a Mininet switch s1 the first is s1-eth1.
+    # The first port of a Mininet switch s1 is s1-eth1.
     name = args.interface[0][1].partition("-")[0]
     words = [str(binary), "switch", "--name", name, "--device-id", str(args.device_id)]
     words += ["--p4runtime", resolved(args.grpc_server_addr)]
@@ -145,7 +145,7 @@ def command(args: argparse.Namespace, binary: Path) -> list[str]:
 
 
 def main() -> int:
-    """Becomes `tributary switch`; returns only if that cannot be."""
+    """Becomes `tributary switch`; returns only if that fails."""
     args = arguments(sys.argv[1:])
     try:
         words = command(args, find_binary())
@@ -160,7 +160,7 @@ def main() -> int:
             file=sys.stderr,
         )
     if args.log_file:
-        # As BMv2 does it, with an ending of its own.
+        # BMv2 adds this ending, too.
         with open(f"{args.log_file}.txt", "ab") as log:
             os.dup2(log.fileno(), sys.stdout.fileno())
     sys.stderr.flush()

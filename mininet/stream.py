@@ -3,8 +3,8 @@
     stream.py receive ADDRESS PORT BYTES
     stream.py send ADDRESS PORT BYTES
 
-The receiver prints "listening" when it is ready, and answers the sender with one byte when everything came as it was
-sent; the sender prints the seconds that this took.
+The receiver prints "listening" when it is ready. When it has received all bytes unchanged, it answers the sender with
+one byte; the sender prints the seconds that this took.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 
 # Both ends generate the same bytes.
 SEED = 1
-# How long each end waits for the other.
+# The longest time that each end waits for the other.
 PATIENCE_SECONDS = 60.0
 
 

@@ -28,7 +28,7 @@ def ping_all(net: Mininet) -> dict:
 
 
 def tcp(client: Node, server: Node) -> dict:
-    """Sends some bytes over TCP from one host to another; both must have seen the same."""
+    """Sends some bytes over TCP from one host to another, and checks that they arrive unchanged."""
     listen = [sys.executable, str(STREAM), "receive", server.IP(), str(TCP_PORT), str(TCP_BYTES)]
     receiver = start_at(server, listen, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert receiver.stdout is not None and receiver.stderr is not None, "they are pipes"

@@ -54,7 +54,7 @@ const SMALL: [&str; 10] = [
 #[test]
 fn a_cluster_is_studied_and_drawn_and_the_same_each_time() {
     let folder = tempfile::tempdir().unwrap();
-    // Neither of the two is there yet.
+    // Neither of the two folders exists yet.
     let plotted = folder.path().join("results/scale");
     let plots = ["--json", "--plots", plotted.to_str().unwrap()];
     let report = json(&[&SMALL[..], &plots].concat());

@@ -150,7 +150,8 @@ fn a_job_without_slots_waits_for_them_and_says_so() {
     assert!(status.success(), "{log}");
     assert_eq!(network.job("second").0, "created");
 
-    // A client that waits when the controller goes learns where its job is, and that it is not lost.
+    // When the controller stops, a waiting client reports the controller's address, and that the job stays in the
+    // queue.
     let mut third = Daemon::spawn(create("third", &[]));
     third.wait_for_line("job third waits for slots");
     let (status, log) = controller.terminate();

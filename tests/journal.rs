@@ -1,4 +1,4 @@
-//! The controller's journal of jobs, removed by somebody. Needs root; says so if it is missing.
+//! Removal of the controller's journal of jobs. Needs root; without root, the tests print that they are skipped.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -34,7 +34,7 @@ fn jobs_that_are_lost_with_the_journal_are_named() {
     second.wait_for_line("ready");
     network.wait_for_progress("job", network.progress("job") + 1000);
 
-    // While there is no controller, the jobs are lost, and the log says so.
+    // Without a running controller, the jobs are lost, and the log reports it.
     second.kill();
     fs::remove_file(&file).unwrap();
     let mut third = start();

@@ -297,7 +297,7 @@ fn chaos_hits_what_it_says_checks_every_sum_and_leaves_nothing() {
     let foreign = |what: &str| report["foreign"][what].as_u64().unwrap();
     assert!(foreign("damaged") == 0 && foreign("received") > 0, "{report}");
     assert!(foreign("received") <= foreign("sent"), "{report}");
-    // Nobody can go on without the only switch: all are hit, and come back.
+    // No member can go on without the only switch: all are hit, and come back.
     assert!(report["by_kind"]["leaf"]["pauses_s"]["median"].is_null());
     assert!(report["by_kind"]["leaf"]["back_s"]["median"].as_f64() > Some(0.0));
     name.is_gone();
@@ -389,7 +389,7 @@ fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
     lines.sort_unstable();
     assert_eq!(lines, ["w0: 0/2", "w1: 1/2"]);
     assert!(stderr(&said).contains("w1: aside"), "{}", stderr(&said));
-    // As with torchrun: the ranks meet at the first one's address on their own network.
+    // As with torchrun: the ranks meet at the first rank's address on their own network.
     let script = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $GLOO_SOCKET_IFNAME \
                   $OMP_NUM_THREADS; \
                   exec ping -q -c 1 -W 10 $MASTER_ADDR";
@@ -643,7 +643,7 @@ fn a_user_who_may_not_make_namespaces_is_told_why() {
 fn a_killed_up_can_be_taken_down_and_a_stopped_one_has_done_it() {
     let Some(name) = Name::new("killed") else { return };
     let mut up = start(&["lab", "up", THREE_TIERS, "--name", &name.0]);
-    // The network is there, and the first daemons are starting.
+    // The network exists, and the first daemons are starting.
     let log = format!("/run/tributary/lab/{}/root.log", name.0);
     wait_until("a daemon has a log", || fs::exists(&log).unwrap());
     up.kill().unwrap();

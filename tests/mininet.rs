@@ -14,7 +14,7 @@ use tributary_testkit::root;
 
 /// Debian's Python, which has Debian's Mininet.
 const PYTHON: &str = "/usr/bin/python3";
-/// What `run.py` says if it cannot run.
+/// Messages of `run.py` if it cannot run.
 const CANNOT_RUN: [&str; 3] = ["Mininet needs root", "has no Mininet", "cannot find `"];
 
 /// A folder for all files of one network. Whatever is left of the network is in it; its processes have it in their
@@ -56,7 +56,7 @@ impl Traces {
     }
 }
 
-/// Whether Mininet can run here; says why if it cannot.
+/// Returns true if Mininet can run here; otherwise prints the reason.
 fn can_run() -> bool {
     let Ok(probe) = Traces::new().command(&["--binary", "/none"]).output() else {
         eprintln!("SKIPPED: there is no {PYTHON}");
@@ -236,7 +236,7 @@ impl StandIn {
         self.command(words).output().unwrap()
     }
 
-    /// What `tributary` is called with.
+    /// Returns the arguments with which `tributary` is called.
     fn call(&self, words: &str) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{}", stderr(&output));
@@ -248,7 +248,7 @@ impl StandIn {
     }
 }
 
-/// Whether the stand-in can run; says so if it cannot.
+/// Returns true if the stand-in can run; otherwise prints that it cannot.
 fn has_python() -> bool {
     let has = Command::new(PYTHON).arg("--version").output().is_ok();
     if !has {

@@ -1,5 +1,5 @@
-//! The dashboard, the alert rules in `deploy/` and their page know no metric, label or value that daemons do not export. Most of it
-//! needs root for a lab; says so if it is missing.
+//! The dashboard, the alert rules in `deploy/` and their page know no metric, label or value that daemons do not
+//! export. Most of it needs root for a lab; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -39,7 +39,7 @@ const OF_ALERTS: [&str; 4] = ["alertname", "alertstate", "severity", "finding"];
 /// Labels with few values, all of which a fabric exports as soon as it has a job.
 const ENUMERATED: [&str; 5] = ["state", "cause", "reason", "kind", "way"];
 
-/// What is used of each metric: labels, each with the values that it is compared with.
+/// Used labels of each metric, each with the values that it is compared with.
 type Uses = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// The metrics in a text that has PromQL in it, JSON's or not.
@@ -147,7 +147,7 @@ fn findings_and_pages_that_alerts_name_are_there() {
     }
 }
 
-/// What is under `/metrics` at a port of a station; empty as long as nobody answers there.
+/// Returns `/metrics` from a port of a station; an empty text if the port refuses connections.
 fn page(network: &Network, station: &str, port: u16) -> String {
     let address = format!("{}:{port}", network.address(station));
     match network.inside(CONTROLLER, || metrics::page(address)) {
@@ -197,7 +197,9 @@ fn train(network: &Network, address: &str) {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
-/// Joins a job on all hosts, as PyTorch's backend does, tells the agents of a collective each way, and calls `look`.
+/// Joins a job on all hosts, reports a collective each way to the agents, and calls `look`.
+///
+/// PyTorch's backend joins and reports in the same way.
 fn count_collectives(network: &Network, job: &str, look: impl FnOnce()) {
     let token = fs::read_to_string(network.token(job)).unwrap();
     let token = token.trim();

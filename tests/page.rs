@@ -1,5 +1,5 @@
-//! The controller's live page, as a browser gets it: through the binary, in plain text and with certificates, and drawn by
-//! Chromium where that is installed.
+//! The controller's live page, as a browser gets it: through the binary, in plain text and with certificates, and drawn
+//! by Chromium where that is installed.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -67,7 +67,7 @@ fn ask(address: &str, head: &str) -> Option<Answer> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
     let mut bytes = Vec::new();
-    // Whoever refuses may close the connection at any time.
+    // A server that refuses may close the connection at any time.
     let _ = stream.read_to_end(&mut bytes);
     Answer::parse(&String::from_utf8_lossy(&bytes))
 }
@@ -180,7 +180,7 @@ fn where_the_api_wants_certificates_so_does_the_page() {
     assert_eq!(named.unwrap().status, 200);
 }
 
-/// As [`ask`], with TLS; `client`: its certificate and key, without their extensions.
+/// Sends a request like [`ask`], with TLS. `client` is its certificate and key, without their extensions.
 fn ask_with_tls(address: &str, head: &str, ca: &str, client: Option<&str>) -> Option<Answer> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
@@ -210,7 +210,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// The page as Chromium has drawn it; `None`, with a message, where there is no Chromium.
+/// Returns the page as Chromium has drawn it; `None`, with a message, without Chromium.
 fn drawn(url: &str) -> Option<String> {
     let profile = tempfile::tempdir().unwrap();
     let mut chromium = Command::new("chromium");

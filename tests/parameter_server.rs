@@ -378,7 +378,7 @@ fn settings_that_make_no_sense_are_refused() {
     fs::remove_file(place.file("token")).unwrap();
     fs::write(&job, good).unwrap();
     serve(1, &["token"]);
-    // A server would wait for a pipe's other end for ever, and read a device until there is no memory left.
+    // A server would wait forever for a pipe's other end, and read a device until the memory is full.
     let pipe = |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     pipe(place.file("token"));
     serve(1, &["token", "not a regular file"]);
@@ -403,7 +403,7 @@ fn an_experiment_reports_its_figures_and_draws_them() {
     assert_eq!((&report["policy"], &report["codec"]), (&"bsp".into(), &"casq-4".into()));
     assert_eq!(report["staleness"], 0.0);
     assert_eq!(report["iterations"].as_u64().unwrap(), 2 * report["updates"].as_u64().unwrap());
-    // Who waits for whom, and for how long, is up to chance.
+    // Chance decides which worker waits, and for how long.
     for worker in 0..2 {
         let idle = report["workers"][worker]["idle"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&idle), "{report}");

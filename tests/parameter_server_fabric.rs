@@ -35,7 +35,7 @@ fn start_worker(network: &Network, rank: usize, server: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Who may connect: everyone in plain text, or holders of certificates.
+/// The clients that may connect: all in plain text, or holders of certificates.
 struct Trust(Option<Certificates>);
 
 impl Trust {

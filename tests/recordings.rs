@@ -54,7 +54,7 @@ fn what_an_earlier_generation_sent_is_in_no_sum() {
 /// What a client says when it has accepted a wrong sum.
 const NOT_THE_SUM: &str = "the sum of element";
 
-/// What w0 sends now, as its switch receives it.
+/// Records w0's current frames, as its switch receives them.
 fn record(network: &Network, frames: usize) -> Vec<Vec<u8>> {
     let interface = format!("leaf0-eth{}", port(network));
     network.inside("leaf0", || {

@@ -93,8 +93,8 @@ fn renewed_certificates_hold_without_a_restart() {
     let reduced = network.allreduce("job", &["--size", "64KiB", "--iterations", "2"]);
     assert!(reduced.iter().all(|output| output.status.success()), "{}", stderr(&reduced[0]));
 
-    // Certificates that nobody would accept are named, and change nothing: another host's, and a host's own on the
-    // controller.
+    // The log names certificates that every peer would reject, and the daemons do not load them: another host's
+    // certificate, and on the controller a host's own certificate.
     let replace = |to: &[String; 6], from: &[String; 6]| {
         for file in [3, 5] {
             fs::copy(&from[file], &to[file]).unwrap();

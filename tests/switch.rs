@@ -54,7 +54,7 @@ impl Folder {
     }
 }
 
-/// A pcap file, written here once more: what the switch writes is compared with it byte by byte.
+/// A pcap file, written here independently: the switch's file is compared with it byte by byte.
 fn capture(frames: &[(u32, &[u8])]) -> Vec<u8> {
     let header = [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 262_144, 1];
     let mut file: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -213,7 +213,7 @@ fn a_controller_that_connects_later_finds_the_program_and_its_entries() {
         session.send_packet(packet.to_packet_out(&info).unwrap()).await.unwrap();
         let expected = capture(&[]).len() + 4 * 16 + 82 + 42 + 82 + 42;
         let deadline = Instant::now() + PATIENCE;
-        // The frame is in the file as soon as it was sent, whatever becomes of the switch.
+        // The switch writes the frame to the file when it sends it, so that a crash cannot lose the record.
         while fs::metadata(folder.path("out2")).unwrap().len() < expected as u64 {
             assert!(Instant::now() < deadline, "the packet did not leave");
             tokio::task::yield_now().await;
@@ -413,7 +413,7 @@ fn interfaces_are_recorded_as_bmv2_does() {
     let routed = udp((ROUTER, HOST_2), ([10, 0, 1, 5], [10, 0, 2, 9]), 1000, 63);
     h1.send_all(&[&frame]).unwrap();
     while receive(&mut h2) != routed {}
-    // A signal that nobody can answer: what has left is in the files.
+    // SIGKILL cannot be handled: the frames that have left are in the files.
     switch.kill();
     assert!(frames_of(&folder.path("pcaps/s1-eth2_out.pcap")).contains(&routed));
     assert!(frames_of(&folder.path("pcaps/s1-eth1_out.pcap")).iter().all(|other| *other != routed));

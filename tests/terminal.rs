@@ -1,4 +1,4 @@
-//! What the commands say fits a terminal of 80 columns, and what shells and `man` know of them.
+//! Checks that the commands' output fits 80 columns, and checks the completions and the man pages.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,8 +11,9 @@ use tributary_testkit::controller::PlainController;
 
 const COLUMNS: usize = 80;
 
-/// What `tributary` with these arguments prints on a terminal of 80 columns, without colours. `None`: nothing here makes
-/// terminals.
+/// Returns the output of `tributary` on a terminal of 80 columns, without colours.
+///
+/// `None` if this machine has no tool that makes terminals.
 fn on_a_terminal(arguments: &str) -> Option<String> {
     let line = format!("stty rows 24 cols {COLUMNS}; {} {arguments}", env!("CARGO_BIN_EXE_tributary"));
     let said =
@@ -122,7 +123,7 @@ fn a_reader_that_stops_is_no_error_and_a_full_disk_is_one_without_a_panic() {
     }
 }
 
-/// What bash proposes for a command line that ends with an unfinished word.
+/// Returns bash's proposals for a command line that ends with an unfinished word.
 fn proposed(script: &str, words: &[&str]) -> Option<Vec<String>> {
     let last = words.len() - 1;
     let line = format!(

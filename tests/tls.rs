@@ -100,7 +100,7 @@ fn workers_train_through_their_agents_each_in_its_hosts_name() {
     let listen = format!("{}:29812", network.address("ps"));
     let server = network.command("ps", &["server", "--ps-listen", &listen, "--ps-job", &job]);
     let _server = Daemon::start(with(server, &certificates.of("ps")));
-    // There is no controller, and this needs none.
+    // The test runs without a controller and does not need one.
     let agent = |host: &str, options: &[String]| {
         let mut agent = Daemon::spawn(with(network.agent_command(host), options));
         agent.wait_for_line("agent is up");

@@ -1,4 +1,4 @@
-//! Who may do what, by the names in the certificate that a caller shows.
+//! Access control by the names in the certificate that a caller shows.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tributary_transport::{Names, Peer, ServerTls};
 use crate::error::StartError;
 use crate::quotas::LOCAL;
 
-/// How a controller and its clients authenticate each other.
+/// TLS settings with which a controller and its clients authenticate each other.
 #[derive(Debug, Clone)]
 pub struct ControllerTls {
     /// The controller's certificate, and the CA that signs its clients' certificates.
@@ -19,7 +19,9 @@ pub struct ControllerTls {
     pub operators: BTreeSet<String>,
 }
 
-/// Who may do what. Every caller with a certificate may look; ending a job takes its token, or an operator's name.
+/// The access policy.
+///
+/// Every caller with a certificate may read; ending a job takes its token, or an operator's name.
 #[derive(Debug)]
 pub(crate) enum Access {
     /// Callers show only tokens.
@@ -76,7 +78,7 @@ impl Access {
         ))
     }
 
-    /// Whether the caller may end a job without its token.
+    /// Returns true if the caller may end a job without its token.
     pub(crate) fn is_operator<T>(&self, request: &Request<T>) -> bool {
         let Self::ByName { operators } = self else { return false };
         names(peer_of(request)).is_ok_and(|names| operators.iter().any(|operator| names.contains(operator)))
@@ -93,7 +95,9 @@ fn names(peer: Option<&Peer>) -> Result<&Names, Status> {
     names.ok_or_else(|| Status::unauthenticated("no certificate was shown"))
 }
 
-/// Refuses, and logs it: somebody who tries to pass for another concerns the controller's operator, too.
+/// Refuses a request, and logs it.
+///
+/// An attempt to impersonate another host concerns the controller's operator, too.
 fn denied(peer: Option<&Peer>, reason: &str) -> Status {
     let address = peer.map(|peer| peer.address().to_string());
     tracing::warn!(address, reason, "denied a request");

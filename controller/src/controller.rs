@@ -47,35 +47,39 @@ const STREAMS: u32 = 256;
 const HEADER_BYTES: u32 = 16 << 10;
 /// Packets from switches that are buffered for a slow reader in the controller before the oldest are lost.
 const PACKETS_KEPT: usize = 1024;
-/// How long clients may take to hang up when the controller stops.
+/// The time that clients may take to disconnect when the controller stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a controller is to manage.
+/// The configuration of a controller.
 #[derive(Debug, Clone)]
 pub struct ControllerConfig {
     /// The network.
     pub topology: Topology,
-    /// Where switches listen for P4Runtime, by their names in the topology. For a switch that is not listed, the
-    /// topology gives the address. A switch with neither must not be programmable, and is not managed.
+    /// The P4Runtime addresses of switches, by their names in the topology.
+    ///
+    /// For a switch that is not listed, the topology gives the address. A switch with neither must not be programmable,
+    /// and is not managed.
     pub switches: BTreeMap<String, SwitchAddress>,
-    /// The compiled P4 program that switches are to run.
+    /// The compiled P4 program for the switches.
     pub pipeline: PipelineSource,
-    /// Where agents reach the controller; port 0 for any free one.
+    /// The address on which the controller listens for agents; port 0 for any free port.
     pub listen: SocketAddr,
-    /// How the controller and its clients authenticate each other; without it everything is in plain text, and a host
-    /// is whom it claims to be.
+    /// TLS settings with which the controller and its clients authenticate each other.
+    ///
+    /// Without them all connections are in plain text, and the controller accepts the host name that a client claims.
     pub tls: Option<ControllerTls>,
-    /// How long a switch may take to carry out one order before it counts as away; and how long the start waits to
-    /// find out which switches are there.
+    /// The time that a switch may take to carry out one order before it counts as away.
+    ///
+    /// The start waits at most this long for the first connection to all switches.
     pub switch_patience: Duration,
     /// The folder where jobs are written down, so that they outlive the controller; without it they end with it.
     /// Needs the feature `journal`.
     pub state: Option<PathBuf>,
-    /// How much each creator of jobs may have.
+    /// The limits for each creator of jobs.
     pub quotas: Quotas,
 }
 
-/// Where a switch listens for P4Runtime.
+/// The P4Runtime address of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchAddress {
     /// `host:port`.
@@ -89,13 +93,13 @@ pub struct SwitchAddress {
 pub struct Controller;
 
 impl Controller {
-    /// Brings every reachable switch into its state without jobs, whatever it held before, and serves the API. A
-    /// switch that is away, or refuses, is logged and tried again and again, and does not keep the others from
-    /// working; [`Observer::switches`] reports it. Must be called in a tokio runtime.
+    /// Brings every reachable switch into its state without jobs, and serves the API.
+    ///
+    /// The controller logs a switch that is away or refuses, and retries it indefinitely. Such a switch does not keep
+    /// the others from working; [`Observer::switches`] reports it. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`StartError`]: a switch without an address, a pipeline that is not ours, a port that is taken, a journal that
-    /// cannot be used.
+    /// [`StartError`]: a switch has no address, the pipeline is not ours, a port is taken, or the journal is unusable.
     pub async fn start(config: ControllerConfig) -> Result<RunningController, StartError> {
         let pipeline = Arc::new(Pipeline::load(&config.pipeline, widest_slices(&config.topology))?);
         let topology = Arc::new(config.topology);

@@ -22,7 +22,7 @@ pub enum StartError {
         /// The topology's name.
         topology: String,
     },
-    /// The topology has a programmable switch that nobody gave an address for.
+    /// The topology has a programmable switch without an address in the configuration.
     #[error(
         "programmable switch {switch:?} has no P4Runtime address: give it one, or say programmable = false"
     )]
@@ -44,7 +44,7 @@ pub enum StartError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the operating system says.
+        /// The operating system's error.
         reason: io::Error,
     },
 }
@@ -60,7 +60,7 @@ pub enum SwitchError {
     NotPrimary {
         /// The switch.
         switch: String,
-        /// Who is primary.
+        /// The primary controller, as the switch reports it.
         state: String,
     },
     /// A change does not fit the P4 program: a defect of Tributary, or a program that is not its own.
@@ -70,7 +70,7 @@ pub enum SwitchError {
         switch: String,
         /// The change, with its table and key.
         change: String,
-        /// What does not fit.
+        /// The mismatch between the change and the program.
         reason: Box<EntryError>,
     },
     /// The switch refused changes; those after them were not tried.
@@ -81,22 +81,22 @@ pub enum SwitchError {
         /// Each change, with its table and key, and the switch's words.
         refusals: Vec<RefusedChange>,
     },
-    /// There is no session with the switch; it gets its state when it is back.
+    /// The session with the switch is lost; the switch gets its state when it returns.
     #[error("switch {switch}: away for {seconds} s: {reason}")]
     Away {
         /// The switch.
         switch: String,
         /// For how long.
         seconds: u64,
-        /// How the last attempt to connect ended.
+        /// The error of the last attempt to connect.
         reason: String,
     },
-    /// The switch is there, but has not carried out an order in time.
+    /// The switch is connected, but has not carried out an order in time.
     #[error("switch {switch}: has not carried out an order within {seconds} s")]
     Slow {
         /// The switch.
         switch: String,
-        /// How long it was waited for.
+        /// The time that the controller waited.
         seconds: f64,
     },
     /// The switch has too many orders waiting to carry out another in time.
@@ -122,7 +122,7 @@ pub struct RefusedChange {
     pub reason: String,
 }
 
-/// Shows only the first few: a thousand lines help nobody.
+/// Displays only the first few refusals: a message of a thousand lines would be unreadable.
 struct Listed<'a>(&'a [RefusedChange]);
 
 impl fmt::Display for Listed<'_> {

@@ -1,4 +1,4 @@
-//! What has happened lately, for whoever looks: a ring in memory, of which the oldest goes when a new one comes.
+//! Recent events: a ring in memory that drops the oldest event for each new one.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::clock;
 
 /// Events that are kept: a job of 64 workers that loses and regains all of them, several times over.
 const KEPT: usize = 512;
-/// Characters of a description: members say in their own words why they leave.
+/// The maximum length of a description in characters: a member's reason to leave is free text.
 const LONGEST: usize = 400;
 
 /// The last events.
@@ -19,7 +19,7 @@ pub(crate) struct Events(Mutex<Ring>);
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// How many there have been.
+    /// The total number of events.
     count: u64,
     /// The last of them, the oldest first.
     last: VecDeque<v1::FabricEvent>,
@@ -69,7 +69,7 @@ impl Events {
     }
 }
 
-/// What a peer says, for people: at most 400 characters, none of which does anything to a terminal.
+/// Returns a peer's text for display: at most 400 characters, without terminal control characters.
 pub(crate) fn plain(text: &str) -> String {
     let harmless =
         |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };

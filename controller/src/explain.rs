@@ -1,4 +1,4 @@
-//! What the API says about the processes of a job, and what is done about slow ones.
+//! Builds the API's answer about the processes of a job and the policy for slow ones.
 
 use tributary_api::v1;
 use tributary_planner::degraded::{Candidate, Condition, Mode, TeamMember};
@@ -6,7 +6,7 @@ use tributary_topology::Topology;
 
 use crate::jobs::{Job, LastChange, detachment_words};
 
-/// What each process of a job takes for a step, which groups the job could go on with, and what is done.
+/// Explains a job's degraded-process policy: step times, candidate groups and the current decision.
 pub(crate) fn job(topology: &Topology, job: &Job) -> v1::ExplainJobResponse {
     let terms = &job.record.terms;
     let team = job.measured.team();

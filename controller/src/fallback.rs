@@ -17,13 +17,13 @@ pub(crate) struct Fallback {
 /// Why a switch does not aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Cause {
-    /// The job's creator asked for it.
+    /// The job's creator requested it.
     AskedFor,
     /// The switch does not run our program.
     Plain,
     /// The job needed more slots than the switch had free.
     Slots { needed: u32, free: u32 },
-    /// More streams meet than the switch can tell apart.
+    /// More streams meet than the switch can distinguish.
     Children,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn fallbacks(plan: &Plan, asked: Aggregation, state: &FabricState) ->
     }
 }
 
-/// How many links the switch is above the nearest worker below it.
+/// Returns the number of links between the switch and the nearest worker below it.
 fn level(plan: &Plan, switch: NodeKey) -> usize {
     let places = plan.workers.iter().filter_map(|worker| worker.path.iter().position(|&node| node == switch));
     places.min().unwrap_or(usize::MAX)

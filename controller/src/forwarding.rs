@@ -1,4 +1,4 @@
-//! What every switch holds without any job: its identity, and how ordinary frames travel.
+//! The state of every switch without jobs: its identity, and the forwarding of ordinary frames.
 
 use tributary_topology::{Forwarding, NodeKey, Topology};
 use tributary_wire::{MacAddr, probe};
@@ -72,7 +72,7 @@ mod tests {
         u16::try_from(action.parameters[parameter]).unwrap()
     }
 
-    /// Where a frame arrives: the host at the end of `forward` entries.
+    /// Returns the host at which a frame arrives: the end of the `forward` entries.
     fn follow(topology: &Topology, from: &str, mac: MacAddr) -> String {
         let tree = topology.forwarding();
         let mut at = topology.find(from).unwrap();

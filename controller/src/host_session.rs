@@ -57,7 +57,7 @@ pub(crate) async fn open(
     let session = HostSession { orders, welcome: Some(welcome(manager, host)), manager: manager.clone(), id };
     let listener = Arc::downgrade(manager);
     tokio::spawn(async move {
-        // An error means that the daemon has hung up, which its stream of orders says, too.
+        // An error means that the daemon has disconnected, which its stream of orders shows, too.
         while let Ok(Some(report)) = reports.message().await {
             let Some(manager) = listener.upgrade() else { return };
             if let Some(Report::Heartbeat(mut heartbeat)) = report.report {
@@ -79,12 +79,12 @@ fn turn_away(manager: &Manager, host: &str, status: &Status) {
     }
 }
 
-/// What a host's daemon is, for people.
+/// Returns the kind of a host's daemon, for messages to users.
 fn trade(works: bool) -> &'static str {
     if works { "its agent" } else { "its aggregation server" }
 }
 
-/// What a host is told first: its node id, and what to probe its cable with.
+/// The first order to a host: its node id, and the parameters for probing its cable.
 fn welcome(manager: &Manager, host: NodeKey) -> v1::HostOrder {
     let (topology, widest) = (manager.topology(), manager.state().capacity.widest);
     let link = topology.neighbours(host).first().map(|via| &topology[via.link]);
@@ -101,7 +101,7 @@ fn welcome(manager: &Manager, host: NodeKey) -> v1::HostOrder {
     v1::HostOrder { order: Some(Order::Welcome(welcome)) }
 }
 
-/// The host that a daemon says it is on, once that is verified.
+/// Returns the host that a daemon claims to run on, after verification.
 fn check_host(manager: &Manager, hello: &v1::Hello) -> Result<NodeKey, Status> {
     let v1::Hello { host, mac, .. } = hello;
     let topology = &manager.topology();

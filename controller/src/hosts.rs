@@ -1,4 +1,4 @@
-//! The daemons that are connected: which hosts are there, and what they can do.
+//! The connected daemons: the hosts that they run on, and their capabilities.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,9 @@ const SUCCESSION: Duration = Duration::from_secs(2);
 /// A daemon that has been silent this long has lost its controller: it sends something every second.
 pub(crate) const WORD_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// After this much silence nobody knows whether a daemon is there, long before its connection is known to be broken.
+/// The silence after which the state of a daemon is unknown.
+///
+/// A broken connection is detected much later.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Offloads of an interface that are kept: more than hosts report.
@@ -46,9 +48,9 @@ pub(crate) struct Daemon {
     pub(crate) version: String,
     pub(crate) serves: bool,
     pub(crate) works: bool,
-    /// When it connected.
+    /// The time of the connection.
     pub(crate) since: Instant,
-    /// When it was last heard.
+    /// The time of the last message.
     heard: Instant,
     /// The state of its host, as it last reported it.
     pub(crate) condition: Option<v1::HostCondition>,
@@ -96,7 +98,7 @@ impl Hosts {
         self.turned_away.insert(host.to_owned(), (Instant::now(), plain(reason)));
     }
 
-    /// When a host's daemon was last turned away, and why, if none has been welcomed since.
+    /// Returns the time and reason of the last rejection of a host's daemon, if none has been accepted since.
     pub(crate) fn turned_away(&self, host: &str) -> Option<&(Instant, String)> {
         self.turned_away.get(host)
     }
@@ -153,17 +155,19 @@ impl Hosts {
         self.daemons.values()
     }
 
-    /// Whether a daemon of the host is connected.
+    /// Returns true if a daemon of the host is connected.
     pub(crate) fn attends(&self, host: &str) -> bool {
         self.iter().any(|daemon| daemon.host == host)
     }
 
-    /// When the host's latest daemon connected.
+    /// Returns the time at which the host's latest daemon connected.
     pub(crate) fn attends_since(&self, host: &str) -> Option<Instant> {
         self.iter().filter(|daemon| daemon.host == host).map(|daemon| daemon.since).max()
     }
 
-    /// Whether a daemon of the host could be a job's server. One that has fallen silent would not receive the order.
+    /// Returns true if a daemon of the host could be a job's server.
+    ///
+    /// A silent daemon would not receive the order.
     pub(crate) fn serves(&self, host: &str, now: Instant) -> bool {
         self.server_of(host, now).is_some()
     }

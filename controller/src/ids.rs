@@ -32,8 +32,10 @@ impl JobIds {
     }
 }
 
-/// Allocates job indices, which say where a job's counters are. The index that was returned longest ago goes first,
-/// so that the counters of an ended job can be read for as long as possible.
+/// Allocates job indices, which select a job's counters.
+///
+/// The index that was returned longest ago goes first, so that the counters of an ended job remain readable for as
+/// long as possible.
 #[derive(Debug, Clone)]
 pub(crate) struct JobIndices {
     free: VecDeque<u16>,

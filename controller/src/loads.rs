@@ -24,7 +24,7 @@ pub(crate) struct Loads {
 #[derive(Debug)]
 struct Reading {
     at: Instant,
-    /// Bytes so far. If both ends of a link count the same direction, both contribute to its rate.
+    /// Total bytes. If both ends of a link count the same direction, both contribute to its rate.
     bytes: HashMap<LinkDirection, u64>,
 }
 

@@ -32,19 +32,19 @@ use crate::wrong_sum::{Diagnoses, WrongSumReport};
 pub(crate) struct Manager {
     /// The network: the topology of `state`, readable without locking that.
     topology: RwLock<Arc<Topology>>,
-    /// Where jobs are written down.
+    /// The journal of jobs.
     pub(crate) journal: Journal,
     state: Mutex<ControllerState>,
     /// The managed switches, in the topology's order.
     switches: BTreeMap<NodeKey, Switch>,
     packet_ins: broadcast::Sender<PacketIn>,
-    /// Jobs that members came back to but nobody knows.
+    /// Jobs that members tried to rejoin and that this controller does not know.
     orphans: Orphans,
     /// Wrong sums that members are reporting.
     diagnoses: Diagnoses,
-    /// When the controller was started.
+    /// The time of the controller's start.
     pub(crate) since: Instant,
-    /// What has happened lately.
+    /// Recent events.
     pub(crate) events: Events,
     runtime: Handle,
 }
@@ -97,14 +97,14 @@ impl Manager {
         manager
     }
 
-    /// Waits until it is known of each switch whether it is there, for at most `patience`.
+    /// Waits until the first attempt to connect to each switch has ended, for at most `patience`.
     pub(crate) async fn first_contact(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let mut absent = Vec::new();
         for switch in self.switches.values() {
             let mut health = switch.health();
             let decided = |health: &SwitchHealth| !matches!(health, SwitchHealth::Connecting { .. });
-            // Its health says what came of it.
+            // The health contains the outcome.
             let _ = tokio::time::timeout_at(deadline, health.wait_for(decided)).await;
             if !switch.health().borrow().is_up() {
                 absent.push(switch.name());
@@ -135,7 +135,7 @@ impl Manager {
             state.look_at_all();
             reload
         };
-        // Nobody waits for it: each switch gets it as soon as it can.
+        // The reload does not wait for the switches: each switch gets its state as soon as possible.
         drop(self.order(self.switches.keys().copied()));
         reload
     }
@@ -186,8 +186,9 @@ impl Manager {
         Ok(key)
     }
 
-    /// Creates a job again whose last run is over, as [`create`](Self::create) does. `None` if the last run is not over,
-    /// or if the job was ended permanently.
+    /// Creates a job again after its last run, as [`create`](Self::create) does.
+    ///
+    /// Returns `None` if the last run is not over, or if the job was ended permanently.
     pub(crate) async fn create_again(self: &Arc<Self>, key: JobKey) -> Result<Option<JobKey>, CreateFailure> {
         let next = self.state().create_again(key)?;
         if let Some(next) = next {
@@ -276,7 +277,7 @@ impl Manager {
         let mut state = self.state();
         let Some(job) = state.jobs.get_mut(key) else { return Ok(()) };
         job.admit(Instant::now());
-        // No member hears of the job before its first generation is on disk, which comes after this.
+        // No member learns of the job before its first generation is on disk, which comes after this.
         drop(self.journal.keep(&self.topology(), key, job));
         Ok(())
     }
@@ -343,7 +344,7 @@ impl Manager {
         let mut state = self.state();
         let key = state.jobs.authorize(name, token)?;
         let job = state.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.clone()))?;
-        // Workers sort before servers: a host that says nothing else means its training process.
+        // Workers sort before servers: a host that gives no role means its training process.
         let id = job.participants_of(host)?.into_iter().find(|id| is_meant(id));
         if let Some(id) = id {
             tracing::info!(job = name, host, place = %id, reason, "left");
@@ -357,7 +358,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Fails the job: a member says that something is wrong.
+    /// Fails the job because a member has reported an error.
     pub(crate) fn give_up(
         self: &Arc<Self>,
         name: &str,
@@ -389,7 +390,7 @@ impl Manager {
             let key = state.jobs.authorize(name, token)?;
             let job = state.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
             if let State::Failed(reason) = job.state() {
-                // Nobody is a member any more, and anybody with the token may know.
+                // A failed job has no members any more, and every caller with the token may read the reason.
                 return Ok(watch::Sender::new(Some(reason.clone())).subscribe());
             }
             let rank = job.rank_of(host)?;
@@ -457,7 +458,7 @@ impl Manager {
         is_news
     }
 
-    /// What wakes a job's reconciler.
+    /// Returns the notification that wakes a job's reconciler.
     pub(crate) fn look_of(&self, key: JobKey) -> Option<watch::Receiver<()>> {
         self.state().jobs.get(key).map(|job| job.look.subscribe())
     }
@@ -484,8 +485,10 @@ impl Manager {
         self.end(key).await
     }
 
-    /// Ends a job and withdraws its tables. Tables that can't be withdrawn now are withdrawn as soon as possible,
-    /// which is no failure; until then nobody gets the job's slots there.
+    /// Ends a job and withdraws its tables.
+    ///
+    /// Tables that cannot be withdrawn now are withdrawn as soon as possible, and the call still succeeds. Until then
+    /// no other job gets the job's slots on those switches.
     pub(crate) async fn end(self: &Arc<Self>, key: JobKey) -> Result<(), EndFailure> {
         if let Some(job) = self.state().jobs.get_mut(key)
             && job.end()
@@ -521,15 +524,16 @@ impl Manager {
         self.withdraw(key);
     }
 
-    /// Has the switches withdraw whatever of the job is over, and forgets it on disk. Nobody waits for this: the
-    /// job's slots on each switch are free once it is done there.
+    /// Has the switches withdraw all ended parts of the job, and removes these parts from the journal.
+    ///
+    /// The call does not wait for the switches: the job's slots on each switch are free once that switch has finished.
     fn withdraw(&self, key: JobKey) {
         let switches = self.state().switches_of(key);
         drop(self.order(switches));
         let mut state = self.state();
         state.settle(key);
         if let Some(job) = state.jobs.get(key) {
-            // Nobody acts on the outcome.
+            // No caller uses the outcome.
             drop(self.journal.keep(&self.topology(), key, job));
         }
     }
@@ -566,7 +570,7 @@ impl Manager {
         }
     }
 
-    /// Whether `name` is a switch that the controller manages.
+    /// Returns true if the controller manages a switch called `name`.
     pub(crate) fn manages(&self, name: &str) -> bool {
         self.switches.values().any(|switch| switch.name() == name)
     }

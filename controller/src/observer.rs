@@ -8,7 +8,7 @@ use crate::answer;
 use crate::explain;
 use crate::manager::Manager;
 
-/// Looks at a controller's jobs and switches for as long as the controller exists.
+/// Reads a controller's jobs and switches for as long as the controller exists.
 #[derive(Debug, Clone)]
 pub struct Observer(Weak<Manager>);
 
@@ -39,7 +39,9 @@ impl Observer {
         self.0.upgrade().map(|manager| answer::links(&manager)).unwrap_or_default()
     }
 
-    /// The tree of the latest job of that name, and what is known of its processes; `None` if there is no such job.
+    /// Returns the tree of the latest job of that name, and the report on its processes.
+    ///
+    /// Returns `None` if no such job exists.
     pub fn job(&self, name: &str) -> Option<(v1::GetTreeResponse, v1::ExplainJobResponse)> {
         let manager = self.0.upgrade()?;
         let (state, topology) = (manager.state(), manager.topology());
@@ -47,12 +49,14 @@ impl Observer {
         Some((answer::tree(&topology, job), explain::job(&topology, job)))
     }
 
-    /// What has happened lately and has a higher number than `after`, the oldest first; empty if the controller is gone.
+    /// Returns the events with a number higher than `after`, the oldest first.
+    ///
+    /// The list is empty if the controller is gone.
     pub fn events(&self, after: u64) -> Vec<v1::FabricEvent> {
         self.0.upgrade().map(|manager| manager.events.after(after)).unwrap_or_default()
     }
 
-    /// The switches that the controller manages, and whether they are there; empty if the controller is gone.
+    /// Returns the managed switches with their health; empty if the controller is gone.
     pub fn switches(&self) -> Vec<v1::Switch> {
         self.0.upgrade().map(|manager| answer::switches(&manager)).unwrap_or_default()
     }

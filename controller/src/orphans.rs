@@ -9,7 +9,9 @@ use tributary_api::MAX_JOB_NAME;
 /// Names come from outside: only this many are remembered, and no others are logged.
 const REMEMBERED: usize = 64;
 
-/// Names of jobs that were looked for in vain. Each is logged once, however many members it has.
+/// Names of jobs that hosts tried to rejoin and that this controller does not know.
+///
+/// The controller logs each name once, regardless of the number of members.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans(Mutex<BTreeSet<String>>);
 

@@ -1,16 +1,16 @@
 //! The kinds of switches that there is a compiled program for.
 //!
-//! They differ in little that a controller has to know: the names of tables, actions and counters are the same
-//! (`tests/programs.rs`), and the P4Info tells how many values, slots and children a switch has. Ports have the
+//! From the controller's point of view they differ little: the names of tables, actions and counters are the same
+//! (`tests/programs.rs`), and the P4Info gives the numbers of values, slots and children of a switch. Ports have the
 //! switch's own numbers, which the topology file gives (`ends = ["leaf:132", "w0"]`). None of their P4Runtime servers
-//! can be relied on to read or clear registers, so nothing asks for that.
+//! can be relied on to read or clear registers, so the controller does neither.
 
 use std::path::Path;
 
 /// A kind of switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum P4Target {
-    /// BMv2 and the embedded switch. Tofino's program behind the shim (`p4/shim`) is one of theirs, too.
+    /// BMv2 and the embedded switch, and also Tofino's program behind the shim (`p4/shim`).
     V1model,
     /// Tofino, with Stratum as its P4Runtime server.
     Tofino,

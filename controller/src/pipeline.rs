@@ -31,7 +31,7 @@ const BUILT_IN_NAME: &str = "tributary.p4info.txtpb (built in)";
 const SLOT_REGISTER: &str = "slot_values_0";
 /// The prefix of the register arrays that hold a slot's values; the number of their first lane follows it.
 const VALUES_REGISTERS: &str = "slot_values_";
-/// The action whose parameter [`CHILDREN`], with one bit a child, shows how many children a switch tells apart.
+/// The action whose parameter [`CHILDREN`] has one bit for each child that a switch can distinguish.
 const ADMIT: &str = "admit";
 const CHILDREN: &str = "children";
 /// The counter array with one cell a job, which shows how many jobs there can be.
@@ -40,17 +40,18 @@ pub(crate) const JOB_COUNTER_PREFIX: &str = "job_";
 pub(crate) const PORT_COUNTER_PREFIX: &str = "port_";
 /// The packet-in header's field with the port by which a packet came in.
 pub(crate) const PACKET_IN_PORT: &str = "ingress_port";
-/// The packet-out header's field with the port by which a packet is to leave.
+/// The packet-out header's field with the egress port of a packet.
 pub(crate) const PACKET_OUT_PORT: &str = "egress_port";
 
-/// Where the compiled program comes from.
+/// The source of the compiled program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PipelineSource {
     /// The program that this version of Tributary was built with, for slices as wide as every link allows.
     #[default]
     BuiltIn,
-    /// A directory with `tributary.p4info.txtpb` and the file for the switch: `tributary.json` for BMv2 and the embedded
-    /// switch, `tributary.pb.bin` for Tofino.
+    /// A directory with `tributary.p4info.txtpb` and the file for the switch.
+    ///
+    /// The file is `tributary.json` for BMv2 and the embedded switch, `tributary.pb.bin` for Tofino.
     Directory(PathBuf),
 }
 
@@ -77,7 +78,7 @@ pub fn built_in_pipelines() -> Result<Vec<BuiltInPipeline>, PipelineError> {
     [SliceWidth::ETHERNET, SliceWidth::WIDEST].into_iter().map(load).collect()
 }
 
-/// How many slots a switch has with the built-in program.
+/// Returns the number of slots of a switch with the built-in program.
 ///
 /// # Errors
 /// [`PipelineError`]: a defect of Tributary.
@@ -93,7 +94,7 @@ pub enum PipelineError {
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         reason: io::Error,
     },
     /// The P4Info is not valid.
@@ -101,7 +102,7 @@ pub enum PipelineError {
     P4Info {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The parser's error.
         reason: P4InfoError,
     },
     /// The P4Info lacks something that the controller works with: this is another program.
@@ -109,7 +110,7 @@ pub enum PipelineError {
     Missing {
         /// The P4Info file.
         file: PathBuf,
-        /// What kind of thing, and where it should be.
+        /// The kind of the missing object, and the place where it should be.
         kind: String,
         /// Its name.
         name: String,
@@ -131,7 +132,7 @@ pub enum PipelineError {
     Unknown {
         /// The P4Info file.
         file: PathBuf,
-        /// What kind of thing, and where it is.
+        /// The kind of the unknown object, and its place.
         kind: String,
         /// Its name.
         name: String,
@@ -146,7 +147,7 @@ pub(crate) struct Pipeline {
     pub(crate) info: P4Info,
     /// Identifies the two files: the first 64 bits of their hash.
     pub(crate) cookie: u64,
-    /// What a switch that runs it holds.
+    /// The capacity of a switch that runs the program.
     pub(crate) capacity: Capacity,
     /// Counters with one cell a job.
     pub(crate) job_counters: Vec<CounterArray>,
@@ -154,16 +155,16 @@ pub(crate) struct Pipeline {
     pub(crate) port_counters: Vec<CounterArray>,
 }
 
-/// What a switch that runs the program holds.
+/// The capacity of a switch that runs the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capacity {
     /// Its slots, unless the topology gives it fewer.
     pub(crate) slots: u32,
-    /// How many jobs it can count for.
+    /// The number of jobs that it has counters for.
     pub(crate) job_indices: u16,
     /// The widest slice that it takes.
     pub(crate) widest: SliceWidth,
-    /// How many children it tells apart.
+    /// The number of children that it distinguishes.
     pub(crate) children: usize,
 }
 
@@ -172,7 +173,7 @@ pub(crate) struct Capacity {
 pub(crate) struct CounterArray {
     /// Its name in P4Info.
     pub(crate) name: String,
-    /// What it counts: its name without the prefix.
+    /// The event that it counts: the array's name without the prefix.
     pub(crate) reason: String,
 }
 
@@ -236,7 +237,7 @@ fn widest(info: &P4Info, file: &Path) -> Result<SliceWidth, PipelineError> {
         .ok_or_else(|| PipelineError::Width { file: file.to_owned(), bits })
 }
 
-/// As many children as `admit` has bits for, or hop entries have names for, whichever is fewer.
+/// The number of children of a switch: the bits of `admit`'s parameter, at most [`MAX_CHILDREN`].
 fn children(info: &P4Info, file: &Path) -> Result<usize, PipelineError> {
     let parameter =
         info.action(ADMIT).and_then(|action| action.parameters.iter().find(|one| one.name == CHILDREN));

@@ -1,4 +1,4 @@
-//! How much each creator of jobs may have.
+//! Limits for each creator of jobs.
 
 /// The creator of all jobs where callers show no certificates.
 pub(crate) const LOCAL: &str = "local";
@@ -22,10 +22,10 @@ impl Default for Quotas {
     }
 }
 
-/// Who creates a job, and how.
+/// The creator of a job, and the creator's choice to wait for slots.
 #[derive(Debug, Clone)]
 pub(crate) struct Asking {
     pub(crate) creator: String,
-    /// Whether a job without slots is to wait for them rather than be refused.
+    /// True if a job without slots waits for them; false if the controller refuses it.
     pub(crate) waits: bool,
 }

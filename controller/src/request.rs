@@ -1,4 +1,4 @@
-//! What CreateJob asks for, checked against the topology.
+//! A CreateJob request, checked against the topology.
 
 use std::time::Duration;
 
@@ -11,17 +11,18 @@ use tributary_wire::SliceWidth;
 
 use crate::jobs::{OnDegraded, Terms};
 
-/// The gradient that expected speed-ups are computed for if the request does not say: a million values.
+/// The default size of the gradient for expected speed-ups: a million values.
 const DEFAULT_GRADIENT_BYTES: u64 = 4_000_000;
-/// How long a job waits for its members: long enough for a cluster's scheduler to start them, and a limit for the
-/// slots of a job that nobody remembers.
+/// The default time limit for a job's members to join.
+///
+/// It leaves a cluster's scheduler time to start the members, and it frees the slots of an abandoned job.
 const DEFAULT_JOIN_DEADLINE: Duration = Duration::from_secs(3600);
-/// θ if the request does not say: one process in ten.
+/// The default of θ: one process in ten.
 const DEFAULT_THETA: f64 = 0.1;
-/// More than anybody means.
+/// Longer than any useful deadline.
 const LONGEST_JOIN_DEADLINE: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// What is wrong with a request.
+/// The reason why a request is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub(crate) enum RequestError {
     /// The name could not be shown or typed.
@@ -105,8 +106,9 @@ pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestErro
     Ok(Terms { rigid: request.rigid, join_deadline, on_degraded, server_reads, confidential })
 }
 
-/// Whether something is done about degraded processes. Off unless requested: the job's processes then have to share
-/// their data anew.
+/// Returns true if the controller acts on degraded processes.
+///
+/// The default is off, because the job's processes then have to share their data again.
 fn is_auto(value: i32) -> Result<bool, RequestError> {
     match v1::Degraded::try_from(value) {
         Ok(v1::Degraded::Unspecified | v1::Degraded::Off) => Ok(false),

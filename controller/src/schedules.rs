@@ -12,7 +12,7 @@ use tributary_wire::Rank;
 use crate::jobs::{Agreed, HandedIn, JobError, Number, Outcome};
 use crate::manager::Manager;
 
-/// How long a worker that hands in a profile waits for the others before it asks again.
+/// The time that a worker with a profile waits for the other workers before it sends the request again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Gradients that a model may have: ten times as many as the largest models in training.

@@ -74,13 +74,13 @@ impl Controller for Service {
         let (request, manager) = (request.into_inner(), self.manager.clone());
         let asking = Asking { creator, waits: request.wait };
         let (tell, created) = oneshot::channel();
-        // In a task of its own: a caller that hangs up must not leave a job half created, or one whose token nobody
-        // has.
+        // In a task of its own: a caller that hangs up must not leave a job half created, or a job without a holder of
+        // its token.
         tokio::spawn(async move {
             let created = reconciler::create_job(&manager, &asking, &request.name, &job, terms).await;
             if let Err(Ok(key)) = tell.send(created) {
                 tracing::info!(job = request.name, "whoever created it has hung up: it is ended again");
-                // What is left to be done is in the log, and will be done by itself.
+                // The controller logs the remaining work, and retries it without a caller.
                 let _ = manager.end(key).await;
             }
         });
@@ -144,7 +144,7 @@ impl Controller for Service {
         &self,
         request: Request<v1::EndJobRequest>,
     ) -> Result<Response<v1::EndJobResponse>, Status> {
-        // A token belongs to one job, whoever shows it: a later job may have the same name.
+        // A token belongs to one job, no matter which caller shows it: a later job may have the same name.
         let without_token = request.get_ref().token.is_empty() && self.access.is_operator(&request);
         let v1::EndJobRequest { job, token } = request.into_inner();
         let key = {

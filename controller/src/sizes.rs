@@ -1,4 +1,6 @@
-//! How large requests may be: finished slices, which members send, are large; all other requests are small.
+//! Size limits of requests.
+//!
+//! Finished slices, which members send, are large; all other requests are small.
 
 use std::sync::Arc;
 

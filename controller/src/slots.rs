@@ -1,4 +1,4 @@
-//! Who owns which slots of one switch.
+//! The allocation of one switch's slots to jobs.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ impl SlotMap {
         self.taken.remove(&base);
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity
     }
@@ -81,7 +81,7 @@ impl SlotMap {
         self.capacity.checked_ilog2().map_or(0, |exponent| 1 << exponent)
     }
 
-    /// Slots that nobody owns, contiguous or not.
+    /// The number of unallocated slots, contiguous or not.
     pub(crate) fn free(&self) -> u32 {
         self.capacity.saturating_sub(self.taken.values().sum())
     }

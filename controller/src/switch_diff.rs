@@ -10,7 +10,7 @@ use tributary_p4runtime::p4::v1::Update;
 use crate::switch_state::SwitchState;
 use crate::tables::Table;
 
-/// What a change does to an entity.
+/// The kinds of changes to an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Insert,
@@ -48,16 +48,17 @@ impl fmt::Display for Change {
     }
 }
 
-/// The fewest changes that turn `have` into `want`, in batches to be written one after the other: a switch may carry
-/// out the updates of one batch in any order.
+/// Returns the fewest changes that turn `have` into `want`, in batches to be written in order.
+///
+/// A switch may carry out the updates of one batch in any order.
 ///
 /// 1. Groups that entries are about to use.
-/// 2. Entries that are to go, the gate (`admission`) first. They go before new ones come: a full table must not stop
-///    a change, and a new job must not get slots that an old one still reaches.
+/// 2. Entries to remove, the gate (`admission`) first. They are removed before new ones come: a full table must not
+///    stop a change, and a new job must not get slots that an old one still reaches.
 /// 3. New entries, the gate last: nothing is admitted while a job's tables are half written.
 /// 4. Groups that no entry uses any more.
 ///
-/// Default actions are only ever set: there is no table without one.
+/// Default actions are only ever set, because every table has one.
 pub(crate) fn diff(have: &SwitchState, want: &SwitchState) -> Vec<Vec<Change>> {
     let mut batches = vec![wanted_groups(have, want)];
     for table in Table::ALL.into_iter().rev() {
@@ -151,7 +152,7 @@ mod tests {
         })
     }
 
-    /// Does what a P4Runtime server does, which refuses to insert twice or to touch what is not there.
+    /// Applies a change as a P4Runtime server does: refuses to insert twice, or to touch an absent entry.
     fn apply(state: &mut SwitchState, change: &Change) -> Result<(), String> {
         fn put<K: Ord, V>(
             map: &mut BTreeMap<K, V>,

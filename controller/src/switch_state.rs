@@ -1,4 +1,4 @@
-//! What a switch holds, in the P4 program's own names.
+//! The state of a switch, in the P4 program's own names.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What several unit tests share.
+//! Fixtures that several unit tests share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub(crate) fn pipeline() -> Pipeline {
     Pipeline::load(&PipelineSource::BuiltIn, SliceWidth::ETHERNET).unwrap()
 }
 
-/// What each switch holds while no job uses it.
+/// The state of each switch while no job uses it.
 pub(crate) fn base(topology: &Topology) -> BTreeMap<NodeKey, SwitchState> {
     let tree = topology.forwarding();
     topology.switches().map(|(key, ..)| (key, base_state(topology, &tree, key))).collect()
@@ -88,7 +88,7 @@ pub(crate) const TERMS: Terms = Terms {
     on_degraded: OnDegraded { auto: false, theta: 0.1 },
 };
 
-/// The first generation of a job as it was planned.
+/// The first generation of a job, unchanged from the plan.
 pub(crate) fn first_generation(state: &ControllerState, key: JobKey) -> DesiredGeneration {
     let record = &state.jobs.get(key).unwrap().record;
     let server = record.generation().plan.server.key;
@@ -105,7 +105,7 @@ pub(crate) fn first_generation(state: &ControllerState, key: JobKey) -> DesiredG
     }
 }
 
-/// What switches hold that take slices of any width, and tell all children apart.
+/// The capacity of switches that take slices of any width and distinguish all children.
 pub(crate) fn capacity(slots: u32, job_indices: u16) -> Capacity {
     Capacity { slots, job_indices, widest: SliceWidth::WIDEST, children: MAX_CHILDREN }
 }

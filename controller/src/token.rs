@@ -21,8 +21,10 @@ impl Token {
         bytes.try_into().ok().map(Self)
     }
 
-    /// Whether `shown` is this token. Takes the same time wherever they differ, so that nobody can find the token
-    /// byte by byte.
+    /// Returns true if `shown` is this token.
+    ///
+    /// The comparison takes the same time wherever the two differ, so that an attacker cannot find the token byte by
+    /// byte.
     pub(crate) fn matches(&self, shown: &[u8]) -> bool {
         self.0.as_slice().ct_eq(shown).into()
     }

@@ -1,4 +1,4 @@
-//! Watches over switches and cables: sends probes, takes those that come back, and tells what has changed.
+//! Watches switches and cables: sends probes, receives those that return, and reports changes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -25,7 +25,7 @@ pub(crate) fn start(manager: &Arc<Manager>) {
     tokio::spawn(beat(Arc::downgrade(manager)));
 }
 
-/// Lets the planner know whether a switch is there.
+/// Reports to the planner when a switch connects or is lost.
 async fn watch_switch(manager: Weak<Manager>, key: NodeKey) {
     let Some(mut health) = manager.upgrade().and_then(|manager| Some(manager.switches().get(&key)?.health()))
     else {
@@ -69,10 +69,10 @@ async fn hear_switches(manager: Weak<Manager>) {
     }
 }
 
-/// Sends probes, and evaluates what has been heard since the last ones.
+/// Sends probes, and evaluates the probes received since the last ones were sent.
 async fn beat(manager: Weak<Manager>) {
     let mut beats = interval(PROBE_INTERVAL);
-    // A late beat counts once: what was not heard meanwhile says nothing.
+    // A late beat counts once: probes missing in the meantime prove nothing.
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         beats.tick().await;
@@ -90,7 +90,9 @@ impl Manager {
         }
     }
 
-    /// Notes for those who look that a switch has gone or come. Further failures to reach one that is away are not news.
+    /// Records an event when a switch is lost or connects.
+    ///
+    /// Further failures to reach a switch that is away are not recorded.
     fn note_switch_event(&self, key: NodeKey, before: &SwitchHealth, now: &SwitchHealth) {
         let topology = self.topology();
         let name = &topology[key].name;

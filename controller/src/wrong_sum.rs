@@ -1,7 +1,8 @@
-//! Finds out which member gave what to an all-reduce whose sum is wrong.
+//! Finds the member whose contribution to an all-reduce differs when the sum is wrong.
 //!
-//! A member that gets a wrong sum knows what it gave, but not what others did. Each reports that here; all are told
-//! the result of the comparison, so that every process learns which rank differs.
+//! A member with a wrong sum knows its own contribution, but not the contributions of others. Each member reports its
+//! contribution here. All members receive the result of the comparison, so that every process learns which rank
+//! differs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +30,7 @@ pub(crate) struct WrongSumReport {
     /// The all-reduce's first slice.
     operation: Seq,
     given: Given,
-    /// In what way it is wrong.
+    /// The symptom of the wrong sum.
     seen: String,
 }
 
@@ -102,7 +103,7 @@ impl Diagnoses {
         self.lock().get(&job).map(|diagnosis| diagnosis.comparison.to_string()).unwrap_or_default()
     }
 
-    /// Tells all who have reported why the job has failed.
+    /// Sends the reason for the job's failure to all members that have reported.
     pub(crate) fn close(&self, job: JobKey, verdict: String) {
         if let Some(diagnosis) = self.lock().remove(&job) {
             diagnosis.verdict.send_replace(Some(verdict));
@@ -121,7 +122,7 @@ pub(crate) async fn await_verdict(mut verdict: watch::Receiver<Option<String>>) 
     found.ok().and_then(|verdict| verdict.clone()).unwrap_or_default()
 }
 
-/// What the members of a job gave to its first all-reduce that has a wrong sum.
+/// The contributions of a job's members to its first all-reduce that has a wrong sum.
 #[derive(Debug)]
 struct Comparison {
     /// All workers, with their hosts.
@@ -143,7 +144,7 @@ impl Comparison {
         operations.reduce(|first, one| if first.is_newer_than(one) { one } else { first })
     }
 
-    /// Whether all have reported on the same all-reduce.
+    /// Returns true if all members have reported on the same all-reduce.
     fn is_complete(&self) -> bool {
         let first = self.first();
         let has_told = |rank| self.reports.get(rank).map(|report| report.operation) == first;

@@ -12,14 +12,14 @@ use crate::AgentStats;
 use crate::error::AgentError;
 use crate::link::{self, FrameLink, Verdict};
 
-/// The most frames that are read before the agent looks at its commands and timers again.
+/// The most frames that the agent reads before it checks its commands and timers again.
 const FRAMES_PER_ROUND: usize = 64;
 /// The only sources of events are the port and the commands' waker.
 const EVENTS_PER_WAIT: usize = 4;
 
 /// A state machine that the loop drives.
 pub(crate) trait Role: Send + 'static {
-    /// What its handle can request.
+    /// A request that the handle can make.
     type Command: Send;
     /// Its counters.
     type Stats: Send;
@@ -32,7 +32,7 @@ pub(crate) trait Role: Send + 'static {
     fn transmit(&mut self, now: Time, link: &mut FrameLink) -> Result<(), AgentError>;
     fn next_timeout(&self) -> Option<Time>;
     fn handle_timeout(&mut self, now: Time);
-    /// Tells callers which of their operations have ended.
+    /// Reports ended operations to their callers.
     fn report(&mut self, now: Time);
     fn stats(&self) -> Self::Stats;
 }
@@ -63,7 +63,7 @@ impl<R: Role> Driver<R> {
         Self { role, link, passing: None, commands, poll, epoch: Instant::now() }
     }
 
-    /// Runs until the agent is told to end, and returns the reason.
+    /// Runs until a command ends the agent, and returns the reason.
     ///
     /// # Errors
     /// The port or the poll does not work any more.
@@ -102,7 +102,7 @@ impl<R: Role> Driver<R> {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::End(reason)) => return Some(reason),
-                // If nobody waits for the answer any more, it is dropped.
+                // The reply is dropped if the caller no longer waits for it.
                 Ok(Command::Stats(reply)) => drop(reply.send(self.stats())),
                 Ok(Command::Role(command)) => self.role.handle_command(self.now(), command),
                 Err(TryRecvError::Empty) => return None,

@@ -76,13 +76,13 @@ pub enum AgentError {
     Disputed {
         /// The tensor's name.
         tensor: String,
-        /// The outcome of comparing the members' contributions, as the controller tells it to all of them.
+        /// The outcome of comparing the members' contributions, as the controller reports it to all members.
         verdict: String,
     },
     /// The members' sum is wrong, and their contributions were not compared.
     #[error("{error}. The controller, which would say which rank gave what, was not told: {problem}")]
     NotCompared {
-        /// What was seen here: a [`CollectiveError::WrongSum`].
+        /// The local error: a [`CollectiveError::WrongSum`].
         error: Box<CollectiveError>,
         /// Why the controller does not know of it.
         problem: JoinError,
@@ -90,8 +90,8 @@ pub enum AgentError {
     /// The all-reduce was not started.
     #[error(transparent)]
     Refused(#[from] StartError),
-    /// The all-reduce was not started because an earlier one was not: it would have taken that one's place in the
-    /// order.
+    /// The all-reduce was not started because an earlier all-reduce was not: it would have taken the earlier place in
+    /// the order.
     #[error("it was not started, since an all-reduce before it was refused")]
     StreamBroken,
     /// The all-reduce has taken longer than its deadline. The job goes on.
@@ -99,9 +99,9 @@ pub enum AgentError {
     Deadline {
         /// How long it was given.
         limit: Duration,
-        /// What it waited for last.
+        /// The last wait of the operation.
         wait: Box<Wait>,
-        /// What is missing: a [`CollectiveError::Abandoned`].
+        /// The missing contributions: a [`CollectiveError::Abandoned`].
         error: Box<CollectiveError>,
         /// Members that do not wait for a result, as their agents last reported: they may not have begun it.
         absent: Vec<String>,
@@ -118,12 +118,12 @@ pub enum AgentError {
     /// is well again.
     #[error("the job goes on without this worker for now: {}", .0.reason)]
     Detached(Detached),
-    /// The controller asks for an impossible change of generation.
+    /// The controller requests an impossible change of generation.
     #[error("job \"{job}\": the controller asks for a change that cannot be carried out: {problem}")]
     Change {
         /// The job's name.
         job: String,
-        /// What is wrong with the change.
+        /// The problem with the change.
         problem: String,
     },
     /// The agent's thread has ended.
@@ -164,13 +164,13 @@ impl AgentError {
 /// Why a host cannot take part in a job, or cannot go on.
 #[derive(Debug, Error)]
 pub enum JoinError {
-    /// Nobody answers at the controller's address, or one of the two does not trust the other.
+    /// The controller's address does not answer, or one side does not trust the other.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The controller refused a request, or does not answer.
     #[error("the controller {} {request}: {message} ({code:?})", refusal(*.code))]
     Refused {
-        /// What the request was for.
+        /// The purpose of the request.
         request: &'static str,
         /// The kind of refusal; [`Code::Unavailable`] where the connection broke, and
         /// [`Code::DeadlineExceeded`] where no answer came in time.
@@ -221,7 +221,7 @@ pub enum JobError {
         job: String,
         /// The controller's reason, with the name of the host or switch at fault.
         reason: String,
-        /// Whether members had a wrong sum.
+        /// True if members had a wrong sum.
         wrong_sum: bool,
     },
     /// The job was ended while members were still missing.

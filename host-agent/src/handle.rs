@@ -30,7 +30,7 @@ pub(crate) struct Handle<R: Role> {
 /// How an agent's thread came to its end.
 #[derive(Debug, Clone)]
 enum End {
-    /// It was told to.
+    /// A caller requested it.
     Asked(String),
     /// It could not go on.
     Failed(String),
@@ -80,7 +80,7 @@ impl<R: Role> Handle<R> {
         self.send(Command::Role(command))
     }
 
-    /// Asks for the counters and waits for them.
+    /// Requests the counters and waits for them.
     pub(crate) fn stats(&self) -> Result<AgentStats<R::Stats>, AgentError> {
         let (sender, receiver) = bounded(1);
         self.send(Command::Stats(sender))?;

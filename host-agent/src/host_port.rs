@@ -26,7 +26,7 @@ impl HostPort {
         Ok(Self { interface, _silence: silence })
     }
 
-    /// As [`InterfacePort::with_segmentation_offload`].
+    /// Sets segmentation offload; see [`InterfacePort::with_segmentation_offload`].
     #[must_use]
     pub fn with_segmentation_offload(self, wanted: bool) -> Self {
         Self { interface: self.interface.with_segmentation_offload(wanted), ..self }

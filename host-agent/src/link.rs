@@ -57,7 +57,7 @@ impl Route {
     }
 }
 
-/// An agent's end of its link: the port, the frames that are to be sent, and the counters.
+/// An agent's end of its link: the port, the frames to send, and the counters.
 pub(crate) struct FrameLink {
     port: Box<dyn FramePort>,
     outgoing: Frames,
@@ -120,12 +120,12 @@ impl FrameLink {
     }
 }
 
-/// What became of a received frame.
+/// The result of checking a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It was for the state machine, accepted or not.
     Ours,
-    /// It is valid, but for somebody else.
+    /// It is valid, but has another receiver.
     NotOurs,
     /// It claims to be an INA message but is not a valid one.
     Malformed,

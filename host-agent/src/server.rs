@@ -32,7 +32,7 @@ impl ServerAgent {
         Handle::start("server", (&config.name, config.width), ServerRole::new(config, false)?, port).map(Self)
     }
 
-    /// Starts a server that also reads the [`sums`](Self::sums): it must be told of each operation.
+    /// Starts a server that also reads the [`sums`](Self::sums): its caller must announce each operation.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -50,8 +50,9 @@ impl ServerAgent {
         self.0.ask(|reply| Command::Change { config, reply }).await?
     }
 
-    /// Tells the server the members' next operation, and waits for its sums, which are bit for bit the members'. The
-    /// server knows of it before this returns; it is best to start the members after that.
+    /// Announces the members' next operation to the server, and returns a future of the server's sums. The sums are
+    /// identical to the members' sums bit for bit. The announcement reaches the server before this returns; start the
+    /// members after that.
     ///
     /// # Errors
     /// At once: [`AgentError::Ended`]. Later: [`AgentError::Refused`] when the server does not read,
@@ -73,7 +74,7 @@ impl ServerAgent {
         self.0.ask(|reply| Command::Asking { reply }).await
     }
 
-    /// The counters so far.
+    /// Returns the present values of the counters.
     ///
     /// # Errors
     /// [`AgentError::Ended`] when the agent has ended.
@@ -86,7 +87,7 @@ impl ServerAgent {
         self.0.end(reason);
     }
 
-    /// Waits until the agent has ended, whether it was told to or could not go on, and returns the reason: an
+    /// Waits until the agent has ended, on request or because of a failure, and returns the reason: an
     /// [`AgentError::Ended`].
     pub async fn ended(&self) -> AgentError {
         self.0.wait_for_end().await
@@ -209,7 +210,7 @@ impl Role for ServerRole {
     }
 
     fn handle_command(&mut self, now: Time, command: Command) {
-        // If nobody waits for an answer any more, it is dropped.
+        // An answer is dropped if the caller no longer waits for it.
         match command {
             Command::Read { tensor, reply } => match self.server.expect(tensor) {
                 Ok(id) => drop(self.waiting.insert(id, reply)),

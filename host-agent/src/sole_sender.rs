@@ -1,9 +1,10 @@
 //! No other process of the host sends INA packets.
 //!
-//! A switch takes what comes in by a host's cable for that host's gradient, and any process may send UDP datagrams. Tags tell
-//! a sum with somebody else's numbers in it from a right one; but a user without any rights could stall the jobs of others
-//! so, and end them. So the kernel is told to let none of its sockets send to the port of INA packets. The agents' own
-//! frames do not come from there: a packet socket hands them to the interface itself.
+//! A switch assigns every gradient that arrives on a host's cable to that host, and any process may send UDP datagrams.
+//! Tags reveal a sum that contains foreign values; but an unprivileged user could still stall other users' jobs with
+//! forged datagrams, and so end them. The agent therefore installs a firewall rule: the kernel lets no socket of this
+//! host send to the port of INA packets. The rule does not affect the agents' own frames, because a packet socket hands
+//! them directly to the interface.
 
 use std::io;
 use std::process::Command;
@@ -11,13 +12,14 @@ use std::process::Command;
 use thiserror::Error;
 use tributary_wire::constants::INA_UDP_PORT;
 
-/// The nftables table with the rule. It stays when the daemon ends, so that there is no gap before the next one begins.
+/// The nftables table with the rule. The table stays when the daemon ends, to leave no gap before the next daemon
+/// starts.
 const TABLE: &str = "tributary_host";
 
 /// Why other processes may still send INA packets.
 #[derive(Debug, Error)]
 pub enum SoleSenderError {
-    /// There is no nftables.
+    /// nftables is not installed.
     #[error("there is no program `nft`: install nftables")]
     NoProgram,
     /// The rule is refused, with the program's reason.
@@ -28,11 +30,12 @@ pub enum SoleSenderError {
     System(#[from] io::Error),
 }
 
-/// Lets the kernel of the calling thread's network namespace refuse INA packets of all sockets but packet sockets, from now
-/// on. What it does to a sender is the error "operation not permitted".
+/// Lets the kernel of the calling thread's network namespace refuse INA packets of all sockets but packet sockets, from
+/// now on. What it does to a sender is the error "operation not permitted".
 ///
 /// # Errors
-/// [`SoleSenderError`]: then everything works all the same, and whoever may run programs on this host can disturb its jobs.
+/// [`SoleSenderError`]: the agent works without the rule, but any program on this host can then disturb the host's
+/// jobs.
 pub fn forbid_other_senders() -> Result<(), SoleSenderError> {
     let output =
         Command::new("nft").arg(rules()).env("LC_ALL", "C").output().map_err(|error| match error.kind() {
@@ -45,8 +48,8 @@ pub fn forbid_other_senders() -> Result<(), SoleSenderError> {
     }
 }
 
-/// The script, which is carried out as a whole, and leaves the same each time. Raw sockets are left alone: who may open one may
-/// open a packet socket, too.
+/// The script, which is carried out as a whole, and leaves the same each time. Raw sockets are left alone: who may open
+/// one may open a packet socket, too.
 fn rules() -> String {
     format!(
         "add table inet {TABLE}\n\

@@ -1,5 +1,6 @@
-//! Hands results of all-reduces, steps and parts, and what is waited for, to Python from a separate thread: it may have
-//! to wait long for the interpreter's lock, and the client's own thread has to go on.
+//! Delivers results of all-reduces, steps, parts and stall reports, to Python by a separate thread.
+//!
+//! The delivery may wait a long time for the interpreter's lock, and must not block the client's own thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,9 +23,9 @@ pub(crate) enum Delivery {
         done: Py<PyAny>,
         outcome: Result<Outcome, ClientError>,
     },
-    /// What the process waits for.
+    /// A stall report: the missing event that the process waits for.
     Waits {
-        /// Called with the text, and with whether it is the agent that says nothing.
+        /// Called with the text, and with `True` if the agent is silent.
         tell: Arc<Py<PyAny>>,
         waiting: Waiting,
     },
@@ -41,13 +42,13 @@ pub(crate) enum Outcome {
     Done,
 }
 
-/// Whether deliveries have ended.
+/// True once deliveries have ended.
 static ENDED: AtomicBool = AtomicBool::new(false);
 /// Held during a delivery.
 static DELIVERING: Mutex<()> = Mutex::new(());
-/// How long the interpreter's end waits for a delivery in progress.
+/// The longest time that the interpreter's end waits for a delivery in progress.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time between two looks at whether it has finished.
+/// The interval between two checks of the delivery in progress.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Ends all deliveries. It must be called before the interpreter ends, which would otherwise end a thread in the middle
@@ -60,7 +61,7 @@ pub(crate) fn end_deliveries(py: Python<'_>) {
     ENDED.store(true, Ordering::SeqCst);
     py.detach(|| {
         let began = Instant::now();
-        // The callback may itself wait for ever: then nothing can be done.
+        // The callback may itself wait forever; nothing can be done about that.
         while matches!(DELIVERING.try_lock(), Err(TryLockError::WouldBlock)) && began.elapsed() < PATIENCE {
             thread::sleep(LOOK);
         }
@@ -89,7 +90,7 @@ pub(crate) fn deliveries() -> PyResult<Sender<Delivery>> {
 fn run(deliveries: &Receiver<Delivery>) {
     for delivery in deliveries {
         let _delivering = DELIVERING.lock().unwrap_or_else(PoisonError::into_inner);
-        // Once deliveries have ended, the interpreter is shutting down, and nobody waits any more.
+        // Once deliveries have ended, the interpreter is shutting down, and no thread waits for a result.
         if ENDED.load(Ordering::SeqCst) || Python::try_attach(|py| deliver(py, delivery)).is_none() {
             return;
         }
@@ -117,7 +118,7 @@ pub(crate) fn telling(tell: Py<PyAny>) -> impl Fn(&Waiting) + Send + Sync + 'sta
     }
 }
 
-/// Reports an exception of a callback, which nobody waits for.
+/// Reports an exception of a callback as unraisable, because the callback has no caller in Python.
 fn check(py: Python<'_>, callback: &Py<PyAny>, called: PyResult<Py<PyAny>>) {
     if let Err(error) = called {
         error.write_unraisable(py, Some(callback.bind(py)));

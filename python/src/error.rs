@@ -11,7 +11,7 @@ use tributary_client::{ClientError, Detached, Regroup};
 /// The module of the exceptions.
 const MODULE: &str = "tributary.errors";
 
-/// What a process was doing when it got an error: what it means that a condition is not met depends on that.
+/// The call in which a process got an error. The exception for an unmet condition depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum During {
     /// Joining a job, which is over.

@@ -20,7 +20,7 @@ use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::schedule::{SetOfGradients, nanoseconds};
 use crate::segment::Segment;
 
-/// How long the agent may take to acknowledge counts of collectives.
+/// The time that the agent may take to acknowledge counts of collectives.
 const COUNTING: Duration = Duration::from_secs(1);
 
 /// A process's part in a job. When the last reference is dropped without `close`, the host leaves the job.
@@ -38,9 +38,10 @@ impl Job {
 
 #[pymethods]
 impl Job {
-    /// Joins a job through the agent behind `socket`, and waits until all of its members have joined. What it waits for
-    /// then, and as long as it is a member, a thread of this module says by calling `waits` with the text and whether
-    /// it is the agent that says nothing.
+    /// Joins a job through the agent behind `socket`, and waits until all of its members have joined.
+    ///
+    /// A thread of this module reports stalls, then and during membership: it calls `waits` with the text, and with
+    /// `True` if the agent is silent.
     #[staticmethod]
     fn join(
         py: Python<'_>,
@@ -197,8 +198,9 @@ impl Job {
         Ok(done.map(|(regroup, elements)| (grouping(regroup), PyBytes::new(py, &elements))))
     }
 
-    /// Tells the agent what collectives `(over the fabric, collective, reason, calls, bytes)` have moved since the last
-    /// call. The result is ignored unless `waits` is set; then this waits for at most a second.
+    /// Reports to the agent the traffic of collectives since the last call, as tuples
+    /// `(over the fabric, collective, reason, calls, bytes)`. The result is ignored unless `waits` is set; then this
+    /// waits for up to a second.
     fn count_collectives(
         &self,
         py: Python<'_>,

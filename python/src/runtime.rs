@@ -12,19 +12,19 @@ use tokio::time::timeout;
 
 use crate::error::{forked_error, thread_error};
 
-/// Time between two looks at whether Ctrl-C was pressed.
+/// The interval between two checks for Ctrl-C.
 const SIGNALS: Duration = Duration::from_millis(100);
 
 /// The id of the process that owns the threads.
 static OWNER: OnceLock<u32> = OnceLock::new();
 
-/// Whether this process was forked from the owner of the threads: it has none of them.
+/// Returns true if this process was forked from the owner of the threads. A forked process has none of the threads.
 fn is_forked() -> bool {
     OWNER.get().is_some_and(|owner| *owner != process::id())
 }
 
 /// # Errors
-/// This process was forked; whatever it waits for would never come.
+/// This process was forked; its results would never arrive.
 pub(crate) fn check_not_forked(py: Python<'_>) -> PyResult<()> {
     if is_forked() { Err(forked_error(py)) } else { Ok(()) }
 }
@@ -51,7 +51,7 @@ impl<T> Deref for Owned<T> {
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         if is_forked() {
-            // Keep an extra reference for ever.
+            // Keep an extra reference permanently.
             let _ = ManuallyDrop::new(Arc::clone(&self.0));
         }
     }

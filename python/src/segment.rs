@@ -35,7 +35,7 @@ impl Segment {
         self.lock().len()
     }
 
-    /// Whether an operation on it has not ended: the agent may be writing.
+    /// True while an operation on the segment has not ended: the agent may be writing.
     #[getter]
     fn in_use(&self) -> bool {
         self.lock().is_in_use()

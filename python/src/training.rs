@@ -38,8 +38,9 @@ impl Training {
 
 #[pymethods]
 impl Training {
-    /// Opens a training through the agent behind `socket`; `begin` joins the job. What it waits for then a thread of this
-    /// module says as `Job.join` has it.
+    /// Opens a training through the agent behind `socket`; `begin` joins the job.
+    ///
+    /// A thread of this module then reports stalls in the same way as for `Job.join`.
     #[staticmethod]
     #[allow(clippy::too_many_arguments, reason = "Python names them")]
     fn open(
@@ -85,8 +86,8 @@ impl Training {
         wait(py, making)?.map(Segment::new).map_err(|error| exception(py, &error))
     }
 
-    /// Joins the job with these parameters. Once the first step is there, a thread of this module calls `done` with
-    /// `(step, None)` or `(None, exception)`.
+    /// Joins the job with these parameters. When the first step arrives, a thread of this module calls `done` with
+    /// `(step, None)`; after an error, it calls `done` with `(None, exception)`.
     fn begin(&self, py: Python<'_>, parameters: Place<'_>, done: Py<PyAny>) -> PyResult<()> {
         let (segment, first, count) = parameters;
         let elements = first..end(first, count)?;

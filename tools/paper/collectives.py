@@ -23,7 +23,7 @@ TURNS = 5
 
 
 def main() -> None:
-    """Measures on all ranks; the first one writes what came of it."""
+    """Measures on all ranks; the first rank writes the results."""
     dist.init_process_group("tributary")
     gloo = dist.new_group(backend="gloo")
     ranks, rank = dist.get_world_size(), dist.get_rank()
@@ -35,7 +35,7 @@ def main() -> None:
         own = numbers.view(ranks, -1)[rank]
 
         def gather_by_sums(numbers: torch.Tensor = numbers, own: torch.Tensor = own) -> None:
-            """What an all-gather would be in a fabric, which only adds: zeros but for the own part."""
+            """Emulates an all-gather in a fabric, which only adds: all values are zero except the own part."""
             numbers.zero_()
             own.fill_(1)
             dist.all_reduce(numbers)
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def slowest(collective: Callable[[], object]) -> float:
-    """How long the slowest rank takes from when all are there, in seconds."""
+    """Returns the time of the slowest rank after a barrier, in seconds."""
     dist.barrier()
     began = time.perf_counter()
     collective()

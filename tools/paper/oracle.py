@@ -1,7 +1,7 @@
-"""Gradients of the examples' models, for `tributary-paper`: which samples, and at which parameters, it is told.
+"""Computes gradients of the examples' models for `tributary-paper`, on request.
 
-It writes the number of parameters, the number of samples and the label of each, then answers what it reads: a byte that
-says what is wanted, and what belongs to it. All of it is little-endian, and parameters are one flat array.
+It writes the number of parameters, the number of samples and the label of each sample, then answers requests. A
+request is a byte with its kind, then its data. All numbers are little-endian, and parameters are one flat array.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ INITIAL, GRADIENT, ACCURACY = range(3)
 
 
 def digits() -> tuple[torch.Tensor, torch.Tensor, list[int], int]:
-    """Images, their classes, the class of each again, and how many are to learn from."""
+    """Images, their classes, the class of each image as a label, and the number to learn from."""
     data = cnn.digits()
     return data.tensors[0], data.tensors[1], data.tensors[1].tolist(), cnn.LEARN
 
 
 def letters() -> tuple[torch.Tensor, torch.Tensor, list[int], int]:
-    """Pieces of text, the same one letter later, and which part of the text each is from."""
+    """Pieces of text, the next letters, the text part of each piece, and the number to learn from."""
     data = transformer.pieces()
     samples = min(len(data), transformer.LEARN + transformer.CHECK)
     parts = [piece * 10 // samples for piece in range(samples)]
@@ -42,7 +42,7 @@ MODELS = {
 
 
 def main() -> None:
-    """Answers until nobody asks any more."""
+    """Answers requests until standard input ends."""
     torch.set_num_threads(1)
     make, load = MODELS[sys.argv[1]]
     inputs, targets, labels, learn = load()
@@ -84,7 +84,7 @@ def gradient(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> t
 
 @torch.no_grad()
 def accuracy(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """The part that is right."""
+    """The fraction of correct predictions."""
     return (model(inputs).argmax(-1) == targets).float().mean().reshape(1)
 
 

@@ -1,4 +1,4 @@
-//! What is wrong with cables.
+//! Builds the API's answers about faults of cables.
 
 use tributary_api::v1;
 use tributary_topology::NodeKey;
@@ -6,7 +6,7 @@ use tributary_topology::NodeKey;
 use crate::liveness::{self, Life};
 use crate::manager::Manager;
 
-/// What is wrong with cables, by the node where it shows.
+/// The faults of cables, by the node where each fault shows.
 pub(super) struct CableFaults(Vec<(NodeKey, v1::CableFault)>);
 
 impl CableFaults {

@@ -1,4 +1,4 @@
-//! What the API says about counters.
+//! Builds the API's answers about counters.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,9 @@ pub(crate) async fn all_counters(
     read.iter().map(told).collect()
 }
 
-/// The counters of one switch: of every job that still has its index and is the last one of its name, and of every port that
-/// has a link.
+/// Returns the counters of one switch, for jobs and for every port that has a link.
+///
+/// The jobs are the latest of each name that still have their indices.
 fn counters(
     topology: &Topology,
     jobs: &Registry,

@@ -1,4 +1,4 @@
-//! What the API says about hosts.
+//! Builds the API's answers about hosts.
 
 use tokio::time::Instant;
 use tributary_api::v1;

@@ -1,4 +1,4 @@
-//! What the API says: about jobs here, about the rest in the modules below.
+//! Builds the API's answers: about jobs here, about the rest in the modules below.
 
 mod cable_faults;
 mod counters;
@@ -87,7 +87,7 @@ pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (Job
     }
 }
 
-/// What a job waits for: slots, members, a way through the fabric when all have joined, results.
+/// Lists the reasons for a job's wait: slots, members, a path after all have joined, or results.
 fn waiting_for(topology: &Topology, state: &ControllerState, job: &Job) -> Vec<String> {
     let slots = (*job.state() == State::Queued).then(|| job.waits.clone());
     let members = job.waiting_for();
@@ -107,8 +107,9 @@ fn fallback(fallback: &Fallback) -> v1::Fallback {
     v1::Fallback { cause: cause.into(), switch: fallback.switch.clone(), description: fallback.to_string() }
 }
 
-/// Who takes part, and what is known of each: all workers of the job by rank, including those it has gone on without,
-/// then the server.
+/// Returns the participants of a job with their progress.
+///
+/// All workers come first, by rank, including those that the job has gone on without; then the server.
 fn members(topology: &Topology, job: &Job) -> Vec<v1::JobMember> {
     let generation = job.record.generation();
     let plan = &generation.plan;
@@ -143,8 +144,10 @@ fn progress_of(job: &str, report: ProcessReport) -> v1::JobProgress {
     }
 }
 
-/// What a job lacks some of whose processes have waited long for a result: those who have not begun the same all-reduce, or
-/// else the result itself, and the part of its tree that may be why.
+/// Describes why a job is stalled, if some of its processes have waited long for a result.
+///
+/// The description names the processes that have not begun the same all-reduce. If all have, it names the result and
+/// the part of the job's tree that may be the cause.
 fn stalled(job: &Job, state: &ControllerState) -> Option<String> {
     let plan = &job.record.generation().plan;
     let workers = plan.workers.iter();

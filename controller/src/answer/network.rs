@@ -1,4 +1,4 @@
-//! What the API says about links, and about the trees of jobs on them.
+//! Builds the API's answers about links, and about the trees of jobs on them.
 
 use tributary_api::v1;
 use tributary_topology::{End, Link, LinkKey, Topology};

@@ -1,4 +1,4 @@
-//! What the API says about switches.
+//! Builds the API's answers about switches.
 
 use tributary_api::v1;
 use tributary_topology::{NodeKey, Topology};
@@ -24,7 +24,7 @@ pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
     manager.switches().iter().map(of_switch).collect()
 }
 
-/// A switch, and whether it is there; without what only the controller's state tells of it.
+/// A switch and its health, without the fields that only the controller's state has.
 fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
     let health = switch.health().borrow().clone();
     let (state, reason, cause) = match &health {
@@ -63,13 +63,13 @@ fn away_cause(cause: AwayCause) -> v1::AwayCause {
     }
 }
 
-/// Whether each of the `wanted` switches holds what it should, in the topology's order.
+/// Compares each of the `wanted` switches with its desired state, in the topology's order.
 pub(crate) async fn comparisons(
     manager: &Manager,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<v1::TableComparison> {
     let wanted = manager.switches().values().filter(|switch| wanted(switch.name()));
-    // All are asked at once; then the answers are awaited one after the other.
+    // All comparisons start at once; then the answers are awaited one after the other.
     let asked: Vec<_> = wanted.map(|switch| (switch.name().to_owned(), switch.compare())).collect();
     let mut comparisons = Vec::new();
     for (name, compared) in asked {

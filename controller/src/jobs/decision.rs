@@ -1,4 +1,4 @@
-//! Decides what is to be done about a job, given who is there and what of the fabric is alive: a pure function.
+//! Decides the next step of a job from the state of its members and of the fabric: a pure function.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::liveness::{Doubt, ProvenPaths};
 
 /// How long a job waits for members that are alive but cut off before it goes on without them, ...
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
-/// ... and how long if they could not come in again: a training that takes nobody in would lose them for good. Most
-/// switches that die are rebooted, and most cables that are pulled are put back.
+/// ... and how long if those members could not join again: a job that admits no workers would lose them permanently.
+/// Most switches that die are rebooted, and most cables that are pulled are plugged in again.
 const LOST_FOR_GOOD_PATIENCE: Duration = Duration::from_secs(10);
 /// How long after the last change of the fabric a job moves to a better tree that it does not need.
 const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
@@ -27,54 +27,54 @@ const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
 /// The next step for a job.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Nothing until something happens, or until this time.
+    /// Do nothing until an event arrives, or until this time.
     Rest(Option<Instant>),
-    /// The host is to be asked to serve.
+    /// Invite this host to serve the job.
     Invite(String),
-    /// The job starts, or changes over.
+    /// Start the job, or change its generation.
     Change(DesiredGeneration),
-    /// The job has come to its end.
+    /// End the job: its training has finished.
     End,
-    /// The job cannot go on.
+    /// Fail the job, for this reason.
     Fail(String),
-    /// The job is over.
+    /// Stop deciding: the job is over.
     Over,
 }
 
 /// The generation that a job should change to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DesiredGeneration {
-    /// Its workers.
+    /// The workers of the generation.
     pub(crate) members: Vec<Member>,
-    /// Ranks of the workers that come in with this generation.
+    /// Ranks of the workers that join with this generation.
     pub(crate) joined: Vec<Rank>,
-    /// Workers that are left out because they are away. If one of them comes back, the decision changes.
+    /// Ranks that are left out because they are away. If such a worker comes back, the decision changes.
     pub(crate) absent: Vec<Rank>,
     /// Workers that are left out for as long as their processes are degraded.
     pub(crate) detachment: Detachment,
-    /// The expected gain of detaching or taking back degraded workers; `None`: the change has another reason.
+    /// The expected gain of detaching or taking back degraded workers; `None` if the change has another reason.
     pub(crate) expected: Option<Expectation>,
-    /// Its server's host.
+    /// The host of the server.
     pub(crate) server: NodeKey,
-    /// Whether the server takes over where another one stopped.
+    /// True if the server takes over the slots of a server that stopped.
     pub(crate) takes_over: bool,
-    /// Why, for people.
+    /// The reason for the change, for people.
     pub(crate) reason: String,
 }
 
 impl DesiredGeneration {
-    /// Whether the change can wait for one that is under way: it would only make the job better off.
+    /// Returns true if the change can wait until a change that is under way is complete: it only improves the job.
     pub(crate) fn can_wait(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
     }
 
-    /// Whether the members have to synchronise, and therefore to stop at the beginning of the same operation.
+    /// Returns true if the members must synchronise, and so must stop at the beginning of the same operation.
     pub(crate) fn regroups(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
     }
 }
 
-/// Decides what is to be done about a job.
+/// Decides the next step of a job.
 pub(crate) fn next_step(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     match job.state() {
         State::Queued => in_the_queue(job, inputs),
@@ -155,7 +155,7 @@ fn while_running(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let broken = view.broken_part(job, inputs, view.doubt);
     if !cut_off.is_empty() {
         if !view.waits_in_vain(inputs) && view.is_only_short_of_mtu(&request, inputs, &servers) {
-            // Results say more than probes, and earlier: the link is mended, or its job needs no more of it.
+            // Results prove more than probes, and earlier: the link works again, or the job does not need long packets.
             return Step::Rest(Some(inputs.now + STALL_INTERVAL));
         }
         let come_back = view.is_elastic(job) && !job.record.terms.rigid;
@@ -189,10 +189,10 @@ fn while_running(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     }
 }
 
-/// Moves a job whose results have stopped coming, though nothing is dead, to new slots. Somebody on the wire may have
-/// put into a switch's or the server's slot something that no member sent: a sequence number from the future keeps
-/// the members' slices out for ever. Tags keep anything wrong from being believed, and new slots, under a new job id,
-/// are free of it.
+/// Moves a job to new slots if its results have stopped although nothing is dead. An attacker on the wire may have
+/// written data that no member sent into the slot of a switch or the server. A sequence number from the future then
+/// locks out the members' slices permanently. Tags prevent wrong data from being accepted, and new slots, under a new
+/// job id, are free of it.
 fn stuck(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>) -> Option<Step> {
     let time = inputs.stuck.filter(|time| *time >= STUCK_PATIENCE && !view.is_awaiting())?;
     let until = job.advanced + STUCK_PATIENCE;
@@ -203,7 +203,7 @@ fn stuck(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>) -> O
     Some(Step::Change(same_members(view, view.server, reason)))
 }
 
-/// With nothing wrong: lets somebody in, or moves to a better structure where that is worth a change.
+/// Admits waiting workers, or moves to a better structure if that is worth a change, while nothing is wrong.
 fn betterment(
     job: &Job,
     view: &MembershipView<'_>,
@@ -226,12 +226,12 @@ fn betterment(
         Some(step) => return step,
         None => None,
     };
-    // What is in doubt may turn out to be broken; that is settled before anything is improved.
+    // A part in doubt may turn out to be broken. The controller waits for certainty before it improves the structure.
     let doubt = in_doubt.then(|| inputs.now + STALL_INTERVAL);
     Step::Rest([view.earliest_return(), ripe, doubt].into_iter().flatten().min())
 }
 
-/// Lets waiting workers in, unless that would cost a present member.
+/// Admits waiting workers, unless that would cost a present member.
 fn join(
     job: &Job,
     view: &MembershipView<'_>,
@@ -266,7 +266,7 @@ fn join(
     }))
 }
 
-/// Leaves degraded members out, or others than now, where that is worth it.
+/// Changes the set of degraded members that are left out, if that is worth a change.
 fn rearrange(
     job: &Job,
     view: &MembershipView<'_>,
@@ -308,7 +308,7 @@ fn better_tree(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>
     let name = &inputs.topology[wanted].name;
     let server = if can_serve(job, name, inputs) { wanted } else { plan.server.key };
     let request = planner::JobRequest { server, ..view.request(job, view.members.clone()) };
-    // Its own load must not drive it off its own links.
+    // The job's own load must not drive the job off its own links.
     let new = planner::plan(inputs.topology, &inputs.fabric.without(plan), &request).ok()?;
     if !planner::is_better(&new, plan, inputs.fabric) {
         return None;
@@ -320,7 +320,7 @@ fn better_tree(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>
     Some(Step::Change(same_members(view, server, "a better tree has appeared".to_owned())))
 }
 
-/// A change of structure that keeps the members.
+/// Returns a change of structure that keeps the members.
 fn same_members(view: &MembershipView<'_>, server: NodeKey, reason: String) -> DesiredGeneration {
     DesiredGeneration {
         members: view.members.clone(),

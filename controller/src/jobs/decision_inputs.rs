@@ -1,4 +1,4 @@
-//! What a decision about a job depends on, besides the job.
+//! Inputs of a decision about a job, besides the job.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,65 +13,65 @@ use super::participant::ParticipantId;
 use crate::hosts::WORD_PATIENCE;
 use crate::liveness::Health;
 
-/// How soon a job is looked at again to see whether somebody waits for a result.
+/// Interval at which the reconciler checks again whether a process waits for a result.
 pub(super) const STALL_INTERVAL: Duration = Duration::from_millis(200);
-/// How long all members of a job may wait for a result in vain before the job moves to new slots: results come many
-/// times a second, and whatever is lost is sent again.
+/// How long all members of a job may wait for a result before the job moves to new slots. Results come many times a
+/// second, and lost frames are sent again.
 pub(super) const STUCK_PATIENCE: Duration = Duration::from_secs(5);
-/// A probe heard this long after a stream broke was sent after the break.
+/// A probe that arrives this long after a stream broke was sent after the break.
 const PROBE_LAG: Duration = Duration::from_millis(50);
-/// A daemon whose last probe is older than this does not live any more.
+/// A daemon whose last probe is older than this is not alive any more.
 const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 
-/// What a decision depends on, besides the job.
+/// Inputs of a decision, besides the job.
 pub(crate) struct DecisionInputs<'a> {
     pub(crate) topology: &'a Topology,
-    /// The fabric that a new structure is built on, with the slots that the job could get beside those that it has.
-    /// Silent parts count as dead.
+    /// The fabric that a new structure is built on. It includes the slots that the job could get in addition to its
+    /// own. Silent parts count as dead.
     pub(crate) fabric: &'a FabricState,
-    /// The same with silent parts counted as alive: the present structure is judged by it for as long as the job's
-    /// slices get through.
+    /// The same fabric, but silent parts count as alive: the present structure is judged by it while the job's slices
+    /// get through.
     pub(crate) trusting_fabric: &'a FabricState,
     pub(crate) health: &'a Health,
-    /// What is known of a process of the job, and of its host's daemons.
+    /// Returns the signs of life of a process of the job, and of its host's daemons.
     pub(crate) life_signs: &'a dyn Fn(&ParticipantId, &str) -> LifeSigns,
-    /// Ranks that wait for a result and are heard by the job's server.
+    /// Ranks that wait for a result and whose requests reach the job's server.
     pub(crate) asking: &'a BTreeSet<Rank>,
-    /// Whether a host's daemon could serve.
+    /// Returns true if a host's daemon could serve.
     pub(crate) serving: &'a dyn Fn(&str) -> bool,
-    /// How long a process of the job has waited for a result in vain; `None`: none has waited long.
+    /// The longest time that a process of the job has waited for a result; `None` if none has waited long.
     pub(crate) stalled: Option<Duration>,
-    /// How long all processes of the job have waited for a result in vain; `None`: one of them does not wait.
+    /// How long all processes of the job have waited for a result; `None` if at least one does not wait.
     pub(crate) stuck: Option<Duration>,
-    /// When the controller itself was last unable to hear anybody.
+    /// The period in which the controller itself last stood still and received nothing.
     pub(crate) standstill: Option<Standstill>,
     pub(crate) now: Instant,
 }
 
 impl DecisionInputs<'_> {
-    /// When the latest daemon connected of a host that may serve; `None` if none is connected.
+    /// Returns when the latest daemon of a host that may serve connected; `None` if none is connected.
     pub(super) fn attends_since(&self, server: &str) -> Option<Instant> {
         (self.life_signs)(&ParticipantId::Server(server.to_owned()), server).attends_since
     }
 }
 
-/// What is known of a member and of its host's daemons.
+/// Signs of life of a member and of its host's daemons.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LifeSigns {
-    /// When the latest daemon of the host connected; `None` if none is connected.
+    /// The time at which the latest daemon of the host connected; `None` if none is connected.
     pub(crate) attends_since: Option<Instant>,
-    /// When the host's switch last heard its probes.
+    /// The time at which a neighbour of the host last received its probes.
     pub(crate) last_probe: Option<Instant>,
-    /// When the host's daemon was last heard.
+    /// The time at which the controller last received a report from the host's daemon.
     pub(crate) last_word: Option<Instant>,
-    /// When the host's daemon last said that the member is at work.
+    /// The time at which the host's daemon last reported that the member is at work.
     pub(crate) last_report: Option<Instant>,
 }
 
 impl LifeSigns {
-    /// Whether a member is at work, though its own connection to the controller broke at `gone`: either its daemon is
-    /// connected and says so, or the daemon has lost its connection, too, and its switch hears its probes. What
-    /// arrives from a daemon after its connection broke may have been sent before.
+    /// Returns true if a member is at work, though its own connection to the controller broke at `gone`. Either its
+    /// daemon is connected and reports so, or the daemon has lost its connection, too, and its switch receives its
+    /// probes. Data that arrives from a daemon after its connection broke may have been sent before.
     pub(super) fn lives_unheard(&self, gone: Instant, now: Instant) -> bool {
         let is_heard = |told: Instant| told > gone && now < told + WORD_PATIENCE;
         let has_controller = self.attends_since.is_some() && self.last_word.is_some_and(is_heard);

@@ -1,4 +1,4 @@
-//! When a job goes on without degraded members, and when it takes them back.
+//! Decides when a job goes on without degraded members, and when it takes them back.
 
 use tributary_planner::Member;
 use tributary_planner::degraded::{Decision, Verdict};
@@ -18,8 +18,8 @@ pub(super) struct Group {
     pub(super) expected: Expectation,
 }
 
-/// The group that a job with these members should change to because of degraded processes; `None` if it should stay
-/// as it is in this respect.
+/// Returns the group to which a job with these members should change because of degraded processes; `None` if the
+/// present group should stay.
 pub(super) fn better_group(job: &Job, present: &[Member]) -> Option<Group> {
     let OnDegraded { auto, theta } = job.record.terms.on_degraded;
     if !auto || job.record.terms.rigid {
@@ -45,7 +45,7 @@ pub(super) fn better_group(job: &Job, present: &[Member]) -> Option<Group> {
     returning.iter().all(can_come).then_some(Group { members, returning, detachment, expected })
 }
 
-/// Ranks that are detached and well again.
+/// Returns the detached ranks that are no longer degraded.
 pub(super) fn well_again(job: &Job) -> Vec<Rank> {
     match job.measured.team().decide(job.record.terms.on_degraded.theta).verdict {
         Verdict::Return(ranks) => ranks.into_iter().map(Rank::new).collect(),
@@ -53,7 +53,7 @@ pub(super) fn well_again(job: &Job) -> Vec<Rank> {
     }
 }
 
-/// What is done about degraded processes, and why, in words. `name` returns a rank's host.
+/// Describes the decision on degraded processes and its reason, for people. `name` returns a rank's host.
 pub(crate) fn words(job: &Job, decision: &Decision, name: impl Fn(u16) -> String) -> String {
     let Decision { degraded, all, .. } = decision;
     let names = |ranks: &[u16]| ranks.iter().map(|rank| name(*rank)).collect::<Vec<_>>().join(", ");
@@ -93,7 +93,7 @@ pub(crate) fn words(job: &Job, decision: &Decision, name: impl Fn(u16) -> String
     }
 }
 
-/// Why nothing is done about degraded processes, however slow they are; `None` if something may be.
+/// Returns why the job takes no action on degraded processes, however slow they are; `None` if it may.
 fn held_back(job: &Job) -> Option<&'static str> {
     if !job.is_alive() {
         Some("the job is over")

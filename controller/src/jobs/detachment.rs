@@ -3,22 +3,22 @@
 use tributary_planner::degraded::{Mode, mode};
 use tributary_wire::Rank;
 
-/// What is done about degraded processes.
+/// Policy for degraded processes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OnDegraded {
-    /// The job goes on without them, where that makes steps clearly shorter.
+    /// True if the job goes on without degraded processes where that makes steps clearly shorter.
     pub(crate) auto: bool,
-    /// θ: while at most this share of all processes is degraded, nobody processes their data; beyond it the others
-    /// share their data.
+    /// θ: the largest share of degraded processes whose data the job leaves out. Beyond it, the other processes share
+    /// their data.
     pub(crate) theta: f64,
 }
 
-/// Who is detached from a job, and what becomes of their data.
+/// The processes detached from a job, and the treatment of their data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Detachment {
     /// The detached ranks, ascending.
     pub(crate) ranks: Vec<Rank>,
-    /// What becomes of their data; `None`: nobody is detached.
+    /// The treatment of their data; `None` if no process is detached.
     pub(crate) mode: Option<Mode>,
 }
 
@@ -29,7 +29,7 @@ impl Detachment {
         Self { ranks, mode }
     }
 
-    /// Detached ranks whose data the members process.
+    /// Returns the detached ranks whose data the members process.
     pub(crate) fn adopted(&self) -> &[Rank] {
         match self.mode {
             Some(Mode::Shrink) => &self.ranks,
@@ -38,11 +38,11 @@ impl Detachment {
     }
 }
 
-/// The expected gain of a change of who is detached.
+/// The expected gain of a change in the set of detached processes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Expectation {
-    /// Seconds that a step takes before the change.
+    /// Duration of a step before the change, in seconds.
     pub(crate) before: f64,
-    /// Seconds that a step should take after it.
+    /// Expected duration of a step after the change, in seconds.
     pub(crate) predicted: f64,
 }

@@ -40,13 +40,13 @@ pub(crate) enum JobError {
     Over {
         /// The job.
         job: String,
-        /// That it ended, or why it failed.
+        /// States that the job ended, or why it failed.
         how: String,
     },
     /// A job with that name is alive.
     #[error("job {0:?} exists and is not over: end it first, or use another name")]
     AlreadyExists(String),
-    /// The job runs, and takes nobody in.
+    /// The job is running and does not admit the host.
     #[error(
         "job {job:?} is running and takes host {host:?} in no more: a job does that only where all of its processes \
          joined as elastic ones, and where it is not rigid"
@@ -57,7 +57,7 @@ pub(crate) enum JobError {
         /// The host.
         host: String,
     },
-    /// Nobody waits for a member's answer.
+    /// No change of generation is waiting for a member's answer.
     #[error("job {0:?} does not change over at the moment: the change that asked is off")]
     NotAsked(String),
 }

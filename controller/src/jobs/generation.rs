@@ -21,15 +21,15 @@ pub(crate) struct Generation {
     pub(crate) plan: Plan,
     /// Ranks that were not in the generation before.
     pub(crate) joined: Vec<Rank>,
-    /// Whether its members synchronise before they reduce again: somebody has joined, or the members' share of the
-    /// data has changed.
+    /// True if the members synchronise before they reduce again, because a worker has joined or because the members'
+    /// share of the data has changed.
     pub(crate) regroup: bool,
     /// Workers that are left out for as long as their processes are degraded.
     pub(crate) detachment: Detachment,
     /// Where joining members begin.
     pub(crate) beginning: Beginning,
-    /// The switches that may have tables of it, with its slots on those that aggregate. Shrinks when it is retired, switch
-    /// by switch, as its tables are withdrawn.
+    /// The switches that may have tables of the generation, with its slots on those that aggregate. Once the generation
+    /// is retired, a switch is removed from this map when its tables are withdrawn.
     pub(crate) switches: BTreeMap<NodeKey, Option<SlotBlock>>,
     /// Places where less is aggregated in the network than could be.
     pub(crate) fallbacks: Vec<Fallback>,
@@ -50,14 +50,14 @@ impl Beginning {
     pub(crate) const OF_JOB: Self = Self { seq: Seq::FIRST, begun: 0 };
 }
 
-/// How far a generation is in its life.
+/// The stage of a generation's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It has its slots, but no tables.
+    /// The generation has its slots, but no tables.
     Reserved,
-    /// Its tables belong in the switches.
+    /// The tables of the generation belong in the switches.
     Installed,
-    /// Its tables are to be withdrawn; until they are, nobody else gets its slots.
+    /// The controller must withdraw the tables. Until then, no other generation gets the slots.
     Retired,
 }
 
@@ -67,7 +67,7 @@ impl Generation {
         self.plan.workers.iter().map(|worker| Rank::new(worker.rank))
     }
 
-    /// Whether the worker is in.
+    /// Returns true if the worker is a member of the generation.
     pub(crate) fn has(&self, rank: Rank) -> bool {
         self.ranks().any(|member| member == rank)
     }

@@ -1,21 +1,21 @@
-//! Hosts that a job has asked to be its server, and what came of it.
+//! Hosts that a job has invited to be its server, and those that gave up serving.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When a host that was asked and is not there is asked again: its daemon may have joined and lost its stream since.
+/// Time until the controller invites an absent host again: its daemon may have joined and lost its stream since.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// How long a host that has given up serving the job is left alone, ...
+/// How long the job does not invite a host that has given up serving it, ...
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
 /// ... doubled each time that it gives up again, up to this many times, ...
 const DOUBLINGS: u32 = 6;
-/// ... if that happens this soon after the last pause. A host that gives up later has served meanwhile, and starts
-/// afresh.
+/// ... if that happens this soon after the last pause. A host that gives up later has served in between, and starts at
+/// the shortest pause.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Hosts that were asked to be a job's server, or have been it.
+/// Hosts that a job has invited to be its server, or that have served it.
 #[derive(Debug, Default)]
 pub(crate) struct Invitations(BTreeMap<String, Invitation>);
 
@@ -29,7 +29,7 @@ struct Invitation {
 struct GivenUp {
     reason: String,
     at: Instant,
-    /// How often it has given up, each time soon after the one before.
+    /// The number of times that the host has given up, each time soon after the time before.
     times: u32,
 }
 
@@ -40,12 +40,12 @@ impl GivenUp {
 }
 
 impl Invitations {
-    /// Notes that a host is asked.
+    /// Notes that the controller invites a host.
     pub(crate) fn ask(&mut self, host: &str, now: Instant) {
         self.0.entry(host.to_owned()).or_default().asked = Some(now);
     }
 
-    /// Whether a host was ever asked.
+    /// Returns true if the job has ever invited the host.
     pub(crate) fn has(&self, host: &str) -> bool {
         self.0.get(host).is_some_and(|invitation| invitation.asked.is_some())
     }
@@ -58,8 +58,8 @@ impl Invitations {
         invitation.given_up = Some(GivenUp { reason: reason.to_owned(), at: now, times });
     }
 
-    /// Why a host has given up, and until when it is left alone for that; `None` if it is not. A daemon that has
-    /// connected since counts as another one, which may do better.
+    /// Returns why a host has given up, and the end of its pause; `None` if the host is not paused. A daemon that has
+    /// connected since counts as a different daemon, which may succeed.
     pub(crate) fn pause(
         &self,
         host: &str,
@@ -71,13 +71,14 @@ impl Invitations {
         (!is_another && now < given_up.until()).then(|| (&*given_up.reason, given_up.until()))
     }
 
-    /// When the first host that is left alone may be asked again by the same daemon.
+    /// Returns when the first pause ends, after which the same daemon may be invited again.
     pub(crate) fn end_of_pause(&self, now: Instant) -> Option<Instant> {
         let all = self.0.values().filter_map(|invitation| invitation.given_up.as_ref());
         all.map(GivenUp::until).filter(|until| now < *until).min()
     }
 
-    /// When a host that is not there may be asked: at once if it was never asked, or has a new daemon since.
+    /// Returns when the job may invite an absent host: at once if it has not been invited before, or has a new daemon
+    /// since.
     pub(crate) fn due(&self, host: &str, attends_since: Option<Instant>, now: Instant) -> Instant {
         let asked = self.0.get(host).and_then(|invitation| invitation.asked);
         let open = asked.filter(|asked| attends_since.is_none_or(|since| since <= *asked));
@@ -118,7 +119,7 @@ mod tests {
             now = until;
         }
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 320, 320]);
-        // It has served in between.
+        // The host has served in between.
         now += SOON;
         invitations.give_up("ps", "no thread", now);
         assert_eq!(invitations.pause("ps", Some(start), now), Some(("no thread", now + SHORTEST_PAUSE)));

@@ -1,4 +1,4 @@
-//! One job: its state, and who is there.
+//! One job: its state and its participants.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use super::participant::{Participant, ParticipantId, SessionId};
 use super::profiles::{HandedIn, Number, Profiles};
 use super::record::JobRecord;
 
-/// Where a job is in its life.
+/// The state of a job.
 ///
 /// ```text
 /// Queued --slots have come free--> Created
@@ -44,11 +44,11 @@ pub(crate) enum State {
     Created,
     /// Its first tables are being written.
     Installing,
-    /// Its members were told to start.
+    /// The controller has sent its members the start event.
     Running,
-    /// It was ended.
+    /// Its owner has ended it, or its training has finished.
     Ended,
-    /// It failed before its end, for this reason.
+    /// The job failed before its end, for this reason.
     Failed(String),
 }
 
@@ -66,30 +66,30 @@ pub(crate) struct Job {
     pub(crate) record: JobRecord,
     state: State,
     participants: BTreeMap<ParticipantId, Participant>,
-    /// Hosts that were asked to be its server.
+    /// Hosts that the job has invited to be its server.
     pub(super) invitations: Invitations,
     sessions: SessionId,
-    /// When it was created, admitted from the queue, or taken up by a restarted controller.
+    /// The time at which it was created, admitted from the queue, or taken up by a restarted controller.
     pub(crate) since: Instant,
-    /// When the present generation began.
+    /// The time at which the present generation began.
     pub(super) advanced: Instant,
-    /// Wakes its reconciler to look at it again.
+    /// Wakes the job's reconciler to decide again.
     pub(crate) look: watch::Sender<()>,
-    /// A worker has come to the end of its training: nobody comes in any more.
+    /// True if a worker has come to the end of its training. The job admits no more workers.
     at_its_end: bool,
-    /// Its owner has ended it: no further run of it begins.
+    /// True if its owner has ended it: no further run of it begins.
     ended_permanently: bool,
-    /// What it waits for while it is queued.
+    /// Description of the resources for which it is queued, for people.
     pub(crate) waits: String,
-    /// Why the last attempt to change over failed; empty if nothing is in the way.
+    /// The reason why the last attempt to change over failed; empty if nothing is in the way.
     pub(crate) setback: String,
-    /// How long its processes take for their steps.
+    /// The measured steps of its processes.
     pub(crate) measured: Measured,
-    /// When its gradients are ready, and when they leave.
+    /// The profiles of its gradients, and the schedule on which the gradients leave.
     pub(crate) profiles: Profiles,
-    /// Where answers go while the job changes over.
+    /// Passes the answers of members to the task that changes the generation.
     answers: Option<mpsc::UnboundedSender<Answered>>,
-    /// The number of the generation that becomes the present one as soon as that is on disk, and the reason for it.
+    /// The generation that becomes the present one as soon as that is on disk, and the reason for the change.
     announced: Option<(u32, String)>,
 }
 
@@ -101,20 +101,20 @@ pub(crate) struct Joined {
     pub(crate) events: mpsc::Receiver<v1::JobEvent>,
 }
 
-/// Who wants to join, and how.
+/// A request of a host to join the job.
 #[derive(Debug, Clone)]
 pub(crate) struct Joining<'a> {
     pub(crate) host: &'a str,
     pub(crate) role: v1::MemberRole,
     pub(crate) elastic: bool,
-    /// The generation that it is at; 0 for a process that begins.
+    /// The generation that the process is at; 0 for a process that begins.
     pub(crate) resume: u32,
-    /// It may begin a new run of a job whose last run is over.
+    /// True if the process may begin a new run of a job whose last run is over.
     pub(crate) new_run: bool,
 }
 
 impl Job {
-    /// A new job, which waits for its members.
+    /// Creates a new job, which waits for its members.
     pub(crate) fn new(record: JobRecord, now: Instant) -> Self {
         Self {
             record,
@@ -136,7 +136,7 @@ impl Job {
         }
     }
 
-    /// A job that ran under an earlier controller: its members have to come back.
+    /// Takes up a job that ran under an earlier controller: its members have to reconnect.
     pub(crate) fn take_up(record: JobRecord, elastic: bool, now: Instant) -> Self {
         let mut job = Self::new(record, now);
         job.state = State::Running;
@@ -157,32 +157,32 @@ impl Job {
         &self.state
     }
 
-    /// Whether it can still do anything.
+    /// Returns true unless the job has ended or failed.
     pub(crate) fn is_alive(&self) -> bool {
         !matches!(self.state, State::Ended | State::Failed(_))
     }
 
-    /// Returns true if it is over, and a restarted training may take it up again.
+    /// Returns true if the job is over and a restarted training may take it up again.
     pub(crate) fn may_run_again(&self) -> bool {
         !self.is_alive() && !self.ended_permanently
     }
 
-    /// Lets no further run of it begin, because its owner ends it.
+    /// Prevents further runs of the job, because its owner ends it.
     pub(crate) fn forbid_runs(&mut self) {
         self.ended_permanently = true;
     }
 
-    /// Whether something of it is, or may be, in the switches.
+    /// Returns true if the job is alive, or if switches have, or may have, state of it.
     pub(crate) fn holds_resources(&self) -> bool {
         self.is_alive() || !self.record.holds_nothing()
     }
 
-    /// The process that takes part as `id`.
+    /// Returns the process that takes part as `id`.
     pub(crate) fn participant(&self, id: &ParticipantId) -> Option<&Participant> {
         self.participants.get(id)
     }
 
-    /// Whether the stream of this participant is open.
+    /// Returns true if the stream of this participant is open.
     pub(crate) fn is_here(&self, id: &ParticipantId) -> bool {
         self.participant(id).is_some_and(Participant::is_here)
     }
@@ -195,7 +195,8 @@ impl Job {
         self.participants.iter()
     }
 
-    /// Who has not joined yet, or is away, by host: workers by rank, then the server. On one host both may be members.
+    /// Returns the hosts of members that have not joined or are away: workers by rank, then the server. One host may
+    /// have both kinds of member.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
         if !self.is_alive() {
             return Vec::new();
@@ -211,7 +212,7 @@ impl Job {
         workers.map(|worker| worker.name.clone()).chain(server_away.then_some(as_server)).collect()
     }
 
-    /// Lets a host take part, or come back.
+    /// Lets a host join the job, or come back to it.
     pub(crate) fn join(&mut self, topology: &Topology, joining: &Joining<'_>) -> Result<Joined, JobError> {
         self.check_alive()?;
         let id = self.participant_of(topology, joining)?;
@@ -267,7 +268,7 @@ impl Job {
         events
     }
 
-    /// The event for workers that are detached in the present generation.
+    /// Returns the event for workers that are detached in the present generation.
     pub(crate) fn word_of_detachment(&self) -> v1::JobDetached {
         let generation = self.record.generation();
         v1::JobDetached {
@@ -277,7 +278,7 @@ impl Job {
         }
     }
 
-    /// Notes the progress of a rank's process. Returns whether the job may have to change because of it.
+    /// Notes the progress of a rank's process. Returns true if the job may have to change because of it.
     pub(super) fn note_progress(&mut self, rank: Rank, progress: &v1::JobProgress) -> bool {
         let OnDegraded { auto, theta } = self.record.terms.on_degraded;
         let news = self.state == State::Running && self.measured.note(rank.get(), progress);
@@ -287,7 +288,7 @@ impl Job {
             || news && auto && is_degraded()
     }
 
-    /// Takes a profile of its backward passes from the worker at a host.
+    /// Takes a profile of backward passes from the worker on a host.
     pub(crate) fn hand_in(
         &mut self,
         host: &str,
@@ -306,8 +307,7 @@ impl Job {
         Ok(self.profiles.hand_in(rank, (number, profile), members.into_iter(), now))
     }
 
-    /// Dismisses a process that was in an earlier generation but is not in the present one: the job has gone on
-    /// without it.
+    /// Dismisses a process of an earlier generation that is not in the present one: the job has gone on without it.
     fn left_behind(&mut self, id: ParticipantId, session: SessionId, host: &str) -> Joined {
         let (participant, events) = Participant::new(host, session, false);
         participant.dismiss(match id {
@@ -321,11 +321,11 @@ impl Job {
         Joined { participant: id, session, events }
     }
 
-    /// Whether a process may come into the job now.
+    /// Checks that the job may admit a process now.
     fn check_open(&self, id: &ParticipantId, joining: &Joining<'_>) -> Result<(), JobError> {
         let runs = !matches!(self.state, State::Queued | State::Created);
         let ParticipantId::Worker(rank) = id else { return Ok(()) };
-        // The rank's own process has died: the job goes on without it first.
+        // The rank's own process has died. It does not count, because the job first goes on without it.
         let others = |id: &ParticipantId| matches!(id, ParticipantId::Worker(one) if one != rank);
         let closed = runs && (self.record.terms.rigid || !joining.elastic || !self.are_elastic(others));
         match closed {
@@ -334,7 +334,7 @@ impl Job {
         }
     }
 
-    /// Whether all workers that are connected or awaited cope with others that come and go. Servers always do.
+    /// Returns true if all workers, connected or awaited, support workers that join and leave. Servers always do.
     pub(crate) fn is_elastic(&self) -> bool {
         self.are_elastic(|id| matches!(id, ParticipantId::Worker(_)))
     }
@@ -343,7 +343,7 @@ impl Job {
         self.participants.iter().all(|(id, participant)| !which(id) || participant.elastic)
     }
 
-    /// The participant that a host becomes.
+    /// Returns the participant that a host becomes.
     fn participant_of(&self, topology: &Topology, joining: &Joining<'_>) -> Result<ParticipantId, JobError> {
         let key = topology.find(joining.host);
         let rank = self.record.request.workers.iter().find(|member| Some(member.host) == key);
@@ -363,19 +363,19 @@ impl Job {
         asked_for || self.invitations.has(host) || self.record.generation().plan.server.name == host
     }
 
-    /// Notes that a host is asked to be its server.
+    /// Notes that the controller invites a host to be the job's server.
     pub(crate) fn invite(&mut self, host: &str, now: Instant) {
         self.invitations.ask(host, now);
     }
 
-    /// The participants on `host`, if it is one of the job's.
+    /// Returns the participants on `host`; an error if the host has none.
     pub(crate) fn participants_of(&self, host: &str) -> Result<Vec<ParticipantId>, JobError> {
         let of_host = self.participants.iter().filter(|(_, participant)| participant.host == host);
         let ids: Vec<_> = of_host.map(|(id, _)| id.clone()).collect();
         if ids.is_empty() { Err(self.not_a_member(host)) } else { Ok(ids) }
     }
 
-    /// The rank of `host`, if it is one of the job's workers.
+    /// Returns the rank of the worker on `host`; an error if the host has none.
     pub(crate) fn rank_of(&self, host: &str) -> Result<Rank, JobError> {
         let worker = |id| match id {
             ParticipantId::Worker(rank) => Some(rank),
@@ -402,7 +402,7 @@ impl Job {
     }
 
     /// Notes that a session's stream has broken. A later session of the same participant is not affected. Returns the
-    /// host that the job has lost by it, if any.
+    /// host of the participant, or `None` if the session is out of date.
     pub(crate) fn lose(&mut self, id: &ParticipantId, session: SessionId, now: Instant) -> Option<String> {
         let participant =
             self.participants.get_mut(id).filter(|participant| participant.session == session)?;
@@ -415,18 +415,18 @@ impl Job {
         Some(host)
     }
 
-    /// Notes that the training has come to its end for this participant, if it took part in it.
+    /// Notes that the training has come to its end for this participant, if it is a worker that had started.
     pub(crate) fn come_to_end(&mut self, id: &ParticipantId) {
         let is_in = self.participants.get(id).is_some_and(|participant| participant.started);
         self.at_its_end |= is_in && matches!(id, ParticipantId::Worker(_));
     }
 
-    /// Whether its training has come to its end: once the last worker is gone, the job has ended.
+    /// Returns true if its training has come to its end: once the last worker is gone, the job has ended.
     pub(crate) fn is_at_its_end(&self) -> bool {
         self.at_its_end
     }
 
-    /// Lets go a participant that has said that it goes, and why.
+    /// Removes a participant that has announced that it leaves, with its reason.
     pub(crate) fn leave(&mut self, id: &ParticipantId, reason: &str, now: Instant) {
         if let ParticipantId::Server(host) = id {
             self.invitations.give_up(host, reason, now);
@@ -434,7 +434,7 @@ impl Job {
         self.depart(id, None);
     }
 
-    /// Lets a participant go for good, with a last event to its process if there is one.
+    /// Removes a participant permanently, and sends it a last event if there is one.
     pub(crate) fn depart(&mut self, id: &ParticipantId, event: Option<Event>) {
         if let Some(participant) = self.participants.remove(id) {
             if let (ParticipantId::Worker(rank), true) = (id, participant.detached) {
@@ -447,7 +447,7 @@ impl Job {
         }
     }
 
-    /// The event for a member that comes back: the present generation.
+    /// Returns the event for a member that comes back: the present generation.
     fn present(&self, topology: &Topology, id: &ParticipantId) -> Option<Event> {
         let generation = self.record.generation();
         match self.state {
@@ -456,7 +456,7 @@ impl Job {
         }
     }
 
-    /// The configuration of a participant in a generation; `None` if it is not in it.
+    /// Returns the configuration of a participant in a generation; `None` if it is not a member of it.
     pub(crate) fn config(
         &self,
         topology: &Topology,
@@ -473,8 +473,7 @@ impl Job {
         config.as_ref().map(Into::into)
     }
 
-    /// Tells all members of the present generation (again) what it is, so that those that stopped for a cancelled
-    /// change go on.
+    /// Sends the present generation to all its members again. Members that stopped for a cancelled change then go on.
     pub(crate) fn thaw(&mut self, topology: &Topology) {
         let started = self.participants.iter().filter(|(_, participant)| participant.started);
         let ids: Vec<_> = started.map(|(id, _)| id.clone()).collect();
@@ -486,14 +485,14 @@ impl Job {
         }
     }
 
-    /// Directs answers to the returned channel from now on, for whoever drives the change of generation.
+    /// Directs answers to the returned channel from now on, for the task that changes the generation.
     pub(crate) fn take_answers(&mut self) -> mpsc::UnboundedReceiver<Answered> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.answers = Some(sender);
         receiver
     }
 
-    /// Takes a member's answer; `false` when nobody waits for it any more.
+    /// Takes a member's answer. Returns false if no change of generation is waiting for it.
     pub(crate) fn answer(&mut self, answered: Answered) -> bool {
         if matches!(answered.answer, Answer::Changed(_))
             && answered.generation == self.record.current
@@ -504,13 +503,13 @@ impl Job {
         self.answers.as_ref().is_some_and(|answers| answers.send(answered).is_ok())
     }
 
-    /// Notes why it has not changed over; empty if nothing is in the way. Returns whether that is news: a job that is
-    /// over has nothing to change over to.
+    /// Notes why the job has not changed over; empty if nothing is in the way. Returns true if the reason differs from
+    /// the last one and the job is alive: a job that is over has no next generation.
     pub(crate) fn note_setback(&mut self, setback: String) -> bool {
         self.is_alive() && std::mem::replace(&mut self.setback, setback) != self.setback
     }
 
-    /// Queues it; `waits`: what it waits for, for people.
+    /// Queues the job. `waits` describes the missing resources, for people.
     pub(crate) fn enqueue(&mut self, waits: String) {
         if matches!(self.state, State::Queued | State::Created) {
             self.state = State::Queued;
@@ -518,7 +517,7 @@ impl Job {
         }
     }
 
-    /// Admits it from the queue: it has its slots, and waits for its members.
+    /// Admits the job from the queue: it has its slots, and waits for its members.
     pub(crate) fn admit(&mut self, now: Instant) {
         if self.state == State::Queued {
             self.state = State::Created;
@@ -528,15 +527,16 @@ impl Job {
         }
     }
 
-    /// Notes that its first tables are being written.
+    /// Notes that the controller is writing the job's first tables.
     pub(crate) fn installing(&mut self) {
         if self.state == State::Created {
             self.state = State::Installing;
         }
     }
 
-    /// Decides that generation `number` becomes the present one, with this beginning. Members hear of it only once
-    /// that is on disk, where it [lasts](Self::lasting) from now on. `false` if the job is over.
+    /// Announces that generation `number` becomes the present one, with this beginning. Members are notified only once
+    /// the announcement, part of the [lasting](Self::lasting) record from now on, is on disk. Returns false if the job
+    /// is over.
     pub(crate) fn announce(&mut self, number: u32, reason: &str, beginning: Beginning) -> bool {
         let is_alive = self.is_alive();
         let Some(generation) = self.record.numbered(number).filter(|_| is_alive) else { return false };
@@ -545,7 +545,7 @@ impl Job {
         true
     }
 
-    /// The record that is to outlive the controller.
+    /// Returns the record to be stored for the next controller.
     pub(crate) fn lasting(&self) -> Cow<'_, JobRecord> {
         let Some((number, reason)) = &self.announced else { return Cow::Borrowed(&self.record) };
         let mut record = self.record.clone();
@@ -553,13 +553,13 @@ impl Job {
         Cow::Owned(record)
     }
 
-    /// Whether its members have been told to start, or will be as soon as that is on disk.
+    /// Returns true if its members have started, or will start as soon as the announcement is on disk.
     pub(crate) fn has_lasting_start(&self) -> bool {
         self.state == State::Running || self.announced.is_some()
     }
 
-    /// Makes generation `number` the present one. The tables of the others stay until
-    /// [`retire_others`](Self::retire_others). `false` if the job is over.
+    /// Makes generation `number` the present one. The tables of the other generations stay until
+    /// [`retire_others`](Self::retire_others). Returns false if the job is over.
     pub(crate) fn advance(&mut self, number: u32, reason: &str) -> bool {
         if !self.is_alive() || self.record.numbered(number).is_none() {
             return false;
@@ -572,7 +572,7 @@ impl Job {
         true
     }
 
-    /// Retires all generations but the present one: their tables are to be withdrawn.
+    /// Retires all generations but the present one, so that the controller withdraws their tables.
     pub(crate) fn retire_others(&mut self) {
         let current = self.record.current;
         for generation in self.record.generations.iter_mut().filter(|one| one.number != current) {
@@ -601,12 +601,12 @@ impl Job {
         self.thaw(topology);
     }
 
-    /// Fails the job; `false` if it was over already.
+    /// Fails the job. Returns false if it was over already.
     pub(crate) fn fail(&mut self, failure: v1::JobFailed) -> bool {
         self.finish(State::Failed(failure.reason.clone()), &Event::Failed(failure))
     }
 
-    /// Ends the job; `false` if it was over already.
+    /// Ends the job. Returns false if it was over already.
     pub(crate) fn end(&mut self) -> bool {
         self.finish(State::Ended, &Event::Ended(v1::JobEnded {}))
     }
@@ -621,7 +621,7 @@ impl Job {
         for generation in &mut self.record.generations {
             generation.stage = Stage::Retired;
         }
-        // Their streams end after this event.
+        // The participants' streams end after this event.
         for participant in std::mem::take(&mut self.participants).into_values() {
             participant.dismiss(event.clone());
         }
@@ -629,7 +629,7 @@ impl Job {
         true
     }
 
-    /// Leaves the job to the next controller: streams end without an event, from which members conclude that the
+    /// Leaves the job to the next controller. Streams end without an event, from which members conclude that the
     /// controller is away.
     pub(crate) fn hang_up(&mut self) {
         self.participants.clear();

@@ -1,4 +1,4 @@
-//! How long a job's processes take for their steps, as their hosts report it.
+//! The durations of the steps of a job's processes, as reported by their hosts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::generation::Generation;
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     team: Team,
-    /// Steps of each process that are already counted, by rank: hosts report the last ones again and again.
+    /// Steps of each process that are already counted, by rank: hosts repeat the last steps in every report.
     seen: BTreeMap<u16, u64>,
     pub(crate) last_change: Option<LastChange>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Measured {
 /// The last change that was made because of degraded processes.
 #[derive(Debug, Clone)]
 pub(crate) struct LastChange {
-    /// The generation that it led to.
+    /// The generation that resulted from the change.
     pub(crate) generation: u32,
     pub(crate) reason: String,
     pub(crate) expected: Expectation,
@@ -34,7 +34,7 @@ impl Measured {
         &self.team
     }
 
-    /// Notes who is in the job's new generation.
+    /// Notes the members of the job's new generation.
     pub(super) fn arrange(&mut self, generation: &Generation) {
         let detachment = &generation.detachment;
         let detached = detachment.ranks.iter().map(|rank| rank.get());
@@ -47,10 +47,10 @@ impl Measured {
         self.seen.remove(&rank);
     }
 
-    /// Notes a host's report. Returns whether the process has made a step since the last one.
+    /// Notes a host's report. Returns true if the process has made a step since the last report.
     pub(super) fn note(&mut self, rank: u16, progress: &v1::JobProgress) -> bool {
         let seen = self.seen.insert(rank, progress.steps).unwrap_or_default();
-        // A count that has gone back is that of a new process.
+        // A count that has decreased comes from a new process.
         let new = if progress.steps < seen { progress.steps } else { progress.steps - seen };
         let told = &progress.last_steps;
         let new = usize::try_from(new).map_or(told.len(), |new| new.min(told.len()));
@@ -92,10 +92,10 @@ mod tests {
         assert!(!measured.note(0, &progress(2, &[100, 110])));
         assert!(measured.note(0, &progress(3, &[100, 110, 120])));
         assert_eq!(steps(&measured), 3);
-        // More steps than a report repeats.
+        // The process has made more steps than a report repeats.
         assert!(measured.note(0, &progress(9, &[130, 140])));
         assert_eq!(steps(&measured), 5);
-        // A new process in the same place.
+        // A new process has taken its place.
         assert!(measured.note(0, &progress(1, &[100])));
         assert_eq!(steps(&measured), 6);
     }

@@ -10,7 +10,7 @@ use super::generation::{Beginning, Generation};
 use super::record::JobRecord;
 use crate::tables::multicast;
 
-/// The configuration of a worker; `None` if it is not in the generation.
+/// Returns the configuration of a worker; `None` if it is not in the generation.
 pub(crate) fn worker_config(
     topology: &Topology,
     record: &JobRecord,
@@ -25,7 +25,7 @@ pub(crate) fn worker_config(
     config(topology, record, generation, (worker.key, role, beginning))
 }
 
-/// The configuration of the generation's server, including where it goes on if it takes over from another one.
+/// Returns the configuration of the generation's server, with `take_over` if it takes over from another server.
 pub(crate) fn server_config(
     topology: &Topology,
     record: &JobRecord,

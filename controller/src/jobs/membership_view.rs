@@ -1,4 +1,4 @@
-//! Which members of a running job are there, may come back, or wait to come in.
+//! Presence of a running job's members: which are present, may come back, or wait to join.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,62 +16,62 @@ use super::job::{Job, State};
 use super::participant::{Participant, ParticipantId};
 use crate::liveness::{Doubt, ProvenPaths};
 
-/// How long a member whose stream breaks has to come back, while its host's daemon is there.
+/// How long a member whose stream breaks has to come back, while its host's daemon is connected.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);
-/// The same if its host's daemon is gone, too: a host that has only lost its connections comes back at once, or its
-/// probes show that it lives.
+/// How long such a member has to come back if its host's daemon is gone, too. A host that has only lost its connections
+/// reconnects at once, or its probes show that it lives.
 const GONE_PATIENCE: Duration = Duration::from_millis(250);
-/// How long a process waits for a result before silent parts of the fabric are taken for dead, even at the cost of
-/// members: a switch without power is silent, too, and steps of training are mostly shorter.
+/// How long a process waits for a result before silent parts of the fabric count as dead, even at the cost of members.
+/// A switch without power is silent, too, and most steps of training are shorter.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(2);
-/// The same for members that the controller cannot hear, but whose hosts live: that one of them has died as well
-/// would be a rare accident.
+/// How long a process waits before members that the controller cannot reach, but whose hosts live, count as gone. That
+/// such a member has died as well would be a rare accident.
 const UNHEARD_PATIENCE: Duration = Duration::from_secs(5);
-/// A member that has not changed over this long after it was told to is gone, if others wait for a result.
+/// A member that has not changed over this long after its notification is gone, if others wait for a result.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
-/// How long the members of a job that was read from disk have to come back, and members whose host's daemon has just
-/// reconnected: they look for the controller once a second.
+/// How long members have to come back if their job was read from disk or their host's daemon has just reconnected.
+/// Members try to reach the controller once a second.
 const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
-/// The same while others wait for a result in vain: the missing member may have died while there was no controller to
-/// see it.
+/// The same limit while others wait for a result without success: the missing member may have died while no controller
+/// was running.
 const STALLED_TAKE_UP_PATIENCE: Duration = Duration::from_millis(1800);
 /// A stream that breaks during a standstill of the controller, or this long before or after it, broke because of the
-/// standstill: its member may come back like one that has lost its controller.
+/// standstill. Its member may come back like a member that has lost its controller.
 const STANDSTILL_SPREAD: Duration = Duration::from_secs(3);
 
-/// Who of a running job is there, and what its structure can rely on.
+/// Presence of a running job's participants, and the parts that its structure can rely on.
 pub(super) struct MembershipView<'a> {
     topology: &'a Topology,
-    /// Workers of the present generation that are there, or may come back.
+    /// Workers of the present generation that are present, or may come back.
     pub(super) members: Vec<Member>,
-    /// The present generation's workers that are gone, by name.
+    /// Names of the present generation's workers that are gone.
     lost: Vec<String>,
     /// Workers that are gone because their stream is broken: they may still come back.
     pub(super) absent: Vec<Rank>,
     /// Workers that the job goes on without for as long as they are degraded.
     pub(super) detachment: Detachment,
     pub(super) server: NodeKey,
-    /// Whether the present server is there, or may come back.
+    /// True if the present server is present, or may come back.
     pub(super) server_is_there: bool,
-    /// Why the present server has given up serving, if it has said so.
+    /// The reason that the present server gave for giving up; `None` if it has not given up.
     given_up: Option<String>,
     /// For each member that is away, the time until which it may come back.
     returns: Vec<Instant>,
-    /// How silent parts of the fabric are judged.
+    /// The judgement of silent parts of the fabric.
     pub(super) doubt: Doubt,
     /// Paths through the present structure along which frames still come.
     paths: ProvenPaths,
 }
 
 impl<'a> MembershipView<'a> {
-    /// Determines who of a job is there now.
+    /// Determines the present members and server of a job.
     pub(super) fn of(job: &Job, inputs: &DecisionInputs<'a>) -> Self {
         let all = Self::with(job, inputs, Unheard::May);
         if *job.state() != State::Running {
             return Self { doubt: Doubt::Dead, ..all };
         }
         let Some(stalled) = inputs.stalled else { return all };
-        // Silent parts cannot be told of a change either.
+        // Silent parts cannot receive a change either.
         let has_to_change = |doubt| all.loss().is_some() || all.broken_part(job, inputs, doubt).is_some();
         let goes_round = || has_to_change(Doubt::Dead) && all.has_way_round(job, inputs);
         let doubt = match all.waits_in_vain(inputs) || has_to_change(Doubt::Alive) || goes_round() {
@@ -87,19 +87,19 @@ impl<'a> MembershipView<'a> {
         }
     }
 
-    /// What the job's present structure uses that is not alive, in words for people.
+    /// Describes a part of the job's present structure that is not alive, for people.
     pub(super) fn broken_part(&self, job: &Job, inputs: &DecisionInputs<'_>, doubt: Doubt) -> Option<String> {
         inputs.health.broken_part(&job.record.generation().plan, doubt, &self.paths)
     }
 
-    /// Whether all members can go on with the same server while avoiding silent parts.
+    /// Returns true if all members can go on with the same server while avoiding silent parts.
     fn has_way_round(&self, job: &Job, inputs: &DecisionInputs<'a>) -> bool {
         let request = self.request(job, self.members.clone());
         let choice = planner::choose(inputs.topology, inputs.fabric, &request, &[self.server]);
         choice.is_ok_and(|choice| choice.left_out.is_empty())
     }
 
-    /// Whether nothing is wrong but that some links lose long packets.
+    /// Returns true if nothing is wrong except that some links lose long packets.
     pub(super) fn is_only_short_of_mtu(
         &self,
         request: &planner::JobRequest,
@@ -111,12 +111,12 @@ impl<'a> MembershipView<'a> {
         self.loss().is_none() && choice.is_ok_and(|choice| choice.left_out.is_empty())
     }
 
-    /// Whether a process has waited for a result for so long that something must be wrong.
+    /// Returns true if a process has waited for a result for at least [`SILENCE_PATIENCE`].
     pub(super) fn waits_in_vain(&self, inputs: &DecisionInputs<'_>) -> bool {
         inputs.stalled.is_some_and(|stalled| stalled >= SILENCE_PATIENCE)
     }
 
-    /// The fabric by which the job's present structure is judged.
+    /// Returns the fabric by which the job's present structure is judged.
     pub(super) fn fabric(&self, inputs: &DecisionInputs<'a>) -> &'a FabricState {
         match self.doubt {
             Doubt::Alive => inputs.trusting_fabric,
@@ -168,12 +168,12 @@ impl<'a> MembershipView<'a> {
         }
     }
 
-    /// The earliest time at which a member that is away is given up.
+    /// Returns the earliest time at which the job gives up a member that is away.
     pub(super) fn earliest_return(&self) -> Option<Instant> {
         self.returns.iter().min().copied()
     }
 
-    /// Who is gone, in words; `None` if nobody is.
+    /// Describes the members that are gone, for people; `None` if all are present.
     pub(super) fn loss(&self) -> Option<String> {
         let why = self.given_up.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let server = (!self.server_is_there)
@@ -185,18 +185,18 @@ impl<'a> MembershipView<'a> {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// The job's request with these workers and its present server.
+    /// Returns the job's request with these workers and its present server.
     pub(super) fn request(&self, job: &Job, workers: Vec<Member>) -> planner::JobRequest {
         planner::JobRequest { workers, server: self.server, ..job.record.request.clone() }
     }
 
-    /// Whether the job keeps its server if `host` serves it.
+    /// Returns true if the job keeps its server when `host` serves it.
     pub(super) fn is_present_server(&self, host: NodeKey) -> bool {
         host == self.server && self.server_is_there
     }
 
-    /// Hosts that could serve, in order of preference: the present server, the one that the job was created with,
-    /// other hosts with that role, the members' own.
+    /// Returns the hosts that could serve, in order of preference: the present server, the server in the job's request,
+    /// other hosts with that role, the members' own hosts.
     pub(super) fn servers(&self, job: &Job, inputs: &DecisionInputs<'a>) -> Vec<NodeKey> {
         let present = self.server_is_there.then_some(self.server);
         let role = inputs.topology.servers();
@@ -213,7 +213,7 @@ impl<'a> MembershipView<'a> {
         servers
     }
 
-    /// Whether all members cope with workers that come and go.
+    /// Returns true if all members support workers that join and leave.
     pub(super) fn is_elastic(&self, job: &Job) -> bool {
         let elastic = |member: &Member| {
             job.participant(&ParticipantId::Worker(Rank::new(member.rank)))
@@ -222,12 +222,12 @@ impl<'a> MembershipView<'a> {
         self.members.iter().all(elastic)
     }
 
-    /// Whether a member is away that may come back.
+    /// Returns true if a member is away and may come back.
     pub(super) fn is_awaiting(&self) -> bool {
         !self.returns.is_empty()
     }
 
-    /// Workers that wait to come in, if the job lets them.
+    /// Returns the workers that wait to join, if the job admits them.
     pub(super) fn joiners(&self, job: &Job, inputs: &DecisionInputs<'_>) -> Vec<Member> {
         let all = job.record.request.workers.iter();
         let well_again = well_again(job);
@@ -246,32 +246,32 @@ impl<'a> MembershipView<'a> {
     }
 }
 
-/// Whether a host could be a job's server: it is there, and has not just given up serving.
+/// Returns true if a host could be the job's server: it is available, and has not just given up serving.
 pub(super) fn can_serve(job: &Job, host: &str, inputs: &DecisionInputs<'_>) -> bool {
     let is_there = (inputs.serving)(host) || job.is_here(&ParticipantId::Server(host.to_owned()));
     is_there && given_up(job, host, inputs).is_none()
 }
 
-/// Why a host has given up serving, if it is left alone because of that.
+/// Returns why a host has given up serving, if the job does not invite it because of that.
 fn given_up<'a>(job: &'a Job, host: &str, inputs: &DecisionInputs<'_>) -> Option<&'a str> {
     let pause = job.invitations.pause(host, inputs.attends_since(host), inputs.now);
     pause.map(|(reason, _)| reason)
 }
 
-/// Whether a member is there.
+/// The presence of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Here,
-    /// It may come back until this time.
+    /// The member may come back until this time.
     Away(Instant),
     Gone,
 }
 
-/// Whether members may stay that live but that the controller cannot hear.
+/// The rule for members that live but cannot reach the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unheard {
     May,
-    /// Only those that wait for a result and that the server hears.
+    /// Only members that wait for a result and whose requests reach the server.
     MayIfAsking,
     MayNot,
 }
@@ -307,9 +307,9 @@ fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard:
     if inputs.now < until { Presence::Away(until) } else { Presence::Gone }
 }
 
-/// Whether a member counts as there that has not come back yet since `since`: when the controller found the job on
-/// disk, when its standstill ended, or when the host's daemon reconnected. Losing the member would end a rigid job,
-/// so there it has the full time.
+/// Returns the presence of a member that has not come back yet since `since`. That is the time when the controller
+/// found the job on disk, when its standstill ended, or when the host's daemon reconnected. Losing the member would end
+/// a rigid job, so in a rigid job it has the full time.
 fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> Presence {
     let (soonest, latest) = (since + STALLED_TAKE_UP_PATIENCE, since + TAKE_UP_PATIENCE);
     if now >= latest {

@@ -10,8 +10,8 @@ use tributary_wire::Rank;
 
 use super::progress::ProgressReport;
 
-/// Events that wait for a member to read them: more than any change of generation sends. A member that leaves this
-/// many unread counts as gone.
+/// Capacity of a member's event channel: more events than any change of generation sends. A member that leaves this
+/// many events unread counts as gone.
 const EVENTS_PER_MEMBER: usize = 64;
 
 /// Identifies a participant of a job. Workers sort before servers.
@@ -32,7 +32,7 @@ impl fmt::Display for ParticipantId {
     }
 }
 
-/// Identifies one connection, and so tells two joins of the same participant apart.
+/// Identifies one connection, and so distinguishes two joins of the same participant.
 pub(crate) type SessionId = u64;
 
 /// A process that takes part in a job, or may soon.
@@ -40,25 +40,25 @@ pub(crate) type SessionId = u64;
 pub(crate) struct Participant {
     pub(crate) host: String,
     pub(crate) session: SessionId,
-    /// Whether it copes with workers that come and go.
+    /// True if the process supports workers that join and leave.
     pub(crate) elastic: bool,
-    /// Whether it has been told to start, in this life of its process.
+    /// True if the controller has sent the process its start event, in this life of the process.
     pub(crate) started: bool,
-    /// Whether it was told that the job goes on without it for as long as its process is degraded.
+    /// True if the job goes on without the process for as long as it is degraded, and the process was notified.
     pub(crate) detached: bool,
-    /// When its stream broke; `None` while it is connected.
+    /// The time at which its stream broke; `None` while it is connected.
     pub(crate) gone: Option<Instant>,
-    /// When it was told of a change of generation, until it says that it has changed over.
+    /// The time at which the controller sent a change of generation; `None` once the participant has changed over.
     pub(crate) behind: Option<Instant>,
-    /// The last report of its host on it.
+    /// The last report that its host sent on it.
     pub(super) report: Option<ProgressReport>,
     events: Option<mpsc::Sender<v1::JobEvent>>,
-    /// The last event it was sent; sent again when it comes back.
+    /// The last event that the controller sent to it; sent again when it comes back.
     told: Option<Event>,
 }
 
 impl Participant {
-    /// A process that has just joined, and the stream of its events.
+    /// Creates a process that has just joined, and the stream of its events.
     pub(crate) fn new(host: &str, session: SessionId, elastic: bool) -> (Self, mpsc::Receiver<v1::JobEvent>) {
         let (sender, receiver) = mpsc::channel(EVENTS_PER_MEMBER);
         let participant = Self {
@@ -76,7 +76,7 @@ impl Participant {
         (participant, receiver)
     }
 
-    /// A participant whose job was running when the controller stopped: it has to come back by itself.
+    /// Creates a participant of a job that was running when the controller stopped. It must reconnect by itself.
     pub(crate) fn awaited(host: &str, elastic: bool, now: Instant) -> Self {
         Self {
             host: host.to_owned(),
@@ -92,7 +92,7 @@ impl Participant {
         }
     }
 
-    /// Reconnects it; sends its last event again, or else `present`.
+    /// Reconnects the participant, and sends its last event again, or `present` if there was none.
     pub(crate) fn come_back(
         &mut self,
         session: SessionId,
@@ -108,18 +108,18 @@ impl Participant {
         receiver
     }
 
-    /// Whether it could be let into a running job: it is connected and not in.
+    /// Returns true if a running job could admit the process: it is connected, elastic and not a member.
     pub(crate) fn waits_to_come_in(&self) -> bool {
         self.is_here() && self.elastic && !self.started
     }
 
-    /// Tells it that the job goes on without it for as long as its process is degraded; it stays connected.
+    /// Notifies the process that the job goes on without it while the process is degraded. It stays connected.
     pub(crate) fn detach(&mut self, detached: v1::JobDetached) {
         (self.started, self.detached) = (false, true);
         self.tell(Event::Detached(detached));
     }
 
-    /// Whether its stream is open.
+    /// Returns true if its stream is open.
     pub(crate) fn is_here(&self) -> bool {
         self.events.is_some()
     }
@@ -130,7 +130,7 @@ impl Participant {
         self.gone.get_or_insert(now);
     }
 
-    /// Sends it an event, again when it comes back if it is away.
+    /// Sends the participant an event. If the participant is away, it receives the event when it comes back.
     pub(crate) fn tell(&mut self, event: Event) {
         self.told = Some(match event.clone() {
             // A participant that comes back and goes on has started.
@@ -139,12 +139,12 @@ impl Participant {
         });
         let Some(events) = &self.events else { return };
         if events.try_send(v1::JobEvent { event: Some(event) }).is_err() {
-            // Without a sender its stream ends after the unread events.
+            // Without a sender, the stream ends after the unread events.
             self.events = None;
         }
     }
 
-    /// Sends it a last event, after which its stream ends.
+    /// Sends the participant a last event, after which its stream ends.
     pub(crate) fn dismiss(mut self, event: Event) {
         self.tell(event);
     }

@@ -10,39 +10,39 @@ use tributary_wire::Rank;
 
 /// The profiles that the workers of a job have handed in.
 ///
-/// None of this is kept for the next controller: a schedule lives in the processes that follow it, and a worker that
-/// waits for one hands in its profile again.
+/// The journal does not keep them for the next controller: a schedule lives in the processes that follow it, and a
+/// worker that waits for a schedule hands in its profile again.
 #[derive(Debug, Default)]
 pub(crate) struct Profiles {
     /// The profile that is being collected, by the ranks that have handed it in.
     collected: (Number, BTreeMap<Rank, Profile>),
-    /// The outcome of the last profile that was complete.
+    /// The outcome of the last complete profile.
     outcome: Option<(Number, Outcome)>,
     /// Profiles thrown out since the last schedule.
     thrown_out: Vec<Stall>,
     /// The last schedule.
     agreed: Option<Arc<Agreed>>,
-    /// Told when there is an outcome.
+    /// Notified when there is an outcome.
     pub(crate) news: watch::Sender<()>,
 }
 
 /// Identifies a profile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Number {
-    /// A number that the job's present processes share; processes that run the job later have another.
+    /// The number that the job's present processes share. Processes that run the job later have another number.
     pub(crate) run: u64,
     /// Counts the profiles of a run from 1.
     pub(crate) number: u32,
 }
 
-/// A schedule, and what it was derived from.
+/// A schedule, and the profile it was derived from.
 #[derive(Debug)]
 pub(crate) struct Agreed {
     pub(crate) version: u32,
     pub(crate) schedule: Schedule,
     pub(crate) profile: Profile,
     pub(crate) ranks: Vec<Rank>,
-    /// Profiles that were thrown out before it.
+    /// The number of profiles that were thrown out before this schedule.
     pub(crate) thrown_out: usize,
     pub(crate) at: Instant,
 }
@@ -59,7 +59,7 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone)]
 pub(crate) enum HandedIn {
     Outcome(Outcome),
-    /// These ranks have not handed it in yet.
+    /// These ranks have not handed in the profile yet.
     Awaited(Vec<Rank>),
     /// The other workers are at this later profile.
     Passed(u32),

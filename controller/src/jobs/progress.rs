@@ -11,13 +11,12 @@ use tributary_wire::Rank;
 use super::job::Job;
 use super::participant::ParticipantId;
 
-/// A process that has waited this long for a result waits for a participant that is gone: in most operations results
-/// arrive all the time.
+/// A process that has waited this long for a result counts as stalled: in most operations results arrive all the time.
 const STALL: Duration = Duration::from_millis(700);
-/// A host's report that is older than this says nothing about the present.
+/// Age after which a host's report on a process is out of date.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// A server's report of the ranks that wait for a result is out of date after this time.
+/// Age after which a server's report of the ranks that wait for a result is out of date.
 const HEARD: Duration = Duration::from_millis(1500);
 
 /// The last report of a host on its participant in a job.
@@ -38,13 +37,13 @@ pub(crate) struct ServerReport {
 /// The last report on a job's training process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessReport {
-    /// All-reduces that have succeeded.
+    /// The number of all-reduces that have succeeded.
     pub(crate) operations: u64,
-    /// The time that the process last spent between two of them.
+    /// The time that the process last spent between two all-reduces.
     pub(crate) step: Duration,
-    /// How long it has been waiting for a result that did not come.
+    /// How long the process has been waiting for a result.
     pub(crate) waits: Duration,
-    /// The same, but at most the time that the job has had its present structure.
+    /// How long it has waited in the present generation: at most the time that the job has had its present structure.
     stalled: Duration,
     at: Instant,
 }
@@ -59,8 +58,8 @@ impl ProgressReport {
 }
 
 impl Job {
-    /// Notes a host's heartbeat, of which only the reports on the host's own participants in this job count. They are
-    /// kept with the participants, and go with them.
+    /// Notes a host's heartbeat. Only the reports on the host's own participants in this job count. A participant
+    /// stores its last report, which is dropped together with it.
     pub(super) fn note_heartbeat(
         &mut self,
         (key, host): (NodeKey, &str),
@@ -109,13 +108,13 @@ impl Job {
         }
     }
 
-    /// When the host of a participant last reported on it.
+    /// Returns the time at which the host of a participant last reported on it.
     pub(crate) fn last_report(&self, id: &ParticipantId) -> Option<Instant> {
         self.participant(id)?.report.as_ref().map(ProgressReport::at)
     }
 
-    /// How long each process of the present generation has waited for a result in it; `None` for a process without a
-    /// fresh report.
+    /// Returns the time that each process of the present generation has waited for a result in that generation; `None`
+    /// for a process without a recent report.
     fn stalls(&self, now: Instant) -> impl Iterator<Item = Option<Duration>> {
         self.record.generation().ranks().map(move |rank| {
             let report = self.process_report(rank)?;
@@ -123,20 +122,20 @@ impl Job {
         })
     }
 
-    /// The longest time that a process has waited for a result in the present generation; `None` if none of them has
-    /// waited long enough to stand still.
+    /// Returns the longest time that a process has waited for a result in the present generation; `None` if none is
+    /// stalled.
     pub(crate) fn stall(&self, now: Instant) -> Option<Duration> {
         self.stalls(now).flatten().filter(|stalled| *stalled >= STALL).max()
     }
 
-    /// The time for which all processes have waited for a result in the present generation; `None` if one of them does
-    /// not stand still, or has no fresh report.
+    /// Returns the time for which all processes have waited for a result in the present generation; `None` if at least
+    /// one is not stalled, or has no recent report.
     pub(crate) fn stuck(&self, now: Instant) -> Option<Duration> {
         let shortest = self.stalls(now).try_fold(Duration::MAX, |all, one| Some(all.min(one?)));
         shortest.filter(|shortest| *shortest >= STALL)
     }
 
-    /// Ranks that wait for a result, by the server's report; empty if the report is out of date.
+    /// Returns the ranks that wait for a result, from the server's report; empty if the report is out of date.
     pub(crate) fn asking(&self, now: Instant) -> BTreeSet<Rank> {
         let server = ParticipantId::Server(self.record.generation().plan.server.name.clone());
         match self.participant(&server).and_then(|server| server.report.as_ref()) {

@@ -1,4 +1,4 @@
-//! The part of a job that is worth keeping.
+//! The persistent part of a job.
 
 use std::time::Duration;
 
@@ -10,47 +10,47 @@ use super::generation::{Generation, Stage};
 use crate::fallback;
 use crate::token::Token;
 
-/// Everything about a job except who is connected right now.
+/// Everything about a job except its present connections.
 #[derive(Debug, Clone)]
 pub(crate) struct JobRecord {
     pub(crate) name: String,
     /// Its creator: the name in the creator's certificate.
     pub(crate) creator: String,
     pub(crate) token: Token,
-    /// The secret that its members' tags are made from.
+    /// The secret from which the members' tags are made.
     pub(crate) secret: JobSecret,
-    /// The request that created it, with all workers that it may ever have.
+    /// The request that created the job, with all workers that the job may ever have.
     pub(crate) request: JobRequest,
     pub(crate) terms: Terms,
-    /// Where its counters are in every switch. Still valid once the job no longer holds the index: its counters stay
-    /// until another job gets it.
+    /// Where the job's counters are in every switch. It stays valid after the job has given the index back: the
+    /// counters stay until another job gets the index.
     pub(crate) job_index: u16,
-    /// Whether the job holds the index.
+    /// True if the job holds the index.
     pub(crate) holds_index: bool,
-    /// The present generation, which is always there; before it those that are being withdrawn, after it one that is
-    /// being prepared.
+    /// The present generation, which always exists. Generations whose tables are being withdrawn come before it; a
+    /// generation that is being prepared comes after it.
     pub(crate) generations: Vec<Generation>,
-    /// The number of the present one.
+    /// The number of the present generation.
     pub(crate) current: u32,
     /// The highest number ever issued. No number is issued twice, so that an answer to a cancelled change is never
     /// taken for an answer to the next.
     pub(crate) issued: u32,
-    /// Why the last change of generation was made.
+    /// The reason for the last change of generation.
     pub(crate) last_change: String,
 }
 
 /// Terms that a job's creator sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Terms {
-    /// Whether the job fails when it loses a member.
+    /// True if the job fails when it loses a member.
     pub(crate) rigid: bool,
-    /// How long it may wait for its members to join.
+    /// How long the job may wait for its members to join.
     pub(crate) join_deadline: Duration,
-    /// What is done about degraded processes.
+    /// The policy for degraded processes.
     pub(crate) on_degraded: OnDegraded,
-    /// Whether its server reads the sums, and therefore gets the secret.
+    /// True if the server reads the sums, and therefore gets the secret.
     pub(crate) server_reads: bool,
-    /// Whether its workers hide their values.
+    /// True if the workers hide their values.
     pub(crate) confidential: bool,
 }
 
@@ -58,7 +58,7 @@ impl JobRecord {
     /// The present generation.
     pub(crate) fn generation(&self) -> &Generation {
         let current = self.generations.iter().find(|generation| generation.number == self.current);
-        // The first generation at worst: the constructor adds one, and the present one is never removed.
+        // The fallback is never needed: the constructor adds a generation, and the present one is never removed.
         current.unwrap_or(&self.generations[0])
     }
 
@@ -76,7 +76,7 @@ impl JobRecord {
         }
     }
 
-    /// The generation with that number, unless it has been withdrawn.
+    /// Returns the generation with that number, unless it has been withdrawn.
     pub(crate) fn numbered(&mut self, number: u32) -> Option<&mut Generation> {
         self.generations.iter_mut().find(|generation| generation.number == number)
     }
@@ -86,7 +86,7 @@ impl JobRecord {
         self.generations.iter().filter(|generation| generation.stage == Stage::Installed)
     }
 
-    /// Whether no switch has, or may have, anything of the job.
+    /// Returns true if no switch has, or may have, any state of the job.
     pub(crate) fn holds_nothing(&self) -> bool {
         !self.holds_index && self.generations.iter().all(|generation| generation.switches.is_empty())
     }

@@ -10,19 +10,19 @@ use super::error::JobError;
 use super::job::Job;
 use super::record::JobRecord;
 
-/// A job's place in the order of creation; never used again.
+/// A job's place in the order of creation. Numbers are never reused.
 pub(crate) type JobKey = u64;
 
 /// One generation of one job.
 pub(crate) type GenerationKey = (JobKey, u32);
 
-/// Jobs that are over but still listed.
+/// The number of jobs that are over and still listed.
 pub const JOB_HISTORY: usize = 256;
 
 /// All jobs by their order of creation.
 ///
-/// A job's [`JobRecord`] is all that is worth keeping of it: from the stored records a restarted controller can
-/// rebuild the registry.
+/// The [`JobRecord`] of a job is its persistent part. A restarted controller can rebuild the registry from the stored
+/// records.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     jobs: BTreeMap<JobKey, Job>,
@@ -30,7 +30,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Adds a job; its name must not be that of a job which is alive.
+    /// Adds a job; no other job with its name may be alive.
     pub(crate) fn add(&mut self, record: JobRecord, now: Instant) -> Result<JobKey, JobError> {
         self.check_name_free(&record.name)?;
         self.created += 1;
@@ -39,7 +39,7 @@ impl Registry {
         Ok(self.created)
     }
 
-    /// Adds a job that an earlier controller had.
+    /// Adds a job that an earlier controller managed.
     pub(crate) fn take_up(
         &mut self,
         key: JobKey,
@@ -52,7 +52,7 @@ impl Registry {
         self.jobs.insert(key, job);
     }
 
-    /// Checks that no job that is alive has that name.
+    /// Checks that no job with that name is alive.
     pub(crate) fn check_name_free(&self, name: &str) -> Result<(), JobError> {
         match self.iter().any(|(_, job)| job.is_alive() && job.record.name == name) {
             true => Err(JobError::AlreadyExists(name.to_owned())),
@@ -60,12 +60,12 @@ impl Registry {
         }
     }
 
-    /// The latest job of that name.
+    /// Returns the latest job of that name.
     pub(crate) fn latest(&self, name: &str) -> Result<JobKey, JobError> {
         Ok(self.find_latest(name)?.0)
     }
 
-    /// The latest job of that name, if `token` is its own.
+    /// Returns the latest job of that name, if `token` is the job's token.
     pub(crate) fn authorize(&self, name: &str, token: &[u8]) -> Result<JobKey, JobError> {
         let (key, job) = self.find_latest(name)?;
         match token {
@@ -95,7 +95,7 @@ impl Registry {
         self.jobs.get_mut(&key)
     }
 
-    /// All jobs in order of creation.
+    /// Iterates over all jobs in order of creation.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (JobKey, &Job)> {
         self.jobs.iter().map(|(key, job)| (*key, job))
     }
@@ -114,7 +114,7 @@ impl Registry {
         }
     }
 
-    /// Drops the oldest jobs that are over, once there are many. Jobs that still hold resources stay.
+    /// Drops the oldest jobs that are over, beyond [`JOB_HISTORY`]. Jobs that still hold resources stay.
     fn forget(&mut self) {
         let over = |(key, job): (&JobKey, &Job)| (!job.holds_resources()).then_some(*key);
         let over: Vec<JobKey> = self.jobs.iter().filter_map(over).collect();

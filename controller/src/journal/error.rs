@@ -1,4 +1,4 @@
-//! What can stand between jobs and the disk.
+//! Errors of the journal.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub enum JournalError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         reason: String,
     },
     /// Another controller has the file.
@@ -40,7 +40,7 @@ pub enum JournalError {
     Damaged {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The reason why the file is not a valid journal.
         reason: String,
     },
     /// A newer version has written the file.
@@ -60,10 +60,10 @@ pub enum JournalError {
     Write {
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// The reason why the write failed.
         reason: String,
     },
-    /// Somebody has put another file in the journal's place while the controller runs.
+    /// Another file has replaced the journal while the controller runs.
     #[error(
         "{}: another file has taken the journal's place while this controller runs: move it away, and all jobs are \
          written anew; or start this controller again, to go on with that file's jobs instead of those that run",
@@ -73,7 +73,7 @@ pub enum JournalError {
         /// The file.
         file: PathBuf,
     },
-    /// Somebody has written into the journal, or truncated it, while the controller runs.
+    /// Another program has written into the journal, or truncated it, while the controller runs.
     #[error(
         "{}: something else than this controller has written into the journal, or cut it off: move it away, and all jobs \
          are written anew; or start this controller again, to go on with what is in that file instead of the jobs that run",
@@ -92,7 +92,7 @@ pub enum JournalError {
     NoWay {
         /// The file.
         file: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         reason: String,
     },
     /// The disk does not answer. What was handed in is written as soon as it does.
@@ -103,7 +103,7 @@ pub enum JournalError {
         /// For how long.
         waited: Duration,
     },
-    /// There is no thread to write with.
+    /// The thread that writes jobs cannot be started.
     #[error("cannot start the thread that writes jobs down: {0}")]
     Thread(String),
     /// The thread that writes has ended.

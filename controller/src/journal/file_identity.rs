@@ -1,5 +1,4 @@
-//! Whether an open file still has its name and content: somebody may remove it, put another one in its place, or
-//! write over it.
+//! Detects that an open file has lost its name, been replaced, or been overwritten by another program.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,7 +15,9 @@ pub(super) struct FileIdentity {
     identity: (u64, u64),
     /// The content as this controller left it; `None` if that is unknown, as after a disk error.
     left: Option<Content>,
-    /// Whether somebody has written over it. Once set it stays: the file is no longer this controller's.
+    /// True once another program has written into the file.
+    ///
+    /// The flag stays set, because the file no longer belongs to this controller.
     is_overwritten: bool,
 }
 
@@ -27,12 +28,12 @@ struct Content {
     length: u64,
 }
 
-/// What the name of an opened file now refers to.
+/// The file that the name of an opened file now refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileStatus {
     /// The same file.
     Kept,
-    /// The same file, into which somebody else has written.
+    /// The same file, but another program has written into it.
     Overwritten,
     /// Nothing.
     Gone,
@@ -56,7 +57,7 @@ impl FileIdentity {
         self.left = None;
     }
 
-    /// What the name `file` refers to now.
+    /// Returns the status of the file that the name `file` refers to now.
     ///
     /// # Errors
     /// The file cannot be reached: something else has a folder's name, or access is denied.

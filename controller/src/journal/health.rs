@@ -7,10 +7,10 @@ use std::{io, thread};
 
 use super::error::JournalError;
 
-/// How long a disk may take before it is said to hang.
+/// The time that a disk may take before it is reported to hang.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How writing goes. Shared by the writer, the watchdog, and those who ask.
+/// The state of the journal's writes. The writer, the watchdog and the readers of the status share it.
 #[derive(Debug)]
 pub(super) struct Health {
     file: PathBuf,
@@ -21,9 +21,9 @@ pub(super) struct Health {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the disk was asked, until it answers.
+    /// The start of the write that the disk has not completed yet.
     asked: Option<Instant>,
-    /// Whether it was logged that the disk hangs.
+    /// True once the watchdog has logged that the disk hangs.
     hangs: bool,
     /// Why the last attempt failed; `None` if it did not.
     error: Option<JournalError>,
@@ -31,7 +31,7 @@ struct State {
 }
 
 impl Health {
-    /// Starts watching, in a thread of its own: a thread that hangs cannot say so.
+    /// Starts watching, in a thread of its own: a thread that hangs cannot report it.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -47,7 +47,7 @@ impl Health {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the disk is asked now.
+    /// Notes that a write begins now.
     pub(super) fn asks(&self) {
         self.state().asked = Some(Instant::now());
     }
@@ -73,7 +73,7 @@ impl Health {
         self.closed.notify_all();
     }
 
-    /// What stands in the way of writing; `None`: nothing.
+    /// Returns the error that prevents writing; `None` if writes succeed.
     pub(super) fn problem(&self) -> Option<JournalError> {
         let state = self.state();
         self.overdue(&state).or_else(|| state.error.clone())

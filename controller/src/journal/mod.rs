@@ -1,5 +1,6 @@
-//! Jobs on disk, for a controller that is restarted: whatever is worth keeping of a job is written before anybody
-//! acts on it.
+//! Jobs on disk, for a controller that restarts.
+//!
+//! Every change of a job that must outlive the controller is written before the controller or a member acts on it.
 //!
 //! Jobs are handed in while the controller's state is locked, so that they reach the disk in the order in which they
 //! changed; callers wait for the disk after unlocking it.
@@ -31,7 +32,7 @@ use stored::StoredJob;
 use writer::Writer;
 pub(crate) use writer::Written;
 
-/// Where jobs are written down.
+/// The journal of jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Journal(Option<Open>);
 
@@ -55,17 +56,17 @@ impl Journal {
         Ok(Self(Some(Open { writer, store })))
     }
 
-    /// Whether jobs outlive the controller.
+    /// Returns true if jobs outlive the controller.
     pub(crate) fn is_kept(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether jobs are kept, and this is the first controller that keeps them here.
+    /// Returns true if jobs are kept, and this is the first controller that keeps them here.
     pub(crate) fn is_new(&self) -> bool {
         self.0.as_ref().is_some_and(|open| open.store.is_new())
     }
 
-    /// What stands in the way of writing jobs down; `None`: nothing.
+    /// Returns the error that prevents writing jobs to disk; `None` if writes succeed.
     pub(crate) fn problem(&self) -> Option<JournalError> {
         self.0.as_ref().and_then(|open| open.writer.problem())
     }
@@ -107,16 +108,16 @@ pub fn check_record(record: &[u8], topology: &Topology) -> Result<String, String
     stored.into_record(topology).map(|record| record.name).map_err(|reason| reason.to_string())
 }
 
-/// A job as it was written down.
+/// A job as read from the journal.
 #[derive(Debug)]
 pub(crate) struct LoadedJob {
     pub(crate) key: JobKey,
     pub(crate) name: String,
-    /// Whether its members had been told to start.
+    /// True if the controller had sent the start to the job's members.
     pub(crate) has_started: bool,
-    /// Whether it waits for slots.
+    /// True if the job waits for slots.
     pub(crate) is_queued: bool,
-    /// Whether its processes cope with others that come and go.
+    /// True if the job's processes support other processes that join and leave.
     pub(crate) elastic: bool,
     /// Its record; or why it no longer fits the topology.
     pub(crate) record: Result<JobRecord, String>,

@@ -1,5 +1,7 @@
-//! The file: a [`redb`] database. A write is there whole or not at all, even if the power fails, and pages carry
-//! checksums. It holds JSON, one record a job, with nodes by their names.
+//! The journal's file: a [`redb`] database.
+//!
+//! A write takes effect completely or not at all, even if the power fails, and pages carry checksums. The database
+//! holds JSON, one record a job, with nodes by their names.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -23,10 +25,10 @@ use crate::jobs::JobKey;
 
 /// The file in the folder of the controller's state.
 const FILE: &str = "jobs.redb";
-/// Where the file is made before it gets its name: a file with that name is, or was, a complete journal.
+/// The temporary name of a new file, so that a file with the final name is, or was, a complete journal.
 const NEW_FILE: &str = "jobs.redb.new";
 
-/// Its owner may read and write the file, and nobody else.
+/// File mode: only the owner may read and write the file.
 const OWNER_ONLY: u32 = 0o600;
 
 const JOBS: TableDefinition<'_, JobKey, &[u8]> = TableDefinition::new("jobs");
@@ -38,7 +40,7 @@ type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 pub(super) struct Store {
     state: Mutex<StoreState>,
     file: JobsFile,
-    /// Whether this controller made it.
+    /// True if this controller created the journal.
     is_new: bool,
 }
 
@@ -47,7 +49,7 @@ struct StoreState {
     database: Option<Database>,
     /// The file that holds it; `None` for a database without a file.
     identity: Option<FileIdentity>,
-    /// All records, from which a removed file is written anew.
+    /// All records. They are written to a new file if the file is removed.
     records: BTreeMap<JobKey, Vec<u8>>,
 }
 
@@ -78,7 +80,7 @@ impl Store {
         } else if std::fs::metadata(&path).map_err(to_folder)?.len() == 0 {
             return Err(JournalError::Damaged { file: path, reason: "it is empty".to_owned() });
         } else {
-            // Earlier versions let everyone read it.
+            // Earlier versions made the file readable for all users.
             std::fs::set_permissions(&path, Permissions::from_mode(OWNER_ONLY)).map_err(to_folder)?;
         }
         let identity = FileIdentity::of(&path).map_err(to_folder)?;
@@ -120,12 +122,14 @@ impl Store {
         &self.file.path
     }
 
-    /// Whether there was no journal before.
+    /// Returns true if there was no journal before.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Makes these changes: all of them, or none. A file that was removed meanwhile is written anew.
+    /// Makes these changes: all of them, or none.
+    ///
+    /// If the file has been removed, all records are written to a new file.
     pub(super) fn make(&self, changes: &Changes) -> Result<(), JournalError> {
         let mut state = self.state();
         self.ensure_file(&mut state)?;
@@ -153,10 +157,11 @@ impl Store {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes sure that writes go to the file that has the journal's name: others would be lost. This controller knows
-    /// all of its jobs, so a journal that was removed is written anew with all records, not only those that change
-    /// next. If another file has the name, or something else was written into it, it is left alone: it may be
-    /// somebody's backup or another controller's.
+    /// Ensures that writes go to the file with the journal's name; other writes would be lost.
+    ///
+    /// This controller knows all of its jobs, so it writes a removed journal again with all records, not only with
+    /// those that change next. If another file has the name, or another program has written into the file, this
+    /// controller leaves the file alone: it may be a backup or another controller's journal.
     fn ensure_file(&self, state: &mut StoreState) -> Result<(), JournalError> {
         let Some(identity) = &mut state.identity else { return Ok(()) };
         let path = self.file();
@@ -241,7 +246,7 @@ impl JobsFile {
     }
 }
 
-/// Whether an error that the library reports as the disk's is in fact damage to the file.
+/// Returns true if an error that the library reports as the disk's is in fact damage to the file.
 fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }

@@ -20,7 +20,7 @@ use crate::quotas::LOCAL;
 use crate::tables::admission::SlotBlock;
 use crate::token::Token;
 
-/// The new records of jobs; `None`: the job is to be forgotten.
+/// The new records of jobs; `None` if the journal must forget the job.
 pub(super) type Changes = BTreeMap<JobKey, Option<Vec<u8>>>;
 
 /// Why a stored job cannot be taken up.
@@ -66,18 +66,18 @@ pub(super) struct StoredJob {
     #[serde(default)]
     confidential: bool,
     join_deadline_milliseconds: u64,
-    /// Whether something is done about processes that become slow.
+    /// True if the controller acts on processes that become slow.
     #[serde(default)]
     degraded_auto: bool,
     #[serde(default)]
     theta: f64,
     job_index: u16,
-    /// Whether its members had been told to start.
+    /// True if the controller had sent the start to the job's members.
     pub(super) has_started: bool,
-    /// Whether it waits for slots.
+    /// True if the job waits for slots.
     #[serde(default)]
     pub(super) is_queued: bool,
-    /// Whether all of its processes are elastic.
+    /// True if all processes of the job are elastic.
     pub(super) elastic: bool,
     last_change: String,
     /// The highest generation number ever issued.

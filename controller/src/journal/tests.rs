@@ -132,7 +132,7 @@ async fn a_full_disk_is_told_to_whoever_waits_until_there_is_room_and_what_was_w
     let error = keep(second).await.unwrap_err();
     assert!(matches!(error, JournalError::Write { .. }), "{error}");
     assert!(error.to_string().contains("a test's: cannot write"), "{error}");
-    // There is room again: the record that nobody waited for is written, too.
+    // There is room again: the journal also writes the record that no caller waited for.
     disk.set(State::Works);
     keep(first).await.unwrap();
     assert_eq!(names(&journal), ["first", "second"]);
@@ -418,7 +418,7 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
     while of(&manager, key, |job| job.record.current == 1) {
         tokio::task::yield_now().await;
     }
-    // Somebody may have heard of the earlier numbers.
+    // Members may already have received the earlier numbers.
     assert_eq!(of(&manager, key, |job| job.record.current), issued + 1);
 }
 

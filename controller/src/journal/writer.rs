@@ -17,10 +17,10 @@ use crate::jobs::JobKey;
 
 /// Between two attempts to write after a failure, and between two checks that the file is still there.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long a caller waits for a disk that does not answer before it gets an error.
+/// The time that a caller waits for a disk that does not answer before it gets an error.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A job to be written down; `None`: it is to be forgotten.
+/// A job to write to the journal; `None` if the journal must forget the job.
 #[derive(Debug)]
 struct Entry {
     key: JobKey,
@@ -50,7 +50,7 @@ impl Writer {
         Ok(Self { entries: Some(entries), thread: Some(thread), health })
     }
 
-    /// What stands in the way of writing; `None`: nothing.
+    /// Returns the error that prevents writing; `None` if writes succeed.
     pub(super) fn problem(&self) -> Option<JournalError> {
         self.health.problem()
     }
@@ -63,7 +63,7 @@ impl Writer {
     pub(super) fn write(&self, key: JobKey, job: Option<StoredJob>) -> Written {
         let (done, written) = oneshot::channel();
         if let Some(entries) = &self.entries {
-            // Without the thread nobody answers, and the caller gets an error.
+            // If the thread has ended, the caller gets an error.
             let _ = entries.send(Entry { key, job, done });
         }
         Written(Some(Waiting { written, health: Arc::clone(&self.health) }))
@@ -123,7 +123,7 @@ fn take(
     waiting
 }
 
-/// A job that was handed in. It is written whether or not anybody waits for this.
+/// A job that was handed in. It is written even if no caller waits for the outcome.
 #[derive(Debug)]
 #[must_use = "whoever acts on a change waits until it is on disk"]
 pub(crate) struct Written(Option<Waiting>);

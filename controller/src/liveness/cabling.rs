@@ -1,4 +1,4 @@
-//! Which probes arrive where, and what that says about the cables.
+//! Compares the probes that arrive at each end of a cable with the topology, to judge the cables.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +10,8 @@ use tributary_wire::{NodeId, Probe, SliceWidth};
 use super::direction::{Audibility, Direction};
 use super::widest_sent_over;
 
-/// Every how many beats long probes are sent, too. They take time on a slow link, so a cable that loses only them is known
-/// ten times later than a dead one.
+/// Interval between long probes, in beats. Long probes take time on a slow link, so that the loss of long probes alone
+/// is detected ten times later than a dead cable.
 pub(crate) const LONG_PROBES_EVERY: u32 = 10;
 
 /// One end of a cable.
@@ -20,7 +20,7 @@ pub(crate) type End = (NodeKey, u16);
 /// News about a cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum News {
-    /// A change in whether frames get through.
+    /// The state of a cable has changed.
     Link(LinkKey, Life),
     /// A cable is plugged in elsewhere than the topology says.
     Miswired(Miswiring),
@@ -28,14 +28,14 @@ pub(crate) enum News {
     Rewired(End),
 }
 
-/// Whether something is alive, as far as is known; the worse, the greater.
+/// The last known state of a part of the fabric, in order of severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Life {
     Alive,
-    /// A link that loses the packets of slices of this width, though its MTU in the topology has room for them, and
-    /// lets shorter ones through.
+    /// A link that loses the packets of slices of this width, although its MTU in the topology has room for them, and
+    /// delivers shorter packets.
     ShortOfMtu(SliceWidth),
-    /// Nothing is heard of it, nor of those who would know: it may work perfectly well.
+    /// Neither the part nor the nodes that would report on it send any reports. The part may work perfectly well.
     Silent,
     Dead,
 }
@@ -49,30 +49,30 @@ pub(crate) struct Miswiring {
     pub(crate) heard: Probe,
 }
 
-/// Wrong probes that arrive at one end of a cable. Whoever forges some may send any number, as he likes: there is not news with
-/// each of them.
+/// Wrong probes that arrive at one end of a cable. An attacker may forge any number of them, so that not each of them
+/// is news.
 #[derive(Debug)]
 struct WrongProbes {
-    /// The one that was told.
+    /// The wrong probe that the controller reported last.
     told: Probe,
     told_before: u32,
-    /// Beats since the last one.
+    /// Beats since the last wrong probe.
     quiet: u32,
-    /// Whether the right one has come since.
+    /// True if the right probe has arrived since the last wrong one.
     is_right_again: bool,
 }
 
 impl WrongProbes {
-    /// Beats after which another wrong probe is news.
+    /// Beats after which a different wrong probe is news.
     const TOLD_AGAIN_AFTER: u32 = 100;
-    /// Beats with right probes alone after which the cable is plugged in correctly.
+    /// Beats without wrong probes after which the cable counts as plugged in correctly.
     const RIGHT_AFTER: u32 = 10;
 
     fn new(told: Probe) -> Self {
         Self { told, told_before: 0, quiet: 0, is_right_again: false }
     }
 
-    /// Notes one more. Returns whether it is news.
+    /// Notes another wrong probe. Returns true if it is news.
     fn hear(&mut self, probe: Probe) -> bool {
         (self.quiet, self.is_right_again) = (0, false);
         let is_news = probe != self.told && self.told_before >= Self::TOLD_AGAIN_AFTER;
@@ -82,7 +82,7 @@ impl WrongProbes {
         is_news
     }
 
-    /// Ends a beat. Returns whether the cable is plugged in correctly now.
+    /// Ends a beat. Returns true if the cable is plugged in correctly now.
     fn beat(&mut self) -> bool {
         self.told_before = self.told_before.saturating_add(1);
         self.quiet = self.quiet.saturating_add(1);
@@ -93,25 +93,25 @@ impl WrongProbes {
 /// The cables of a topology, as probes show them.
 #[derive(Debug)]
 pub(crate) struct Cabling {
-    /// For each end, what should arrive there.
+    /// For each end, the direction of the cable whose probes should arrive there.
     ends: BTreeMap<End, Direction>,
     miswired: BTreeMap<End, WrongProbes>,
     /// Cables that are not known to be alive.
     lost: BTreeMap<LinkKey, Life>,
     /// Nodes that have reported anything since the last beat.
     heard: BTreeSet<NodeKey>,
-    /// The same since the last beat of the long probes.
+    /// Nodes that have reported anything since the last beat of the long probes.
     heard_of_late: BTreeSet<NodeKey>,
-    /// When each node last reported anything.
+    /// The time at which each node last reported anything.
     words: BTreeMap<NodeKey, Instant>,
     /// The widest slices that switches take.
     widest: SliceWidth,
-    /// How many beats have ended.
+    /// The number of beats that have ended.
     beats: u32,
 }
 
 impl Cabling {
-    /// Cables of which nothing is known yet. `widest`: the widest slices that switches take.
+    /// Creates cables whose state is unknown. `widest`: the widest slices that switches take.
     pub(crate) fn new(topology: &Topology, widest: SliceWidth) -> Self {
         let mut cabling = Self {
             ends: BTreeMap::new(),
@@ -127,7 +127,7 @@ impl Cabling {
         cabling
     }
 
-    /// Adds the topology's new cables; what is known of the others stays.
+    /// Adds the topology's new cables. The state of the other cables stays.
     pub(crate) fn adopt(&mut self, topology: &Topology) {
         for (listener, _) in topology.nodes() {
             for via in topology.neighbours(listener) {
@@ -141,23 +141,23 @@ impl Cabling {
         }
     }
 
-    /// Notes that a node has reported which probes it hears, even if none.
+    /// Notes that a node has sent a report of the probes it received, even an empty one.
     pub(crate) fn hear_of(&mut self, node: NodeKey, now: Instant) {
         self.heard.insert(node);
         self.words.insert(node, now);
     }
 
-    /// When a node last reported anything.
+    /// Returns when a node last reported anything.
     pub(crate) fn last_word_of(&self, node: NodeKey) -> Option<Instant> {
         self.words.get(&node).copied()
     }
 
-    /// Whether any node has reported anything since the last beat.
+    /// Returns true if any node has reported anything since the last beat.
     pub(crate) fn is_heard(&self) -> bool {
         !self.heard.is_empty()
     }
 
-    /// Whether any of these nodes has ever reported anything, and so should again.
+    /// Returns true if any of these nodes has ever reported anything, and so should report again.
     pub(crate) fn expects(&self, nodes: &BTreeSet<NodeKey>) -> bool {
         nodes.iter().any(|node| self.words.contains_key(node))
     }
@@ -181,18 +181,19 @@ impl Cabling {
         is_news.then_some(News::Miswired(Miswiring { at, heard: probe }))
     }
 
-    /// When others last heard a node's probes.
+    /// Returns when other nodes last received a node's probes.
     pub(crate) fn last_probe_of(&self, node: NodeKey) -> Option<Instant> {
         let others = self.ends.values().filter(|direction| direction.sender.0 == node);
         others.filter_map(|direction| direction.heard).max()
     }
 
-    /// Whether long probes are to be sent in this beat, too.
+    /// Returns true if the nodes must send long probes in this beat, too.
     pub(crate) fn are_long_probes_due(&self) -> bool {
         self.beats.is_multiple_of(LONG_PROBES_EVERY)
     }
 
-    /// Ends a beat, in which every node for which `able` is true should have sent probes and reported those it heard.
+    /// Ends a beat, in which every node for which `able` is true should have sent probes and reported the received
+    /// ones.
     pub(crate) fn beat(&mut self, able: impl Fn(NodeKey) -> bool) -> Vec<News> {
         let heard = std::mem::take(&mut self.heard);
         self.heard_of_late.extend(&heard);
@@ -202,7 +203,7 @@ impl Cabling {
             let ends = [*listener, direction.sender.0];
             let audibility = |heard: &BTreeSet<NodeKey>| match ends.iter().all(|end| able(*end)) {
                 true if ends.iter().all(|end| heard.contains(end)) => Audibility::Audible,
-                // A switch that cannot be heard may not even have been told to send probes.
+                // A switch that the controller cannot reach may not even have received the order to send probes.
                 true => Audibility::Doubtful,
                 false => Audibility::Away,
             };
@@ -230,12 +231,12 @@ impl Cabling {
         news
     }
 
-    /// Cables that are not known to be alive.
+    /// Iterates over the cables that are not known to be alive, with their state.
     pub(crate) fn lost(&self) -> impl Iterator<Item = (LinkKey, Life)> {
         self.lost.iter().map(|(link, life)| (*link, *life))
     }
 
-    /// Cables that do not lead where the topology says.
+    /// Iterates over the cables that do not lead where the topology says.
     pub(crate) fn miswired(&self) -> impl Iterator<Item = Miswiring> {
         self.miswired.iter().map(|(at, wrong)| Miswiring { at: *at, heard: wrong.told })
     }
@@ -286,7 +287,7 @@ mod tests {
             self.beats_with(count, cut, away, &[])
         }
 
-        /// The same, while nothing is heard of the `silent` nodes either, which should be there.
+        /// Runs beats in which, in addition, the `silent` nodes should be reachable and send no reports.
         fn beats_with(
             &mut self,
             count: usize,
@@ -346,7 +347,7 @@ mod tests {
         net.short_of_mtu = vec![at];
         assert_eq!(net.beats(90, &[], &[]), [], "a busy link may lose some of them");
         assert_eq!(net.beats(20, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
-        // Cut, it is dead; back again, it is as short as it was.
+        // While the cable is cut, it is dead. Once it is repaired, it still loses long frames.
         let found = [net.beats(20, &[("leaf0", "w0")], &[]), net.beats(20, &[], &[])].concat();
         assert_eq!(found, [News::Link(link, Life::Dead), News::Link(link, Life::ShortOfMtu(WIDTH))]);
         net.short_of_mtu.clear();
@@ -402,7 +403,7 @@ mod tests {
         let back = net.beats(10, &[], &[]);
         assert_eq!(back.len(), news.len());
         assert!(back.iter().all(|one| matches!(one, News::Link(_, Life::Alive))), "{back:?}");
-        // A cable that was cut meanwhile is dead soon after.
+        // A cable that was cut meanwhile is dead a few beats later.
         net.beats_with(50, &[], &[], &["leaf0"]);
         let link = net.link("leaf0", "w0");
         let found = net.beats(10, &[("leaf0", "w0")], &[]);
@@ -453,7 +454,7 @@ mod tests {
                 let forged = Probe { port: port + beat % 7, ..net.probe("w1", "leaf0") };
                 news.extend(net.cabling.hear(at, forged, FRAME_BYTES, Instant::now()));
             }
-            // The host's own come between them.
+            // The host's own probes arrive between the forged ones.
             news.extend(net.beats(1, &[], &[]));
         }
         assert_eq!(news.len(), 3, "{news:?}");

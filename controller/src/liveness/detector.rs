@@ -1,28 +1,28 @@
-//! Detects whether something that should be heard regularly is alive: a state machine with hysteresis.
+//! Detects the failure of a part that should send signs of life regularly: a state machine with hysteresis.
 
-/// Beats without a sign of life after which something is dead: ten probes are not lost by chance, and a busy machine
-/// does not hold up its processes for that long.
+/// Beats without a sign of life after which a part is dead. Ten probes in a row are not lost by chance, and a busy
+/// machine does not delay its processes for that long.
 const DEAD_AFTER: u32 = 10;
-/// Something dead is alive again once beats with a sign of life outnumber those without by this many: a cable with a
-/// loose contact never gets there; one of a busy machine that loses a probe now and then does.
+/// Surplus of beats with a sign of life over beats without one, after which a dead part is alive again. A cable with a
+/// loose contact never reaches it. The cable of a busy machine that loses a probe now and then does.
 const ALIVE_AFTER: u32 = 5;
-/// How many silent beats are believed at once when those who report signs of life are heard again: their late reports
-/// may still be on the way.
+/// How many silent beats count at once when the reporters of signs of life can be reached again: their late reports may
+/// still be on the way.
 const BELIEVED_AT_ONCE: u32 = 3;
 
-/// Takes signs of life and beats of the clock. Time is counted in beats, not in seconds, so that a delayed clock
-/// kills nobody.
+/// Tracks signs of life and beats of the clock. Time is counted in beats, not in seconds, so that a delayed clock
+/// declares nothing dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Detector {
     state: State,
     heard: bool,
-    /// Beats without a sign of life after which it is dead.
+    /// Beats without a sign of life after which the part is dead.
     dead_after: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing was heard yet: it may be something that cannot be heard at all, so it does not count as silent.
+    /// No sign of life has arrived yet. The part may be unable to send any, so it does not count as silent.
     Unknown {
         /// Beats that certainly had no sign of life.
         certain: u32,
@@ -30,11 +30,11 @@ enum State {
     Alive {
         /// Beats without a sign of life.
         silent: u32,
-        /// How many of them certainly had none.
+        /// The number of silent beats that certainly had no sign of life.
         certain: u32,
     },
     Dead {
-        /// Beats with a sign of life, less those without.
+        /// Beats with a sign of life, minus those without.
         steady: u32,
     },
 }
@@ -44,7 +44,8 @@ impl State {
 }
 
 impl Detector {
-    /// Knows nothing yet. Signs of life may be late by so many beats, because something is on the way before them.
+    /// Creates a detector without any knowledge. Signs of life may be up to `late` beats late, because of the frames
+    /// queued before them.
     pub(super) fn new(late: u32) -> Self {
         let dead_after = DEAD_AFTER.saturating_add(late);
         Self { state: State::Unknown { certain: 0 }, heard: false, dead_after }
@@ -55,7 +56,7 @@ impl Detector {
         self.heard = true;
     }
 
-    /// Ends a beat. `audible`: those who would report a sign of life were heard themselves.
+    /// Ends a beat. `audible`: the reporters of signs of life were themselves reachable.
     pub(super) fn beat(&mut self, audible: bool) {
         let heard = std::mem::take(&mut self.heard);
         self.state = match (self.state, heard) {
@@ -79,7 +80,7 @@ impl Detector {
         };
     }
 
-    /// Ends a beat in which nothing could be heard, alive or not: its sender or its listener was away.
+    /// Ends a beat in which no sign of life was possible: the sender or the listener was away.
     pub(super) fn skip(&mut self) {
         self.heard = false;
         match &mut self.state {
@@ -89,17 +90,17 @@ impl Detector {
         }
     }
 
-    /// Whether it is known to be dead.
+    /// Returns true if the part is known to be dead.
     pub(super) fn is_dead(&self) -> bool {
         matches!(self.state, State::Dead { .. })
     }
 
-    /// Whether it was heard recently.
+    /// Returns true if a sign of life has arrived recently.
     pub(super) fn is_alive(&self) -> bool {
         matches!(self.state, State::Alive { silent, .. } if silent < self.dead_after)
     }
 
-    /// Whether it has been silent for long enough to be dead, if only the silence were certain.
+    /// Returns true if the part has been silent long enough to be dead, but the silence is not certain.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self.state, State::Alive { silent, .. } if silent >= self.dead_after)
     }
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     /// Runs beats: "!" with a sign of life, "." certainly without one, "?" without one that could have been reported,
-    /// "-" skipped; marks where it became silent ("S"), died ("D") and came alive ("A").
+    /// "-" skipped. Marks where the part became silent ("S"), died ("D") and came alive ("A").
     fn trace(detector: &mut Detector, beats: &str) -> String {
         let beat = |beat| {
             let before = (detector.is_silent(), detector.is_dead());
@@ -168,10 +169,10 @@ mod tests {
             ("????????????????????", "????????????????????"),
             ("!????????????????????", "!?????????S??????????"),
             ("!???????????????!", "!?????????S?????!"),
-            // Heard again, and nothing comes: it is dead after all, but not in the first moment.
+            // The reporters are reachable again, and no sign of life arrives: the part is dead, but not at once.
             ("!???????????????....", "!?????????S?????...D"),
             ("!???????????????..!", "!?????????S?????..!"),
-            // Now and then is enough.
+            // An occasional certain beat is enough.
             ("!.?.?.?.?.?", "!.?.?.?.?.S"),
             ("!.?.?.?.?.?.", "!.?.?.?.?.SD"),
         ];

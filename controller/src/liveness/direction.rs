@@ -1,4 +1,4 @@
-//! One direction of a cable, as the probes that come along it show it.
+//! One direction of a cable, as its probes show it.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::PROBE_INTERVAL;
 use super::cabling::{End, LONG_PROBES_EVERY, Life};
 use super::detector::Detector;
 
-/// How many of a job's longest frames may be before a probe in the queues of a link: two jobs that begin have as many slices
-/// in flight.
+/// Longest frames of jobs that may be queued before a probe on a link: two jobs that begin have this many slices in
+/// flight.
 const FRAMES_BEFORE: u64 = 32;
 
 /// One direction of a cable, by the end where its frames arrive.
@@ -22,29 +22,29 @@ pub(super) struct Direction {
     pub(super) sender: End,
     /// The sender's probe.
     pub(super) expected: Probe,
-    /// Whether frames get through.
+    /// Detects the loss of all frames.
     frames: Detector,
-    /// Whether those of the widest slices do, while others get through.
+    /// Detects the loss of the frames of the widest slices, while shorter ones get through.
     long_frames: Detector,
     /// The widest slices that jobs may send this way.
     widest: SliceWidth,
-    /// When the sender's probe last arrived.
+    /// The time at which the sender's probe last arrived.
     pub(super) heard: Option<Instant>,
 }
 
-/// How much can be told of a beat.
+/// The certainty that a missing probe of a beat was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audibility {
-    /// A probe that has not come has got lost.
+    /// A probe that has not arrived has got lost.
     Audible,
-    /// It may have come: those who would tell cannot be heard.
+    /// A probe may have arrived: the nodes that would report it are unreachable.
     Doubtful,
-    /// None was sent, or nobody was there to receive it.
+    /// No probe was sent, or no node was there to receive it.
     Away,
 }
 
 impl Direction {
-    /// A direction of a link of this rate, in bit/s, of which nothing is known yet.
+    /// Creates a direction whose state is unknown, of a link with this rate in bit/s.
     pub(super) fn new(link: LinkKey, rate: u64, sender: End, expected: Probe, widest: SliceWidth) -> Self {
         let late = late(rate, widest);
         let detector = |interval: Duration| Detector::new(beats_of(late, interval));
@@ -73,19 +73,20 @@ impl Direction {
         beat(&mut self.frames, audibility);
     }
 
-    /// Ends a beat of the long probes. Where no frames get through at all, they say nothing.
+    /// Ends a beat of the long probes, which show nothing while no frames get through at all.
     pub(super) fn beat_of_long_probes(&mut self, audibility: Audibility) {
         let audibility = if self.frames.is_alive() { audibility } else { Audibility::Away };
         beat(&mut self.long_frames, audibility);
     }
 
-    /// Whether frames have come lately.
+    /// Returns true if frames have arrived recently.
     pub(super) fn is_alive(&self) -> bool {
         self.frames.is_alive()
     }
 
-    /// What this direction tells of the cable. `is_heard_back`: frames get through in the other one, so that the cable is whole,
-    /// and only this one's listener cannot be heard.
+    /// Returns the state of the cable, as far as this direction shows it. `is_heard_back`: frames get through in the
+    /// opposite direction. Then the cable is intact, and only the listener of this direction is unreachable for the
+    /// controller.
     pub(super) fn life(&self, is_heard_back: bool) -> Life {
         if self.frames.is_dead() {
             Life::Dead
@@ -99,7 +100,7 @@ impl Direction {
     }
 }
 
-/// How late a probe may be on a link of this rate, in bit/s, because of the jobs' frames before it.
+/// Returns how late a probe may be on a link of this rate, in bit/s, because of the jobs' frames before it.
 fn late(rate: u64, widest: SliceWidth) -> Duration {
     let bits = FRAMES_BEFORE * 8 * longest_frame(widest) as u64;
     Duration::from_secs_f64(bits as f64 / rate as f64)

@@ -1,4 +1,4 @@
-//! Which parts of the fabric are not alive, and when that last changed.
+//! The parts of the fabric that are not alive, and the time of the last change.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -11,7 +11,7 @@ use tributary_wire::SliceWidth;
 use super::cabling::Life;
 use super::proven_paths::ProvenPaths;
 
-/// The parts of the fabric that are not alive, by the detectors.
+/// The parts of the fabric that are not alive, according to the detectors.
 #[derive(Debug)]
 pub(crate) struct Health {
     nodes: HashMap<NodeKey, Life>,
@@ -19,50 +19,51 @@ pub(crate) struct Health {
     changed: Instant,
 }
 
-/// How silent parts of the fabric are judged.
+/// The judgement of silent parts of the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// As dead: nothing new is built on them.
+    /// Silent parts count as dead: nothing new is built on them.
     Dead,
-    /// As alive: a job whose slices get through is not moved off switches that only the controller cannot hear.
+    /// Silent parts count as alive: a job whose slices get through stays on switches that only the controller cannot
+    /// reach.
     Alive,
 }
 
 impl Health {
-    /// All is alive.
+    /// Creates the health of a fabric of which all parts are alive.
     pub(crate) fn new(now: Instant) -> Self {
         Self { nodes: HashMap::new(), links: HashMap::new(), changed: now }
     }
 
-    /// Sets the state of a switch. Returns whether it has changed.
+    /// Sets the state of a switch. Returns true if it has changed.
     pub(crate) fn set_node(&mut self, node: NodeKey, life: Life, now: Instant) -> bool {
         let news = set(&mut self.nodes, node, life);
         self.note(news, now)
     }
 
-    /// Sets the state of a link. Returns whether it has changed.
+    /// Sets the state of a link. Returns true if it has changed.
     pub(crate) fn set_link(&mut self, link: LinkKey, life: Life, now: Instant) -> bool {
         let news = set(&mut self.links, link, life);
         self.note(news, now)
     }
 
-    /// Switches that count as dead.
+    /// Returns the switches that count as dead.
     pub(crate) fn dead_nodes(&self, doubt: Doubt) -> HashSet<NodeKey> {
         dead(&self.nodes, doubt)
     }
 
-    /// Links that count as dead.
+    /// Returns the links that count as dead.
     pub(crate) fn dead_links(&self, doubt: Doubt) -> HashSet<LinkKey> {
         dead(&self.links, doubt)
     }
 
-    /// Links that lose long packets, each with the width of the slices that get lost.
+    /// Returns the links that lose long packets, each with the width of the slices that get lost.
     pub(crate) fn links_short_of_mtu(&self) -> HashMap<LinkKey, SliceWidth> {
         let lost = |life: &Life| if let Life::ShortOfMtu(width) = life { Some(*width) } else { None };
         self.links.iter().filter_map(|(link, life)| Some((*link, lost(life)?))).collect()
     }
 
-    /// What is known of a link.
+    /// Returns the state of a link, alive unless a detector has reported otherwise.
     pub(crate) fn of_link(&self, link: LinkKey) -> Life {
         self.links.get(&link).copied().unwrap_or(Life::Alive)
     }
@@ -74,17 +75,17 @@ impl Health {
         news
     }
 
-    /// When something last died or came back, or a host's daemon came.
+    /// Returns when a part last died or came back, or a host's daemon last connected.
     pub(crate) fn changed(&self) -> Instant {
         self.changed
     }
 
-    /// Notes that a host's daemon has come, which is as good a reason to look at trees again.
+    /// Notes that a host's daemon has connected, which is another reason to reconsider trees.
     pub(crate) fn touch(&mut self, now: Instant) {
         self.changed = now;
     }
 
-    /// What is not alive, for people; `None` if everything is.
+    /// Lists the parts that are not alive, for people; `None` if all are alive.
     pub(crate) fn losses(&self, topology: &Topology) -> Option<String> {
         let nodes = self.nodes.keys().map(|node| format!("switch {}", topology[*node].name));
         let links = self.links.keys().map(|link| {
@@ -96,8 +97,8 @@ impl Health {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// A part that a plan uses and that is not alive, in words for people; `None` if all of them are. Silent parts on
-    /// one of the `paths` count as alive: only the controller cannot hear them.
+    /// Describes a part of a plan that is not alive, for people; `None` if all parts are alive. Silent parts on one of
+    /// the `paths` count as alive: only the controller cannot reach them.
     pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt, paths: &ProvenPaths) -> Option<String> {
         let words = |life: Option<&Life>, is_on_a_path: bool, what: &str| match life? {
             Life::Dead => Some(format!("{what} is dead")),
@@ -129,7 +130,7 @@ fn set<K: Eq + Hash>(lives: &mut HashMap<K, Life>, key: K, life: Life) -> bool {
     before.unwrap_or(Life::Alive) != life
 }
 
-/// Those that count as dead.
+/// Returns the keys that count as dead.
 fn dead<K: Copy + Eq + Hash>(lives: &HashMap<K, Life>, doubt: Doubt) -> HashSet<K> {
     let is_dead = |life: &Life| *life == Life::Dead || (*life == Life::Silent && doubt == Doubt::Dead);
     lives.iter().filter(|(_, life)| is_dead(life)).map(|(key, _)| *key).collect()

@@ -1,10 +1,10 @@
-//! What is alive: switches by their sessions, cables by probes.
+//! Liveness of the fabric: switches by their sessions, cables by probes.
 //!
 //! Every [`PROBE_INTERVAL`] the controller has each switch send a probe ([`tributary_wire::probe`]) out of each port
-//! that has a cable; hosts send theirs by themselves. Switches hand the probes that arrive to the controller, and
-//! hosts report those they have heard. So each direction of each cable shows that it works, and where it leads. Every tenth
-//! time there is a [long probe](long_probe_bytes), too: cables whose interfaces carry less than the topology says swallow what
-//! jobs send, and let everything short through.
+//! that has a cable. Hosts send their probes by themselves. Switches hand the probes that arrive to the controller, and
+//! hosts report the probes that they received. So each direction of each cable shows that it works, and where it leads.
+//! Every tenth probe is accompanied by a [long probe](long_probe_bytes): a cable whose interfaces carry less than the
+//! topology says loses the frames of jobs and delivers all short ones.
 
 mod cabling;
 mod detector;
@@ -23,30 +23,30 @@ pub(crate) use cabling::{Cabling, End, LONG_PROBES_EVERY, Life, Miswiring, News}
 pub(crate) use health::{Doubt, Health};
 pub(crate) use proven_paths::ProvenPaths;
 
-/// Between two probes of a cable.
+/// The time between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// So long without a beat, of which there is one each [`PROBE_INTERVAL`], the controller itself has stood still.
+/// Time without a beat after which the controller itself has stood still. A beat is due each [`PROBE_INTERVAL`].
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(1);
 
-/// The widest slices that jobs may send over a link, whose switches take slices of up to `widest`.
+/// Returns the widest slices that jobs may send over a link whose switches take slices of up to `widest`.
 fn widest_sent_over(link: &Link, widest: SliceWidth) -> SliceWidth {
     widest_slices_over(link).min(widest)
 }
 
-/// The length of the long probes of a link, whose switches take slices of up to `widest`: that of the longest frames that
-/// jobs may send over it.
+/// Returns the length in bytes of the long probes of a link whose switches take slices of up to `widest`: the length of
+/// the longest frames that jobs may send over it.
 pub(crate) fn long_probe_bytes(link: &Link, widest: SliceWidth) -> usize {
     longest_frame(widest_sent_over(link, widest))
 }
 
-/// A cable, for people.
+/// Names a cable, for people.
 pub(crate) fn cable(topology: &Topology, link: LinkKey) -> String {
     let ends = topology[link].ends.map(|end| topology[end.node].name.as_str());
     format!("the cable between {}", ends.join(" and "))
 }
 
-/// That a cable loses the packets of slices of this width, for people.
+/// Describes a cable that loses the packets of slices of this width, for people.
 pub(crate) fn shortness(topology: &Topology, link: LinkKey, width: SliceWidth) -> String {
     format!(
         "packets of {} bytes get lost on {}, whose mtu is {} by the topology; short ones get through",
@@ -56,7 +56,7 @@ pub(crate) fn shortness(topology: &Topology, link: LinkKey, width: SliceWidth) -
     )
 }
 
-/// A cable that does not lead where the topology says, for people.
+/// Describes a cable that does not lead where the topology says, for people.
 pub(crate) fn miswiring(topology: &Topology, Miswiring { at: (node, port), heard }: &Miswiring) -> String {
     let sender = topology.nodes().find(|(_, node)| node.id == heard.node);
     let sender = sender.map_or_else(|| format!("node {}", heard.node), |(_, node)| node.name.clone());

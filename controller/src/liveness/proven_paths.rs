@@ -1,4 +1,4 @@
-//! Paths through the fabric that are known to work because frames have just come along them.
+//! Paths through the fabric that are known to work because frames have just arrived along them.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,19 +14,19 @@ pub(crate) struct ProvenPaths {
 }
 
 impl ProvenPaths {
-    /// The paths of these ranks in `plan`.
+    /// Returns the paths of these ranks in `plan`.
     pub(crate) fn of(plan: &Plan, ranks: &BTreeSet<Rank>) -> Self {
         let workers = plan.workers.iter().filter(|worker| ranks.contains(&Rank::new(worker.rank)));
         let steps = workers.flat_map(|worker| worker.path.windows(2).map(|step| (step[0], step[1])));
         Self { steps: steps.collect() }
     }
 
-    /// Whether one of the paths leads through this switch.
+    /// Returns true if one of the paths leads through this switch.
     pub(crate) fn lead_through(&self, switch: NodeKey) -> bool {
         self.steps.iter().any(|(from, _)| *from == switch)
     }
 
-    /// Whether one of the paths leads over the cable between these two.
+    /// Returns true if one of the paths leads over the cable between these two nodes.
     pub(crate) fn lead_over(&self, one: NodeKey, other: NodeKey) -> bool {
         self.steps.contains(&(one, other)) || self.steps.contains(&(other, one))
     }

@@ -1,5 +1,4 @@
-//! One change of a job's generation, from the decision until the old tables are gone. The rules behind it are in
-//! ARCHITECTURE.md.
+//! One change of a job's generation, from the decision until the old tables are gone. ARCHITECTURE.md has the rules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,17 +20,17 @@ use crate::jobs::{
 };
 use crate::manager::Manager;
 
-/// How long a host may take to join as the server after it was asked to.
+/// How long a host may take to join as the server after its invitation.
 const SERVER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long members may take to stop, and to hand over slices: no more than a message's round trip.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(1500);
 /// How long members may take to come to the beginning of the same operation.
 const BOUNDARY_PATIENCE: Duration = Duration::from_secs(10);
-/// How often, at least, a wait checks whether something else has to be done first: a member that is away counts as
-/// gone after a time, and no event announces that.
+/// Longest interval between two checks of a wait for a more urgent step: a member that is away counts as gone after a
+/// time, and no event announces that.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A change that is under way.
+/// A change of a job's generation that is under way.
 pub(super) struct GenerationChange<'a> {
     context: ChangeContext<'a>,
     look: watch::Receiver<()>,
@@ -44,7 +43,7 @@ struct ChangeContext<'a> {
     manager: &'a Arc<Manager>,
     key: JobKey,
     desired: &'a DesiredGeneration,
-    /// The next generation.
+    /// The number of the next generation.
     number: u32,
 }
 
@@ -56,8 +55,8 @@ impl<'a> GenerationChange<'a> {
         look: watch::Receiver<()>,
         desired: &'a DesiredGeneration,
     ) -> Result<(), ChangeError> {
-        // A number is never issued twice, since somebody may have heard of it; so none is taken that cannot be
-        // written down.
+        // A number is never issued twice, because a member may have received it. So the controller takes no number that
+        // it cannot write to the journal.
         if let Some(refusal) = manager.journal.refusal() {
             return Err(ChangeError::Journal(refusal));
         }
@@ -66,7 +65,7 @@ impl<'a> GenerationChange<'a> {
             let mut state = manager.state();
             let number = state.install(key, desired)?;
             let job = state.jobs.get_mut(key).ok_or(ChangeError::Over)?;
-            // The next controller must not issue its number again, either.
+            // The next controller must not issue the number again, either.
             let kept = manager.journal.keep(&manager.topology(), key, job);
             (number, job.take_answers(), kept)
         };
@@ -119,7 +118,7 @@ impl<'a> GenerationChange<'a> {
         Ok(())
     }
 
-    /// Waits until the server is there; asks it to join if it is not.
+    /// Waits until the server has joined. Invites it if it has not.
     async fn summon_server(&mut self) -> Result<(), ChangeError> {
         let topology = &self.context.manager.topology();
         let host = topology[self.context.desired.server].name.clone();
@@ -157,7 +156,7 @@ impl<'a> GenerationChange<'a> {
         let until = standings.values().map(|standing| standing.begun).max().unwrap_or_default();
         self.tell_all(&ranks, &Event::Proceed(v1::Proceed { generation, until }));
         let has_proceeded = |standing: &v1::Standing| standing.idle && standing.begun >= until;
-        // A member that is to be left out is slow, and the others wait for it in any case.
+        // A member that the change leaves out is slow, and the others wait for it in any case.
         let patience = match self.context.desired.expected {
             Some(expected) => BOUNDARY_PATIENCE + Duration::from_secs_f64(expected.before.clamp(0.0, 3600.0)),
             None => BOUNDARY_PATIENCE,
@@ -169,7 +168,7 @@ impl<'a> GenerationChange<'a> {
         }
     }
 
-    /// Goes on without members that did not answer a question that takes no time: they are not there.
+    /// Removes members that did not answer in time: they are gone, because the answer takes no computation.
     fn give_up_silent(&self, error: ChangeError) -> ChangeError {
         if let ChangeError::Silent(ranks) = &error {
             let mut state = self.context.manager.state();
@@ -196,7 +195,7 @@ impl<'a> GenerationChange<'a> {
         }
     }
 
-    /// Waits until each of `ranks` reports a standing that is as `asked_for`.
+    /// Waits until each of `ranks` reports a standing that satisfies `asked_for`.
     async fn standings(
         &mut self,
         ranks: &BTreeSet<Rank>,
@@ -216,7 +215,7 @@ impl<'a> GenerationChange<'a> {
         Ok(standings)
     }
 
-    /// The next answer to this change; an error if something is more urgent than waiting for it.
+    /// Returns the next answer to this change; an error if a more urgent step is due.
     async fn next_answer(
         &mut self,
         deadline: Instant,
@@ -236,8 +235,7 @@ impl<'a> GenerationChange<'a> {
         }
     }
 
-    /// What the new server has to know of the slices that the old one has finished, pieced together from the
-    /// remaining members.
+    /// Collects the state of the old server's finished slices for the new server from the remaining members.
     async fn take_over(&mut self, standings: &Standings) -> Result<TakeOver, ChangeError> {
         let merged = survivors::merge(self.window(), standings).map_err(ChangeError::Survivors)?;
         let deadline = Instant::now() + ANSWER_PATIENCE;
@@ -272,7 +270,7 @@ impl<'a> GenerationChange<'a> {
         state.jobs.get(self.context.key).map_or(1, |job| job.record.request.window)
     }
 
-    /// Makes the next generation the present one: on disk first, then for everyone.
+    /// Makes the next generation the present one: on disk first, then in memory.
     async fn commit(&self, beginning: Beginning) -> Result<(), ChangeError> {
         let ChangeContext { manager, key, desired, number } = self.context;
         let written = {
@@ -296,7 +294,8 @@ impl<'a> GenerationChange<'a> {
         Ok(())
     }
 
-    /// Tells the server, then the workers, then those who are left out. Returns those whose answers are awaited.
+    /// Notifies the server, then the workers, then the participants that are left out. Returns the participants whose
+    /// answers the change awaits.
     fn tell(&self, take_over: Option<&TakeOver>) -> Result<BTreeSet<ParticipantId>, ChangeError> {
         let topology = &self.context.manager.topology();
         let mut state = self.context.manager.state();
@@ -348,8 +347,8 @@ impl<'a> GenerationChange<'a> {
         Ok(told)
     }
 
-    /// Waits until all that were told have changed over, but no longer than an answer takes: a member that is away is
-    /// told again when it comes back, and one that is gone is left to the next decision.
+    /// Waits until all participants in `told` have changed over, but no longer than [`ANSWER_PATIENCE`]. A member that
+    /// is away receives the change when it comes back. The next decision deals with a member that is gone.
     async fn wait_until_changed(&mut self, mut told: BTreeSet<ParticipantId>) {
         let deadline = Instant::now() + ANSWER_PATIENCE;
         while !told.is_empty() {
@@ -367,7 +366,7 @@ fn missing(ranks: &BTreeSet<Rank>, standings: &Standings) -> Option<Vec<Rank>> {
     (!missing.is_empty()).then_some(missing)
 }
 
-/// Whether all members are at the beginning of the same operation.
+/// Returns true if all members are at the beginning of the same operation.
 fn is_boundary(standings: &Standings) -> bool {
     let at = |standing: &v1::Standing| (standing.begun, standing.next_seq);
     let mut all = standings.values();
@@ -376,7 +375,7 @@ fn is_boundary(standings: &Standings) -> bool {
 }
 
 impl ChangeContext<'_> {
-    /// Brings the tables of the next generation into the switches, beside those of the present one.
+    /// Installs the tables of the next generation in the switches, beside those of the present generation.
     async fn install(self, mut look: watch::Receiver<()>) -> Result<(), ChangeError> {
         let (switches, is_first) = {
             let mut state = self.manager.state();
@@ -395,10 +394,10 @@ impl ChangeContext<'_> {
         }
     }
 
-    /// Returns when something else is to be done first.
+    /// Returns when a more urgent step is due.
     async fn overtaken(&self, look: &mut watch::Receiver<()>) {
         loop {
-            // A timeout will do as well.
+            // The check runs after a timeout, too.
             let _ = timeout(LOOK_INTERVAL, look.changed()).await;
             if self.is_overtaken() {
                 return;
@@ -406,7 +405,7 @@ impl ChangeContext<'_> {
         }
     }
 
-    /// Whether something else is to be done first.
+    /// Returns true if a more urgent step is due.
     fn is_overtaken(&self) -> bool {
         let state = self.manager.state();
         let is_back = |job: &Job, rank: &Rank| {

@@ -1,5 +1,4 @@
-//! The reconciler of a job: a task that decides anew, whenever something has happened to the job, what is to become of
-//! it, and carries the decision out.
+//! The reconciler of a job: a task that decides the job's next step after each event, and carries it out.
 
 mod change_error;
 mod generation_change;
@@ -19,12 +18,12 @@ use crate::quotas::Asking;
 use generation_change::GenerationChange;
 pub(crate) use runs::{JoinFailure, join};
 
-/// A failure shows in several places, one after the other; within this time they count as one reason to act.
+/// A failure shows in several places in short succession. Within this time they count as one reason to act.
 const DEBOUNCE: Duration = Duration::from_millis(30);
-/// The pause after a change that failed, unless something happens before.
+/// The pause after a change that failed, unless an event arrives before.
 const FAILURE_PAUSE: Duration = Duration::from_millis(200);
 
-/// Looks after a job until it is over, or the controller is gone.
+/// Reconciles a job until it is over, or the controller is gone.
 async fn run(manager: Weak<Manager>, key: JobKey) {
     let Some(mut look) = manager.upgrade().and_then(|manager| manager.look_of(key)) else { return };
     loop {
@@ -41,7 +40,7 @@ async fn run(manager: Weak<Manager>, key: JobKey) {
                 }
             }
             Step::Invite(host) => manager.invite(key, &host),
-            // It logs what it cannot do.
+            // `end` logs its own failures.
             Step::End => drop(manager.end(key).await),
             Step::Fail(reason) => manager.fail(key, &reason),
             Step::Change(desired) => {
@@ -53,7 +52,7 @@ async fn run(manager: Weak<Manager>, key: JobKey) {
                         manager.fail(key, &error.to_string());
                     }
                     drop(manager);
-                    // A timeout will do as well.
+                    // The next attempt follows a timeout, too.
                     let _ = timeout(FAILURE_PAUSE, look.changed()).await;
                 }
             }
@@ -61,7 +60,7 @@ async fn run(manager: Weak<Manager>, key: JobKey) {
     }
 }
 
-/// Waits until there is a reason to look again; `false` if there will be none.
+/// Waits until there is a reason to decide again. Returns false if there will be none.
 async fn rest(look: &mut watch::Receiver<()>, until: Option<Instant>) -> bool {
     let time = async {
         match until {

@@ -11,10 +11,10 @@ use crate::jobs::{JobError, Joining};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 
 /// Time for the processes of the last run to end, from when the first process of the next run joins. Launchers such as
-/// torchrun kill all processes of a run before they start the next one; its hosts notice that within milliseconds.
+/// torchrun kill all processes of a run before they start the next one; the hosts notice that within milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Why a host cannot join.
+/// Reasons why a host cannot join.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinFailure {
     #[error(transparent)]
@@ -24,7 +24,7 @@ pub(crate) enum JoinFailure {
     Create(#[from] CreateFailure),
 }
 
-/// Lets a host join a job. If `joining` allows for it and the job's last run is over, the job is created again first.
+/// Lets a host join a job. If `joining` allows for it and the job's last run is over, creates the job again first.
 pub(crate) async fn join(
     manager: &Arc<Manager>,
     (name, token): (&str, &[u8]),
@@ -43,7 +43,7 @@ pub(crate) async fn join(
         }
         let Some(mut look) = manager.look_of(key) else { continue };
         match manager.join(name, token, joining) {
-            // An error says that the job is gone, and then the next turn reports it.
+            // An error means that the job is gone, and then the next turn reports it.
             Err(JobError::Closed { .. }) if Instant::now() < deadline => {
                 let _ = timeout_at(deadline, look.changed()).await;
             }

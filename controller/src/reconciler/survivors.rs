@@ -1,4 +1,4 @@
-//! What the remaining members have seen of the slices that a server had finished.
+//! Merges the members' records of the slices that a failed server had finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use tributary_wire::{Rank, Seq};
 /// The positions at which members have stopped.
 pub(super) type Standings = BTreeMap<Rank, v1::Standing>;
 
-/// Where the next server starts, and the slices that it needs.
+/// The slices at which the next server starts, and the results that it needs.
 #[derive(Debug)]
 pub(super) struct Merged {
-    /// For each slot, the first slice that no member has a result of.
+    /// For each slot, the first slice of which no member has a result.
     pub(super) dues: Vec<Seq>,
-    /// Results that some member still waits for, by a rank that has them.
+    /// Results that at least one member still waits for, by a rank that has them.
     pub(super) wanted: BTreeMap<Rank, Vec<Seq>>,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn merge(window: u32, standings: &Standings) -> Result<Merged, TakeOv
     Ok(Merged { dues: merged.dues, wanted })
 }
 
-/// The first wanted slice that nobody handed over, if any: then some member's standing was wrong.
+/// Returns the first wanted slice that no member handed over, if any. Then the standing of a member was wrong.
 pub(super) fn missing(merged: &Merged, finished: &[FinishedSlice]) -> Option<Seq> {
     let given: BTreeSet<u32> = finished.iter().map(|slice| slice.seq.0).collect();
     merged.wanted.values().flatten().copied().find(|seq| !given.contains(&seq.0))

@@ -1,8 +1,8 @@
 //! Jobs that wait for slots, or for dead parts of the fabric to come back; and creators' quotas.
 //!
 //! Jobs get slots in the order in which they were created: a waiting job keeps later ones off the switches that it
-//! wants, so that many small jobs do not starve a large one. A job that waits only because of its creator's quota
-//! holds up nobody.
+//! wants, so that many small jobs do not starve a large one. A job that waits only because of its creator's quota holds
+//! up no other job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +20,10 @@ use crate::slots::SlotMap;
 use crate::tables::admission::SlotBlock;
 use crate::token::Token;
 
-/// The index of a job that has no counters yet: no real job has it.
+/// The index of a job that has no counters yet: no job with counters has it.
 const NOWHERE: u16 = u16::MAX;
 
-/// What a job needs before it can start.
+/// The resources that a job needs before it can start.
 struct Resources {
     plan: Plan,
     fallbacks: Vec<Fallback>,
@@ -32,7 +32,7 @@ struct Resources {
 }
 
 impl ControllerState {
-    /// Plans a job and reserves what it needs; or queues it, if it was asked to wait.
+    /// Plans a job and reserves its resources, or queues it if its creator chose to wait.
     pub(crate) fn create_for(
         &mut self,
         asking: &Asking,
@@ -84,7 +84,7 @@ impl ControllerState {
         let key = self.jobs.add(record, Instant::now())?;
         if let (Some(waits), Some(job)) = (waits, self.jobs.get_mut(key)) {
             job.enqueue(waits);
-            // From now on the job keeps others off these switches.
+            // From now on the job keeps later jobs off these switches.
             let wanted = self.wanted(&asking.creator, request, &reserved);
             self.reserved.extend(wanted);
             self.queue_news.send_replace(());
@@ -92,9 +92,9 @@ impl ControllerState {
         Ok(key)
     }
 
-    /// Creates a job again whose last run is over: the next run has the same name, token and terms. It waits for slots
-    /// that the last run still holds. `None` if the last run is not over, if the next one exists already, or if the job was
-    /// ended permanently.
+    /// Creates a job again whose last run is over. The next run has the same name, token and terms, and waits for slots
+    /// that the last run still holds. Returns `None` if the last run is not over, if the next one exists already, or if
+    /// the job was ended permanently.
     pub(crate) fn create_again(&mut self, key: JobKey) -> Result<Option<JobKey>, CreateError> {
         let has_next = |last: &Job| self.jobs.check_name_free(&last.record.name).is_err();
         let last = self.jobs.get(key).filter(|last| last.may_run_again() && !has_next(last));
@@ -110,7 +110,7 @@ impl ControllerState {
     }
 
     /// # Errors
-    /// The creator has, or asks for, more than its quota allows.
+    /// The creator has, or requests, more than its quota allows.
     fn check_quotas(&self, creator: &str, request: &JobRequest) -> Result<(), CreateError> {
         let alive = self.jobs.iter().filter(|(_, job)| job.is_alive());
         let own = alive.filter(|(_, job)| job.record.creator == creator).count();
@@ -127,8 +127,8 @@ impl ControllerState {
         Ok(())
     }
 
-    /// Gives slots to waiting jobs, and returns those that got some, which are still to be started. The others learn
-    /// what they wait for.
+    /// Gives slots to waiting jobs, and returns the jobs that got some; the caller must start them. The others note the
+    /// resources for which they wait.
     pub(crate) fn advance_queue(&mut self) -> Vec<JobKey> {
         let mut reserved = BTreeSet::new();
         let mut served = Vec::new();
@@ -154,7 +154,7 @@ impl ControllerState {
         served
     }
 
-    /// Waiting jobs, oldest first.
+    /// Returns the waiting jobs, oldest first.
     fn waiting(&self) -> Vec<JobKey> {
         let waits = |(key, job): (JobKey, &Job)| {
             (*job.state() == State::Queued && !job.record.holds_index).then_some(key)
@@ -174,7 +174,7 @@ impl ControllerState {
         }
     }
 
-    /// Takes a job's slots back, since it cannot start with them after all: it waits again.
+    /// Takes back the slots of a job that could not start with them: it waits again.
     pub(crate) fn put_back(&mut self, key: JobKey) {
         let Some(job) = self.jobs.get_mut(key).filter(|job| *job.state() == State::Queued) else { return };
         let record = &mut job.record;
@@ -191,7 +191,7 @@ impl ControllerState {
         }
     }
 
-    /// Reserves what a job needs, if there is enough of it.
+    /// Reserves the resources of a job, if there are enough of them.
     fn take_resources(
         &mut self,
         name: &str,
@@ -210,7 +210,7 @@ impl ControllerState {
         Ok(Resources { plan, fallbacks, switches, job_index })
     }
 
-    /// What a refused job would wait for, in words; `None` where waiting does not help.
+    /// Describes the resources for which a refused job would wait; `None` where waiting does not help.
     fn waits_for(&self, error: &CreateError, request: &JobRequest) -> Option<String> {
         match error {
             CreateError::NoSlots { switches, .. } => Some(format!("slots ({})", switches.join("; "))),
@@ -226,13 +226,13 @@ impl ControllerState {
         }
     }
 
-    /// The fabric as if all of it were alive; `free` returns the slots that a job can get on a switch.
+    /// Returns the fabric as if all parts were alive; `free` returns the slots that a job can get on a switch.
     fn sound_fabric(&self, free: impl Fn(&SlotMap) -> u32) -> FabricState {
         let (dead_nodes, dead_links, short_of_mtu) = Default::default();
         FabricState { dead_nodes, dead_links, short_of_mtu, ..self.fabric(Doubt::Dead, free) }
     }
 
-    /// The means of a job that waits: a plan as if it had all the slots it wants, and nothing reserved.
+    /// Returns the resources of a waiting job: a plan as if the job had all the slots it wants, with none reserved.
     fn no_resources(&self, request: &JobRequest) -> Result<Resources, CreateError> {
         let most = self.quotas.queue;
         if self.waiting().len() >= usize::try_from(most).unwrap_or(usize::MAX) {
@@ -244,7 +244,7 @@ impl ControllerState {
         Ok(Resources { plan, fallbacks: Vec::new(), switches: BTreeMap::new(), job_index: NOWHERE })
     }
 
-    /// Plans a new job; refuses it where switches could aggregate for it but none has the slots.
+    /// Plans a new job. Refuses it if switches could aggregate for it but none has the slots.
     fn plan_new(
         &self,
         name: &str,
@@ -269,7 +269,7 @@ impl ControllerState {
         Err(CreateError::NoSlots { job: name.to_owned(), switches })
     }
 
-    /// Checks that a job could aggregate if no other had any slots. `ideal`: its plan if slots did not matter.
+    /// Checks that the job could aggregate if no other job had any slots. `ideal`: its plan if slots did not matter.
     fn check_width(&self, name: &str, request: &JobRequest, ideal: &Plan) -> Result<(), CreateError> {
         let alone = self.sound_fabric(SlotMap::largest_possible_block);
         if planner::plan(&self.topology, &alone, request).is_ok_and(|plan| aggregates(&plan)) {
@@ -282,7 +282,7 @@ impl ControllerState {
         Err(CreateError::TooWide { job, window: request.window, switch, largest })
     }
 
-    /// Why a switch has no slots for a job; `None` if it does not manage any.
+    /// Returns why a switch has no slots for a job; `None` if the switch has no slots to manage.
     fn lack(&self, creator: &str, switch: NodeKey, window: u32) -> Option<String> {
         let map = self.slots.get(&switch)?;
         if let Err(error) = map.clone().allocate(window) {
@@ -297,8 +297,8 @@ impl ControllerState {
         }
     }
 
-    /// The switches that are kept for a waiting job; none if only its creator's quota is in the way, or if the
-    /// switches have been given fewer slots than it needs.
+    /// Returns the switches that are kept for a waiting job. There are none if only its creator's quota is in the way,
+    /// or if the switches have been given fewer slots than the job needs.
     fn wanted(&self, creator: &str, request: &JobRequest, reserved: &BTreeSet<NodeKey>) -> Vec<NodeKey> {
         let unlimited = self.fabric_for(None, reserved);
         if matches!(self.plan_new("", creator, request, &unlimited), Ok(_) | Err(CreateError::TooWide { .. }))
@@ -310,8 +310,7 @@ impl ControllerState {
         switches.into_iter().filter(|role| role.aggregate).map(|role| role.key).collect()
     }
 
-    /// The state of the fabric as a creator may use it, without the `reserved` switches; `None`: a creator without a
-    /// quota.
+    /// Returns the fabric as a creator may use it, without the `reserved` switches. A creator of `None` has no quota.
     fn fabric_for(&self, creator: Option<&str>, reserved: &BTreeSet<NodeKey>) -> FabricState {
         let mut fabric = self.fabric(Doubt::Dead, SlotMap::largest_block);
         for (switch, free) in &mut fabric.free_slots {
@@ -322,7 +321,7 @@ impl ControllerState {
         fabric
     }
 
-    /// Slots that a creator's jobs hold on a switch.
+    /// Returns the number of slots that a creator's jobs hold on a switch.
     fn held(&self, creator: &str, switch: NodeKey) -> u32 {
         let alive = self.jobs.iter().filter(|(_, job)| job.is_alive() && job.record.creator == creator);
         let block = alive.filter_map(|(_, job)| *job.record.generation().switches.get(&switch)?);
@@ -426,7 +425,7 @@ mod tests {
         assert!(refused.to_string().contains("jobs that came before wait"), "{refused}");
         // A job that takes no slots does not wait for any.
         state.create_for(&asking("b", false), "plain", &request(32, Aggregation::None), TERMS).unwrap();
-        // The large one gives up; those behind it go on.
+        // The large job gives up; the jobs behind it go on.
         end(&mut state, large);
         assert_eq!(advance(&mut state), [late]);
     }

@@ -1,4 +1,4 @@
-//! What the controller knows and decides: jobs, and who owns which slots, ids and indices. No I/O.
+//! The state and the decisions of the controller: jobs, and the owners of slots, ids and indices. No I/O.
 
 mod admission_queue;
 mod planner_view;
@@ -32,13 +32,13 @@ use crate::switch_state::SwitchState;
 use crate::tables::admission::SlotBlock;
 pub use reload::Reload;
 
-/// Why a job cannot be created.
+/// Reasons why a job cannot be created.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub(crate) enum CreateError {
     /// Its name is taken.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// There is no tree for it.
+    /// No tree exists for it.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// Some switches could aggregate for it, but none has enough free slots.
@@ -62,19 +62,19 @@ pub(crate) enum CreateError {
     TooWide {
         /// The job.
         job: String,
-        /// Slots that it needs.
+        /// The number of slots that it needs.
         window: u32,
         /// The switch with the largest block.
         switch: String,
-        /// Slots of that block.
+        /// The number of slots of that block.
         largest: u32,
     },
     /// The creator has as many jobs as its quota allows.
     #[error("{creator:?} has {most} jobs, which is as many as it may have: end one of them first")]
     JobQuota {
-        /// Its name.
+        /// The creator's name.
         creator: String,
-        /// Its quota.
+        /// The most jobs that the creator may have.
         most: u32,
     },
     /// The job would take more slots than its creator may ever have.
@@ -85,15 +85,15 @@ pub(crate) enum CreateError {
     SlotQuota {
         /// The creator's name.
         creator: String,
-        /// Slots that the creator may have on each switch.
+        /// The number of slots that the creator may have on each switch.
         most: u32,
-        /// Slots that the job asked for.
+        /// The number of slots that the job requested.
         window: u32,
     },
     /// Too many jobs wait for slots.
     #[error("{0} jobs wait for slots, and no more may: try again later, or ask for no aggregation")]
     QueueFull(u32),
-    /// All job indices are taken: the switches cannot count for another job.
+    /// All job indices are taken: the switches have no counters for another job.
     #[error("{0} jobs are alive, and the switches count for no more: end one of them first")]
     TooManyJobs(u16),
 }
@@ -102,10 +102,10 @@ pub(crate) enum CreateError {
 #[derive(Debug)]
 pub(crate) struct ControllerState {
     topology: Arc<Topology>,
-    /// What each managed switch holds while no job uses it.
+    /// The state of each managed switch while no job uses it.
     base: BTreeMap<NodeKey, SwitchState>,
     slots: BTreeMap<NodeKey, SlotMap>,
-    /// What a switch holds.
+    /// The capacity of a switch.
     pub(crate) capacity: Capacity,
     ids: JobIds,
     indices: JobIndices,
@@ -116,23 +116,22 @@ pub(crate) struct ControllerState {
     pub(crate) health: Health,
     /// The connected daemons of hosts.
     pub(crate) hosts: Hosts,
-    /// What is known about cables.
+    /// The known state of cables.
     pub(crate) cabling: Cabling,
-    /// Whether the controller has stood still.
+    /// Detects standstills of the controller.
     pub(crate) standstills: StandstillDetector,
-    /// What each creator may have.
+    /// The quotas of each creator.
     pub(crate) quotas: Quotas,
-    /// Switches whose slots are kept for jobs that wait.
+    /// Switches whose slots are kept for waiting jobs.
     reserved: BTreeSet<NodeKey>,
-    /// Told when something has come free that a queued job may wait for.
+    /// Notified when a resource has come free that a queued job may wait for.
     pub(crate) queue_news: watch::Sender<()>,
-    /// The controller is stopping: the next one looks after the jobs.
+    /// True if the controller is stopping: the next one manages the jobs.
     hung_up: bool,
 }
 
 impl ControllerState {
-    /// The state of a controller without jobs. `base`: every switch that it manages, each of which holds as much
-    /// as `capacity` says.
+    /// Creates the state of a controller without jobs. `base`: every switch that it manages, each with this `capacity`.
     pub(crate) fn new(
         topology: Arc<Topology>,
         base: BTreeMap<NodeKey, SwitchState>,
@@ -162,11 +161,11 @@ impl ControllerState {
         }
     }
 
-    /// Takes up a job, with its resources, that an earlier controller has written down.
+    /// Takes up a job that an earlier controller has written to its journal, with the job's resources.
     ///
     /// # Errors
-    /// Its resources no longer exist: there are fewer slots, fewer job indices, narrower slices or fewer children
-    /// than there were.
+    /// The resources no longer exist: there are fewer slots, fewer job indices, narrower slices or fewer children than
+    /// before.
     pub(crate) fn take_up(&mut self, kept: LoadedJob, now: Instant) -> Result<(), String> {
         let mut record = kept.record?;
         if kept.is_queued {
@@ -194,8 +193,8 @@ impl ControllerState {
         Ok(())
     }
 
-    /// Checks that the switches run the program that the plan was made for, or one that can do as much: members that
-    /// have started cannot be told of narrower slices, and switches would drop the wide ones.
+    /// Checks that the switches run the program of the plan, or a program with at least its capacity. Members that have
+    /// started cannot switch to narrower slices, and switches would drop the wide ones.
     fn check_program(&self, plan: &Plan) -> Result<(), String> {
         const REMEDY: &str = "start the controller with the --pipeline and --mtu that it had, or end the job with that and create it anew";
         let (needed, there) = (plan.width.values(), self.capacity.widest.values());
@@ -214,14 +213,14 @@ impl ControllerState {
         })
     }
 
-    /// A data-plane id that no slot can still remember.
+    /// Returns a data-plane id that no slot can still remember.
     fn next_id(&mut self) -> Option<JobId> {
         let holds = |job: &Job, id| job.record.generations.iter().any(|generation| generation.job == id);
         let in_use = |id| self.jobs.iter().any(|(_, job)| job.holds_resources() && holds(job, id));
         self.ids.next(in_use)
     }
 
-    /// Reserves what a job's next generation needs, beside what the present one has, and adds its tables to the
+    /// Reserves the resources of a job's next generation, beside those of the present one, and adds its tables to the
     /// switches' desired state. The first generation has had its resources since the job was created.
     pub(crate) fn install(&mut self, key: JobKey, desired: &DesiredGeneration) -> Result<u32, CreateError> {
         let no_job = || JobError::NoSuchJob(key.to_string());
@@ -245,8 +244,8 @@ impl ControllerState {
         let (name, number) = (record.name.clone(), record.issued + 1);
         let request =
             JobRequest { workers: desired.members.clone(), server: desired.server, ..record.request.clone() };
-        // A job that finds no slots goes on without aggregation: slower, but alive. Silent switches are avoided where
-        // there is another way: they could not be given tables.
+        // A job that finds no slots goes on without aggregation: slower, but alive. The plan avoids silent switches if
+        // there is another way, because the controller cannot send them tables.
         let plan_with = |doubt| {
             let fabric = self.fabric(doubt, SlotMap::largest_block);
             self.plan_again(&record.generation().plan, &request, &fabric).map(|plan| (plan, fabric))
@@ -281,8 +280,8 @@ impl ControllerState {
         Ok(number)
     }
 
-    /// Plans a job's next generation. A job that has lost something is held up by this, so its tree is only mended,
-    /// which is quicker; one that is well is planned from scratch, to be better off.
+    /// Plans a job's next generation. A job that has lost something is waiting for this plan, so its tree is only
+    /// repaired, which is quicker. A job without losses is planned from scratch, for a better tree.
     fn plan_again(
         &self,
         present: &Plan,
@@ -333,12 +332,12 @@ impl ControllerState {
         }
     }
 
-    /// The slots of a switch; `None` if it is not managed.
+    /// Returns the slots of a switch; `None` if it is not managed.
     pub(crate) fn slots(&self, switch: NodeKey) -> Option<&SlotMap> {
         self.slots.get(&switch)
     }
 
-    /// What `switch` should hold now.
+    /// Returns the desired state of `switch`.
     pub(crate) fn want(&self, switch: NodeKey) -> SwitchState {
         let mut state = self.base.get(&switch).cloned().unwrap_or_default();
         for (_, job) in self.jobs.iter() {
@@ -347,7 +346,7 @@ impl ControllerState {
         state
     }
 
-    /// Generations that are over and may still have tables in `switch`.
+    /// Returns the generations that are over and may still have tables in `switch`.
     pub(crate) fn to_withdraw(&self, switch: NodeKey) -> Vec<GenerationKey> {
         let lingers = |one: &&Generation| one.stage == Stage::Retired && one.switches.contains_key(&switch);
         let of_job = |(key, job): (JobKey, &Job)| {
@@ -357,7 +356,7 @@ impl ControllerState {
         self.jobs.iter().flat_map(of_job).collect()
     }
 
-    /// Frees the slots of these retired generations on `switch`: their tables there are gone.
+    /// Frees the slots of these retired generations on `switch`, because their tables there are gone.
     pub(crate) fn withdrawn(&mut self, switch: NodeKey, generations: &[GenerationKey]) {
         let mut freed = false;
         for (key, number) in generations {
@@ -376,7 +375,7 @@ impl ControllerState {
         }
     }
 
-    /// Has jobs with fallbacks looked at again: slots have come free.
+    /// Wakes the reconcilers of jobs with fallbacks, because slots have come free.
     fn look_at_fallen_back(&self) {
         let alive = self.jobs.iter().filter(|(_, job)| job.is_alive());
         for (_, job) in alive.filter(|(_, job)| !job.record.generation().fallbacks.is_empty()) {
@@ -384,8 +383,8 @@ impl ControllerState {
         }
     }
 
-    /// Forgets the generations of a job that are gone from all switches, and takes its index back once all of them
-    /// are.
+    /// Forgets the generations of a job that are gone from all switches. If all of them are gone and the job is over,
+    /// takes its index back.
     pub(crate) fn settle(&mut self, key: JobKey) {
         let Some(job) = self.jobs.get_mut(key) else { return };
         let alive = job.is_alive();
@@ -404,7 +403,7 @@ impl ControllerState {
         }
     }
 
-    /// The switches that have, or may have, tables of the job.
+    /// Returns the switches that have, or may have, tables of the job.
     pub(crate) fn switches_of(&self, key: JobKey) -> Vec<NodeKey> {
         let generations = self.jobs.get(key).map(|job| job.record.generations.iter());
         let mut keys: Vec<NodeKey> =
@@ -414,7 +413,7 @@ impl ControllerState {
         keys
     }
 
-    /// What is to be done about a job.
+    /// Decides the next step of a job.
     pub(crate) fn next_step(&self, key: JobKey, now: Instant) -> Step {
         let Some(job) = self.jobs.get(key).filter(|_| !self.hung_up) else { return Step::Over };
         let [fabric, trusting_fabric] =
@@ -455,7 +454,7 @@ impl ControllerState {
         self.jobs.hang_up();
     }
 
-    /// Has every job looked at: something that any of them may depend on has changed.
+    /// Wakes every job's reconciler, because something has changed that any of the jobs may depend on.
     pub(crate) fn look_at_all(&self) {
         for (_, job) in self.jobs.iter().filter(|(_, job)| job.is_alive()) {
             job.look.send_replace(());

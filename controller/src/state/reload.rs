@@ -7,18 +7,17 @@ use tributary_topology::{NodeKey, Topology};
 use super::ControllerState;
 use crate::forwarding;
 
-/// What came of reloading a topology.
+/// The result of reloading a topology.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reload {
-    /// Changes that hold from now on, in words for people.
+    /// Changes that apply from now on, in words for people.
     pub taken: Vec<String>,
     /// Changes that were refused, each with the reason.
     pub refused: Vec<String>,
 }
 
 impl ControllerState {
-    /// Takes over as much as possible of another topology. Jobs stay as they are; their next change is planned with
-    /// it.
+    /// Adopts as much as possible of another topology. Jobs stay unchanged; their next change is planned with it.
     pub(crate) fn evolve(&mut self, newer: &Topology) -> Reload {
         let evolution = self.topology.evolve(newer);
         let mut reload = Reload { taken: evolution.taken, refused: evolution.refused };
@@ -42,13 +41,13 @@ impl ControllerState {
         reload
     }
 
-    /// How many slots a switch has under `topology`.
+    /// Returns the number of slots that a switch has under `topology`.
     fn capacity(&self, topology: &Topology, key: NodeKey) -> u32 {
         let own = topology.get(key).and_then(|node| node.switch()?.slots);
         own.map_or(self.capacity.slots, |own| own.min(self.capacity.slots))
     }
 
-    /// The network as it is now.
+    /// Returns the present topology.
     pub(crate) fn topology(&self) -> &Arc<Topology> {
         &self.topology
     }

@@ -116,7 +116,7 @@ fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
         "{reason}"
     );
     assert_eq!(free(&narrow), [64, 64, 64], "nothing is taken");
-    // A job that has not started is still to be planned.
+    // A job that has not started still gets a plan.
     assert_eq!(narrow.take_up(kept(true), now), Ok(()));
     assert_eq!(narrow.jobs.get(key).unwrap().record.request.width, SliceWidth::NARROWEST);
     let mut few = controller_state(64, 4);
@@ -173,7 +173,7 @@ fn only_a_job_whose_members_have_joined_has_tables() {
     for (switch, held) in &bare {
         let want = state.want(*switch);
         assert!(want.entries.len() > held.entries.len());
-        // All of it fits the program.
+        // All entries fit the program.
         for change in crate::switch_diff::diff(&SwitchState::default(), &want).iter().flatten() {
             change.to_update(&pipeline.info).unwrap();
         }
@@ -293,7 +293,7 @@ fn measured_loads_move_the_next_tree_to_other_links() {
     let (idle, busy) = spine_of(&mut state, "first");
     let start = Instant::now();
     for second in 0..2_u64 {
-        // 40 of 50 Mbit/s come in from every leaf.
+        // Each leaf sends 40 of 50 Mbit/s.
         let ports = topology.neighbours(busy).into_iter().map(|near| CounterCell {
             counter: "port_ingress".into(),
             index: near.port.into(),
@@ -346,7 +346,7 @@ fn a_change_without_slots_goes_on_without_aggregation() {
     assert!(!plan.notes.is_empty(), "a job without aggregation says why");
 }
 
-/// The state of a new controller on another network.
+/// Creates the state of a new controller on another network.
 pub(super) fn fresh(topology: &Topology) -> ControllerState {
     let topology = Arc::new(topology.clone());
     let base = base(&topology);

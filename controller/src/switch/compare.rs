@@ -11,26 +11,26 @@ use crate::error::SwitchError;
 /// Only this many differences are listed one by one.
 const TOLD: usize = 10;
 
-/// How a switch's state differs from what it should be.
+/// The differences between a switch's state and its desired state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Comparison {
-    /// Whether it runs another program; then nothing else is known.
+    /// True if the switch runs another program; then nothing else is known.
     pub(crate) other_program: bool,
     /// The first changes that would correct it, in words.
     pub(crate) differences: Vec<String>,
-    /// How many changes there are in all.
+    /// The total number of changes.
     pub(crate) count: usize,
 }
 
 /// An order to compare.
 pub(super) struct Compare {
-    /// When its caller stops waiting.
+    /// The time at which the caller stops waiting.
     pub(super) deadline: Instant,
     pub(super) reply: oneshot::Sender<Result<Comparison, SwitchError>>,
 }
 
 impl Compare {
-    /// Whether the caller still waits for the outcome.
+    /// Returns true if the caller still waits for the outcome.
     pub(super) fn is_wanted(&self) -> bool {
         !self.reply.is_closed() && self.deadline > Instant::now()
     }

@@ -21,7 +21,7 @@ use crate::pipeline::Pipeline;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same for the first attempt, when the switch itself may have only just started, and many with it.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often a switch is asked whether it is there, and how long its answer may take.
+/// The interval between probes of a switch, and the time limit for its answer.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_PATIENCE: Duration = Duration::from_millis(1500);
 
@@ -34,22 +34,22 @@ impl Ready {
     }
 }
 
-/// What is known of the program that a switch runs.
+/// The controller's knowledge of the program that a switch runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Program {
-    /// Whether it was ours when the switch was last asked; `None` while it never has been.
+    /// True if the switch ran our program at the last check; `None` before the first check.
     pub(crate) ours: Option<bool>,
-    /// When the switch last turned out to have lost it, and how.
+    /// The last time that the switch lost our program.
     pub(crate) reset: Option<Reset>,
 }
 
-/// A switch that had our program came back without it: it was rebooted, or somebody gave it another program.
+/// A switch lost our program: it was rebooted, or received another program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reset {
-    /// How often that has happened.
+    /// The number of resets of this switch.
     pub(crate) count: u32,
     pub(crate) at: Instant,
-    /// Whether it had another program then.
+    /// True if the switch had another program then.
     pub(crate) other_program: bool,
 }
 
@@ -154,8 +154,10 @@ impl Connector {
         Ok(running == Running::Same)
     }
 
-    /// Brings the switch into its newest desired state, and tells those who wait for it. An error means that the
-    /// switch refused, or that the session broke, so that nobody knows what came of it.
+    /// Brings the switch into its newest desired state, and notifies the callers that wait for it.
+    ///
+    /// # Errors
+    /// The switch refused the state, or the session broke; after a broken session the switch's state is unknown.
     pub(super) async fn converge(&mut self, session: &Session) -> Result<(), SwitchError> {
         let desired = self.desired.borrow_and_update().clone();
         let outcome = operations::converge(session, &self.pipeline, &desired.state).await;
@@ -186,7 +188,7 @@ fn not_primary(session: &Session, state: &Mastership) -> SwitchError {
     }
 }
 
-/// Whether the session is of no use after this error, whatever its other end says.
+/// Returns true if the session is unusable after this error, even if the switch keeps it open.
 pub(super) fn breaks_session(error: &SwitchError) -> bool {
     matches!(error, SwitchError::Session(SessionError::Ended { .. } | SessionError::NoAnswer { .. }))
 }

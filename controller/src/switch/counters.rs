@@ -10,11 +10,12 @@ use tributary_p4runtime::entry::CounterCell;
 use super::health::SwitchHealth;
 use crate::pipeline::JOB_COUNTER_PREFIX;
 
-/// How long a request for counters waits for a switch before it makes do with the last reading: every view answers
-/// within a second.
+/// The time that a request for counters waits for a switch before it uses the last reading.
+///
+/// It is short, because every view answers within a second.
 const READ_PATIENCE: Duration = Duration::from_millis(800);
 
-/// What was read from a switch.
+/// The counters read from a switch.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Readings {
     /// The number of the newest request that has been answered.
@@ -32,8 +33,9 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The reading after the counters of the job with this index were set to zero: its old counts belong to an
-    /// earlier job, and must not be reported as the next one's.
+    /// Returns the reading with the counters of the job with this index set to zero.
+    ///
+    /// The old counts belong to an earlier job, and must not be reported for the next job.
     pub(super) fn without_job(&self, job_index: u16) -> Self {
         let of_job = |cell: &CounterCell| {
             cell.counter.starts_with(JOB_COUNTER_PREFIX) && cell.index == u64::from(job_index)

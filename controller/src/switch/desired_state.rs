@@ -1,7 +1,7 @@
 //! The desired state of a switch, and the wait for it.
 //!
 //! A switch has a slot for its desired state, not a queue: a newer state replaces one that the switch does not hold
-//! yet. A caller that has asked for a state learns what became of it, or of a newer one.
+//! yet. A caller that has requested a state receives the outcome for that state, or for a newer one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,9 @@ use crate::error::SwitchError;
 use crate::jobs::GenerationKey;
 use crate::switch_state::SwitchState;
 
-/// How long orders wait for a switch that has just been lost, since it may be back in a moment. Nobody waits for one
-/// that has been away for longer.
+/// The time that orders wait for a switch that has just been lost, because it may return shortly.
+///
+/// Orders do not wait for a switch that has been away for longer.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The desired state of a switch.
@@ -35,7 +36,7 @@ pub(super) struct Tried {
     pub(super) outcome: Result<(), SwitchError>,
 }
 
-/// A desired state that somebody waits for.
+/// The wait for a desired state.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(super) version: u64,
@@ -44,11 +45,12 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Waits until the switch holds the state, or a newer one, and returns that. The state is brought to the switch
-    /// whether somebody waits or not.
+    /// Waits until the switch holds the state, or a newer one, and returns the state that it holds.
+    ///
+    /// The controller brings the state to the switch even if no caller waits.
     ///
     /// # Errors
-    /// The switch refuses the state, is away, or takes too long; then it gets the state as soon as it can.
+    /// The switch refuses the state, is away, or takes too long; then it gets the state as soon as possible.
     pub(crate) async fn outcome(mut self) -> Result<Arc<Desired>, SwitchError> {
         let version = self.version;
         let enough =
@@ -65,7 +67,7 @@ impl Pending {
     }
 }
 
-/// How long a caller waits for a switch.
+/// The limit of a caller's wait for a switch.
 #[derive(Debug)]
 pub(super) struct Patience {
     switch: String,
@@ -75,17 +77,17 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// The patience of a caller that asks now.
+    /// Returns the patience of a caller that begins to wait now.
     pub(super) fn new(switch: &str, health: watch::Receiver<SwitchHealth>, given: Duration) -> Self {
         Self { switch: switch.to_owned(), health, given, deadline: Instant::now() + given }
     }
 
-    /// When it ends, at the latest.
+    /// Returns the latest end of the wait.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Returns once there is no point in waiting any longer, with the reason.
+    /// Returns the reason once the caller should stop waiting.
     pub(super) async fn lost(&mut self) -> SwitchError {
         loop {
             let end = match &*self.health.borrow_and_update() {

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The election ids of one controller at one switch; switches obey the largest.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elections {
-    /// When the controller was started, in microseconds: the upper half of each id.
+    /// The controller's start time in microseconds: the upper half of each id.
     started: u64,
-    /// How many ids were used: the lower half.
+    /// The number of ids used: the lower half.
     count: u64,
 }
 

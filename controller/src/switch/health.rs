@@ -1,4 +1,4 @@
-//! Whether a switch can be worked with.
+//! The health of a switch.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use tributary_p4runtime::SessionError;
 
 use crate::error::SwitchError;
 
-/// Whether a switch can be worked with.
+/// The health of a switch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SwitchHealth {
     /// The controller has just started, and its first attempt to connect is not decided yet.
     Connecting {
-        /// When the attempt began.
+        /// The start of the attempt.
         since: Instant,
     },
     /// There is a session, the switch runs our program, and it held what it should when the session began; later
@@ -22,11 +22,11 @@ pub(crate) enum SwitchHealth {
         /// Since when.
         since: Instant,
     },
-    /// There is no such session: nobody knows what the switch holds, or whether it is alive at all.
+    /// The session is missing or not ready: the switch's state is unknown, and the switch may be down.
     Away {
         /// Since when, over all failed attempts to connect.
         since: Instant,
-        /// How the last attempt ended, without the switch's name.
+        /// The error of the last attempt to connect, without the switch's name.
         reason: String,
         /// The kind of that reason.
         cause: AwayCause,
@@ -38,7 +38,7 @@ pub(crate) enum SwitchHealth {
 pub(crate) enum AwayCause {
     /// Its machine answers that no switch runs there.
     NotRunning,
-    /// Nobody answers, or the connection has broken: it may well forward frames all the same.
+    /// The switch does not answer, or the connection has broken: it may still forward frames.
     NoAnswer,
     /// Another controller is primary.
     OtherController,
@@ -69,17 +69,17 @@ impl From<&SwitchError> for AwayCause {
 }
 
 impl SwitchHealth {
-    /// Whether it can be worked with now.
+    /// Returns true if the switch is ready for work now.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self, Self::Up { .. })
     }
 
-    /// Whether it is known not to forward frames.
+    /// Returns true if the switch is known not to forward frames.
     pub(crate) fn is_dead(&self) -> bool {
         matches!(self, Self::Away { cause: AwayCause::NotRunning, .. })
     }
 
-    /// When the present state began.
+    /// Returns the start of the present state.
     pub(crate) fn since(&self) -> Instant {
         match self {
             Self::Connecting { since } | Self::Up { since } | Self::Away { since, .. } => *since,
@@ -96,7 +96,7 @@ impl SwitchHealth {
     }
 }
 
-/// The sending side: tells everyone, and logs changes.
+/// The sending side: publishes the health of a switch, and logs changes.
 #[derive(Debug)]
 pub(super) struct Reporter {
     switch: String,
@@ -113,7 +113,7 @@ impl Reporter {
         self.health.subscribe()
     }
 
-    /// Whether any attempt to connect has ended.
+    /// Returns true once any attempt to connect has ended.
     pub(super) fn is_decided(&self) -> bool {
         !matches!(&*self.health.borrow(), SwitchHealth::Connecting { .. })
     }

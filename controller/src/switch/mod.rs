@@ -1,10 +1,10 @@
 //! One switch: a task that owns the P4Runtime session with it, and a handle on the task.
 //!
-//! The task tries to connect for as long as it takes, and brings the switch into its right state before anything else
-//! is done (`connect`): our program, and the newest desired state. Desired states and requests for readings are kept
-//! in slots, not in queues: a newer desired state replaces an older one (`desired_state`), and one reading of the counters
-//! answers everyone who waits for one (`counters`). So an order to a switch that is away costs nothing but its
-//! caller's short wait. Anyone may watch whether the switch is there (`health`).
+//! The task retries the connection indefinitely. Before any other work, it installs our program on the switch and
+//! brings the switch into the newest desired state (`connect`). Desired states and requests for readings are kept in
+//! slots, not in queues: a newer desired state replaces an older one (`desired_state`), and one reading of the counters
+//! answers all callers that wait for one (`counters`). So an order to a switch that is away costs only its caller's
+//! short wait. Any caller may watch the health of the switch (`health`).
 
 mod compare;
 mod connect;
@@ -47,7 +47,7 @@ use health::Reporter;
 use packets::{PacketOut, Packets};
 use task::{Clear, Driver, Worker};
 
-/// Where the outcome of an order goes.
+/// The channel for the outcome of an order.
 type Reply<T> = oneshot::Sender<Result<T, SwitchError>>;
 
 /// Orders of one kind that may be queued for a switch. Orders that have a slot are not queued.
@@ -55,17 +55,18 @@ const QUEUE: usize = 64;
 /// Packets that wait for a switch before more of them are dropped: at times a beat has two for each port.
 const PACKETS: usize = 512;
 
-/// What all switches of a controller have in common.
+/// The settings and handles that all switches of a controller share.
 #[derive(Debug, Clone)]
 pub(crate) struct Common {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) elections: Elections,
-    /// How long a switch may take for one order, before it counts as away.
+    /// The time that a switch may take for one order before it counts as away.
     pub(crate) patience: Duration,
-    /// Where packets go that switches send to the controller.
+    /// The channel for packets that switches send to the controller.
     pub(crate) packet_ins: broadcast::Sender<PacketIn>,
-    /// Whether this controller is the first to keep jobs here: a switch with tables of jobs then shows that they were
-    /// lost.
+    /// True if this controller is the first to keep jobs here.
+    ///
+    /// Tables of jobs on a switch then show that those jobs were lost.
     pub(crate) journal_is_new: bool,
 }
 
@@ -141,17 +142,17 @@ impl Switch {
         &self.target.name
     }
 
-    /// Where it serves P4Runtime: `host:port`.
+    /// Returns the switch's P4Runtime address: `host:port`.
     pub(crate) fn address(&self) -> &str {
         &self.target.address
     }
 
-    /// Whether it can be worked with, now and after each change.
+    /// Returns the health of the switch, now and after each change.
     pub(crate) fn health(&self) -> watch::Receiver<SwitchHealth> {
         self.health.clone()
     }
 
-    /// What is known about the program that it runs.
+    /// Returns the program that the switch was last found to run.
     pub(crate) fn program(&self) -> Program {
         *self.program.borrow()
     }
@@ -163,14 +164,15 @@ impl Switch {
         Some(health::without_name(self.name(), error))
     }
 
-    /// How many table entries and multicast groups it is to hold.
+    /// Returns the number of table entries and multicast groups in the desired state.
     pub(crate) fn wanted_entries(&self) -> usize {
         let desired = self.desired.borrow();
         desired.state.entries.len() + desired.state.groups.len()
     }
 
-    /// The newest state that it holds, or held when it was last heard of; updated whenever it is brought into another
-    /// one, whether somebody waits for that or not.
+    /// Returns the newest state that the switch holds, or held when the controller last reached it.
+    ///
+    /// The value is updated after every change of the switch's state, even if no caller waits for the change.
     pub(crate) fn held(&self) -> watch::Receiver<Option<Arc<Desired>>> {
         self.held.clone()
     }

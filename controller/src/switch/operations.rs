@@ -1,4 +1,4 @@
-//! What is done on a switch over a session: reading and writing its state and its counters.
+//! The operations on a switch over a session: reading and writing its state and its counters.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -22,7 +22,7 @@ pub(crate) struct PacketIn {
     pub(crate) payload: Vec<u8>,
 }
 
-/// A frame that a switch is to send.
+/// A frame that a switch must send.
 #[derive(Debug)]
 pub(super) struct PacketOut {
     pub(super) port: u16,
@@ -33,7 +33,7 @@ pub(super) struct PacketOut {
 pub(super) struct Packets {
     pub(super) switch: NodeKey,
     pub(super) outgoing: mpsc::Receiver<PacketOut>,
-    /// Where the frames of all switches go.
+    /// The channel for the frames of all switches.
     pub(super) incoming: broadcast::Sender<PacketIn>,
 }
 
@@ -50,7 +50,7 @@ impl Packets {
                     Err(RecvError::Lagged(lost)) => {
                         tracing::debug!(switch = session.target().name, lost, "packets came too fast");
                     }
-                    // The session is about to be given up.
+                    // The caller is about to drop the session.
                     Err(RecvError::Closed) => std::future::pending().await,
                 },
             }
@@ -67,7 +67,7 @@ impl Packets {
             }
         };
         match self.decode(pipeline, packet) {
-            // It does not matter if nobody listens.
+            // A packet without a receiver may be lost.
             Ok(Some(packet)) => drop(self.incoming.send(packet)),
             Ok(None) => tracing::debug!(switch, "a packet does not say by which port it came"),
             Err(error) => tracing::debug!(switch, %error, "a packet that is not ours"),

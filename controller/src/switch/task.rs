@@ -20,7 +20,7 @@ const RETRY_LAST: Duration = Duration::from_secs(1);
 /// An order to set a job's counters to zero.
 pub(super) struct Clear {
     pub(super) job_index: u16,
-    /// When its caller stops waiting.
+    /// The time at which the caller stops waiting.
     pub(super) deadline: Instant,
     pub(super) reply: oneshot::Sender<Result<(), SwitchError>>,
 }
@@ -36,12 +36,12 @@ pub(super) struct Driver {
 pub(super) struct Worker {
     pub(super) clears: mpsc::Receiver<Clear>,
     pub(super) compares: mpsc::Receiver<Compare>,
-    /// The number of readings requested so far.
+    /// The total number of readings requested.
     pub(super) asked: watch::Receiver<u64>,
     pub(super) readings: watch::Sender<Readings>,
-    /// How long the switch may take for one piece of work.
+    /// The time that the switch may take for one piece of work.
     pub(super) patience: Duration,
-    /// When a state that the switch has refused is to be tried again.
+    /// The time of the next attempt to write a state that the switch has refused.
     pub(super) retry: Option<Instant>,
 }
 
@@ -152,7 +152,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Answers all requests that are there when it begins to read.
+    /// Answers all requests that arrived before it begins to read.
     async fn read(&mut self, session: &Session, connector: &Connector) -> Result<(), SwitchError> {
         let answered = *self.asked.borrow_and_update();
         let at = Instant::now();

@@ -138,7 +138,7 @@ async fn frames_leave_by_a_port_and_come_in_with_their_port() {
         frame.resize(64, 0x5a);
         frame
     };
-    // What was sent while the session began may have been too early for it.
+    // Packets sent while the session began may have been too early for it.
     let sent = timeout(PATIENCE, async {
         loop {
             switch.packet_out(PORT, frame(7));

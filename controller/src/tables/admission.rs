@@ -22,7 +22,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[ADMIT_SCHEMA, ActionSchema { name: ADMIT_BY_SENDER, parameters: &[] }],
 };
 
-/// Whose packets, and where they come in.
+/// The job and the ingress port of the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) job: JobId,
@@ -36,16 +36,16 @@ impl Key {
     }
 }
 
-/// What the packets may be.
+/// The properties that a packet must have to be admitted, and the job's resources on the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admit {
-    /// Where the job's counters are.
+    /// The index of the job's counters.
     pub(crate) job_index: u16,
     /// The job's slots; `None` where it has none.
     pub(crate) slots: Option<SlotBlock>,
-    /// Which children of this switch send through this port, one bit each.
+    /// The children of this switch that send through this port, one bit each.
     pub(crate) children: u64,
-    /// Which kinds of packets are admitted here.
+    /// The kinds of packets that are admitted here.
     pub(crate) kinds: Kinds,
     /// The `aggregate` that their hop entry for this switch must have.
     pub(crate) aggregate: bool,
@@ -93,7 +93,7 @@ impl Admit {
     }
 }
 
-/// Admits packets of `key` as `admit` says, whoever sends them.
+/// Returns an entry that admits packets of `key` under the conditions of `admit`, from any sender.
 pub(crate) fn entry(key: Key, admit: &Admit) -> TableEntry {
     key.of(SCHEMA.name).action(admit.call())
 }

@@ -19,7 +19,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     ],
 };
 
-/// What becomes of a frame.
+/// The action that a switch applies to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// It goes out of this port.
@@ -30,7 +30,7 @@ pub(crate) enum Action {
     ToController,
 }
 
-/// Treats frames to `destination` as `action` says.
+/// Applies `action` to frames to `destination`.
 pub(crate) fn entry(destination: MacAddr, action: Action) -> TableEntry {
     let action = match action {
         Action::Forward(port) => ActionCall::new(FORWARD).with("port", port),

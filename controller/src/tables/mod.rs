@@ -19,17 +19,17 @@ pub(crate) use schema::TableSchema;
 /// gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Table {
-    /// Which node this switch is.
+    /// The identity of this switch's node.
     Identity,
-    /// Where ordinary frames go.
+    /// Forwards ordinary frames.
     MacForward,
-    /// Where multicast results go.
+    /// Selects the multicast group of results.
     ResultGroup,
-    /// By which ports a job's packets may leave.
+    /// Limits the ports through which a job's packets may leave.
     EgressGuard,
     /// The same as `Admission`, for each host that shares a port.
     SenderAdmission,
-    /// Which packets of a job are admitted, and which slots they reach.
+    /// Admits packets of a job, and gives the slots that they reach.
     Admission,
 }
 

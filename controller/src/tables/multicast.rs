@@ -13,7 +13,7 @@ pub(crate) const BROADCAST_GROUP: u16 = 1;
 /// during a change.
 const GROUPS_PER_JOB: u16 = 2;
 
-/// How many job indices have groups of their own.
+/// The number of job indices that have groups of their own.
 pub(crate) const MAX_JOB_GROUPS: u16 = (LAST_GROUP as u16 - BROADCAST_GROUP) / GROUPS_PER_JOB;
 
 /// The group for the results of a generation. `job_index` is below [`MAX_JOB_GROUPS`]. Consecutive generations have

@@ -1,4 +1,4 @@
-//! What every table's file says of its table, and in what form.
+//! The form in which each table's file describes its table.
 
 use tributary_wire::MacAddr;
 

@@ -12,7 +12,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[ADMIT_SCHEMA],
 };
 
-/// Admits packets of `key` from `sender` as `admit` says.
+/// Admits packets of `key` from `sender` under the conditions of `admit`.
 pub(crate) fn entry(key: Key, sender: Endpoint, admit: &Admit) -> TableEntry {
     key.of(SCHEMA.name)
         .exact("source_mac", mac_number(sender.mac))

@@ -1,4 +1,4 @@
-//! Who may do what when callers show certificates.
+//! Access rights of callers that show certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -98,7 +98,7 @@ async fn a_server_creates_the_jobs_that_it_serves_and_a_host_that_trains_none() 
         server: server.into(),
         ..job("group")
     };
-    // Slots belong to everyone: a host that trains takes none, whichever host serves the job.
+    // All creators share the slots: a host that trains may not take any, regardless of the host that serves the job.
     for (client, server, may) in [
         (&ps, "w0", "for \"alice\" only"),
         (&w0, "w0", "for \"alice\" only"),
@@ -127,7 +127,7 @@ async fn a_job_is_ended_with_its_token_or_by_an_operator_without() {
     let mut alice = ca.client(&controller, "alice").await;
     let mut ps = ca.client(&controller, "ps").await;
     let (first, _) = create(&mut ps, job("group")).await.unwrap();
-    // The server that created it needs the token like anybody else.
+    // The server that created the job needs the token like any other caller.
     let wrong = "wrong token";
     for (client, token, told) in
         [(&ps, &[][..], "no token was given"), (&ps, &[0; 32], wrong), (&alice, &[0; 32], wrong)]

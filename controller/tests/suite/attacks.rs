@@ -19,7 +19,7 @@ use crate::wire::network::{Bmv2Network, in_bare_namespace, in_namespace};
 use crate::wire::sending::{self, at_port, counters, embedded_ports};
 use crate::wire::team::Team;
 
-/// What every error for a wrong sum says, whichever slice it was noticed in, and however.
+/// The text that every error for a wrong sum contains, in whatever slice and way the error was noticed.
 const WRONG: &str = "a switch's addition is wrong";
 
 /// Two jobs, "right" and "other"; `none` is in neither, and `shared` is behind the same port as w1.
@@ -105,7 +105,7 @@ async fn is_right(team: &Team) {
     }
 }
 
-/// What a switch counts: packets at the port to a host, or of a job.
+/// A counter of a switch: packets at the port to a host, or of a job.
 #[derive(Debug, Clone, Copy)]
 enum Count {
     Port(&'static str, &'static str),
@@ -265,7 +265,9 @@ fn endpoint(host: &str) -> Endpoint {
     Endpoint { mac: host.mac, ip: host.ip }
 }
 
-/// What a member, and the server, could send next in job "right", with the addresses that `from` makes of theirs.
+/// The packets that a member and the server could send next in job "right".
+///
+/// `from` maps their addresses to the sender's.
 fn everything(right: &Team, from: impl Fn(Endpoint) -> Endpoint) -> Vec<Vec<u8>> {
     let Role::Server { down, .. } = &right.server_config.role else { panic!("not what a server was told") };
     let (w0, w1) = (&right.worker_configs[&0], &right.worker_configs[&1]);
@@ -275,7 +277,9 @@ fn everything(right: &Team, from: impl Fn(Endpoint) -> Endpoint) -> Vec<Vec<u8>>
     of_member.into_iter().chain(seqs.map(of_server)).map(|packet| packet.bytes()).collect()
 }
 
-/// Behind a plain switch the sender's addresses decide: a host without both of a member's addresses is nobody there.
+/// Checks that a neighbour's packets are rejected behind a plain switch.
+///
+/// The sender's addresses decide: a host needs both addresses of a member to pass as that member.
 async fn a_members_neighbour_gets_nothing_in(scene: &Scene) {
     let Scene { right, .. } = scene;
     let own = endpoint("shared");

@@ -80,7 +80,7 @@ async fn a_switch_is_made_right_before_anything_else_is_asked_of_it() {
     });
     switches.restart("leaf").await;
     eventually(async || counters(&client, "leaf").await.unreachable.is_none()).await;
-    // Its counters can be read, so its tables are there, too.
+    // The controller reads counters only after it has written the tables.
     assert_eq!(switches.read_all().await, before);
     is(&client, "leaf", v1::SwitchState::Up).await;
     asking.abort();

@@ -134,7 +134,7 @@ async fn packets_are_counted_for_their_job_until_another_gets_its_index() {
     .await;
     assert_eq!(packets(&client, "first", "received").await, Some(2), "its tables are gone");
 
-    // As many jobs as there are indices: the last one gets the first one's index, with its counters at zero.
+    // As many jobs as there are indices: the last job gets the index of "first", with its counters at zero.
     let first = index(&client, "first").await;
     let mut last = String::new();
     for number in 0..256 {

@@ -112,7 +112,7 @@ impl Net {
         self.client.answer(ticket.onto(request)).await.unwrap();
     }
 
-    /// Waits until a worker is asked to stop for a change, and stops it at the beginning of this operation.
+    /// Waits until a worker must stop for a change, and stops it at the beginning of this operation.
     async fn stop(&mut self, host: &str, begun: u64, next_seq: u32) {
         let Some(Event::Prepare(prepare)) = self.member(host).next().await else {
             panic!("{host}: not asked")
@@ -140,7 +140,9 @@ fn ranks(numbers: &[u16]) -> Vec<Rank> {
     numbers.iter().copied().map(Rank::new).collect()
 }
 
-/// Makes w1 four times as slow, so that the job goes on without it. Returns what w0 and w1 are told.
+/// Makes w1 four times as slow, so that the job goes on without it.
+///
+/// Returns the events that w0 and w1 receive.
 async fn detached(net: &mut Net) -> (JobConfig, v1::JobDetached) {
     net.report("w0", 16, 100).await;
     net.report("w1", 16, 400).await;
@@ -207,7 +209,7 @@ async fn one_that_was_detached_is_told_again_when_its_connection_comes_back_and_
     let (client, token) = (&mut net.client.clone(), net.token.clone());
     *net.member("w1") = join(client, &token, "w1", 1).await;
     assert_eq!(net.member("w1").next().await, Some(Event::Detached(told)));
-    // The process on w1 ends, and another one takes its place: it is judged anew.
+    // The process on w1 ends, and another process takes its place: the controller judges it from the start.
     let leave = v1::LeaveRequest {
         job: "digits".into(),
         token: token.clone(),

@@ -116,7 +116,7 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     let received = || team.server.stats().unwrap().protocol.received;
     assert_eq!((counted(&client, "leaf", "x0", "ingress").await, received()), (sent, 0));
 
-    // A plain switch lets everything pass unchanged: the server must not believe it, whoever sent it.
+    // A plain switch lets everything pass unchanged: the server must not accept it from any sender.
     let untrue = [tag_all(&forged), tag_all(&of_member), forged].concat();
     let sent = send("x1", &untrue, 0, async || counted(&client, "plain", "x1", "ingress").await).await;
     eventually(async || counted(&client, "plain", "ps", "egress").await >= sent).await;

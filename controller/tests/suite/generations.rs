@@ -96,7 +96,7 @@ impl Net {
         self.client.answer(ticket.onto(request)).await.unwrap();
     }
 
-    /// Lets all remaining members change over to a generation, and say so.
+    /// Lets all remaining members change over to a generation, and report it.
     async fn all_change(&mut self) -> BTreeMap<String, JobConfig> {
         let mut configs = BTreeMap::new();
         for host in self.members.keys().cloned().collect::<Vec<_>>() {
@@ -181,7 +181,7 @@ async fn the_others_go_on_without_a_member_that_is_gone() {
     assert_eq!((after.state(), after.generation), (v1::JobState::Running, 2));
     assert_eq!(after.last_change, "w3 is gone");
     assert_ne!(before.job_id, after.job_id);
-    // The old tables are withdrawn: one group and one result entry a switch remain, as before.
+    // The old tables are withdrawn: again there is only one group and one result entry a switch.
     let switches = &net.switches;
     eventually(async || {
         let held = switches.read_all().await;
@@ -367,7 +367,7 @@ async fn a_new_controller_takes_up_the_jobs_of_the_one_before() {
     let after = net.listed().await;
     assert_eq!((after.state(), after.job_id, after.generation), (v1::JobState::Running, before.0.job_id, 1));
     assert_eq!(net.switches.read_all().await, before.1);
-    // The token still belongs to the job, and nobody else gets its slots.
+    // The token still belongs to the job, and no other job gets its slots.
     let (code, _) = refusal(Member::join(&mut net.client.clone(), "digits", b"guess", "w0").await);
     assert_eq!(code, Code::PermissionDenied);
     common::end(&mut net.client.clone(), "digits", &net.token).await.unwrap();

@@ -1,4 +1,4 @@
-//! How a controller treats a journal of jobs that was changed behind its back.
+//! Tests of a journal of jobs that another program has changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -91,7 +91,7 @@ async fn a_file_that_was_cut_off_is_damaged_and_the_disk_is_not_full() {
         assert!(error.contains("damaged"), "{len} bytes: {error}");
     }
     assert_eq!(panics.load(Ordering::Relaxed), 0);
-    // What an earlier controller left half made is no journal.
+    // A file that an earlier controller left half written is not a journal.
     fs::remove_file(&file).unwrap();
     fs::write(state.path().join("jobs.redb.new"), &whole[..100]).unwrap();
     leave_a_journal(state.path()).await;

@@ -64,7 +64,7 @@ impl Net {
     }
 }
 
-/// When each set leaves, in milliseconds, and its gradients.
+/// The departure time of each set, in milliseconds, and its gradients.
 fn sets(outcome: &Outcome) -> Vec<(u64, Vec<u32>)> {
     let Outcome::Schedule(schedule) = outcome else { panic!("{outcome:?}") };
     schedule.sets.iter().map(|set| (set.at_nanoseconds / MILLISECOND, set.gradients.clone())).collect()

@@ -1,4 +1,4 @@
-//! Every program looks the same to a controller: there is no second way to write tables for another target.
+//! Every program looks the same to a controller, so one way to write tables serves all targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use tributary_p4runtime::p4info::{Field, MatchType, Scope, Table, Unit};
 
 /// The program that the others are compared with: v1model's, for slices as narrow as Tofino's.
 const REFERENCE: &str = "32";
-/// The parameter that may differ in width, since it has a bit for each child that a slot tells apart.
+/// The parameter that may differ in width: it has a bit for each child that a slot distinguishes.
 const CHILDREN: &str = "children";
 
 fn p4info(folder: &str) -> P4Info {
@@ -17,7 +17,7 @@ fn p4info(folder: &str) -> P4Info {
     P4Info::parse(&fs::read_to_string(file.join("tributary.p4info.txtpb")).unwrap()).unwrap()
 }
 
-/// What a controller sees of a program, without the ids, which it looks up by name.
+/// The parts of a program that a controller uses, without the ids, which it looks up by name.
 #[derive(Debug, PartialEq)]
 struct Surface {
     tables: BTreeMap<String, TableSurface>,

@@ -109,7 +109,7 @@ impl Network {
         Self { _switches: switches, hosts, meter, server_end }
     }
 
-    /// Frames that the server's host has received and sent so far.
+    /// The total number of frames that the server's host has received and sent.
     fn frames_of_server(&self) -> [u64; 2] {
         let directions = [&self.meter.a_to_b, &self.meter.b_to_a];
         // a is the first end.

@@ -160,7 +160,7 @@ async fn a_job_fails_when_its_tables_cannot_be_installed_and_says_where() {
         );
         assert!(reason.contains("RESOURCE_EXHAUSTED"), "{reason}");
     }
-    // Ending it once more waits until its tables are withdrawn.
+    // The second end waits until the job's tables are withdrawn.
     end(&mut client, "digits", &token).await.unwrap();
     assert_eq!(switches.read_all().await, bare);
 }

@@ -28,7 +28,7 @@ pub struct JobConfig {
     pub start_seq: Seq,
     /// Operations that the job had begun before that slice.
     pub begun: u64,
-    /// How results travel to the workers.
+    /// The delivery of results to the workers.
     pub downlink: Downlink,
     /// How long a slice keeps the slowest link of the job's tree busy; zero: unknown.
     pub slice_time: Duration,
@@ -38,8 +38,8 @@ pub struct JobConfig {
     pub ranks: Vec<Rank>,
     /// Ranks that were not in the generation before, ascending; empty in the first generation.
     pub joined: Vec<Rank>,
-    /// Whether the members synchronise before they reduce again: somebody has joined, or the members' share of the
-    /// data has changed.
+    /// True if the members synchronise before they reduce again, because a worker has joined, or because the members'
+    /// share of the data has changed.
     pub regroup: bool,
     /// Ranks that take no part but whose data the members process: ascending.
     pub adopted: Vec<Rank>,
@@ -76,7 +76,7 @@ pub enum Role {
         up: Vec<Hop>,
         /// The secret from which the members' tags are made.
         secret: JobSecret,
-        /// Whether values are hidden from everyone except members.
+        /// True if values are hidden from everyone except members.
         confidential: bool,
     },
     /// The root of the tree.
@@ -94,7 +94,7 @@ pub enum Role {
         vouching_key: JobSecret,
         /// The members' secret, for a server that reads the sums.
         secret: Option<JobSecret>,
-        /// Whether values are hidden from everyone except members and holders of their secret.
+        /// True if values are hidden from everyone except members and holders of their secret.
         confidential: bool,
     },
 }
@@ -114,7 +114,7 @@ pub struct DownPath {
 /// Where a server takes over from another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakeOver {
-    /// For each of the window's slots, in slot order, the slice that is to be finished next.
+    /// For each of the window's slots, in slot order, the slice that the server must finish next.
     pub dues: Vec<Seq>,
     /// Slices whose results some members have, and others will request.
     pub finished: Vec<FinishedSlice>,
@@ -127,7 +127,7 @@ pub struct FinishedSlice {
     pub seq: Seq,
     /// The data-plane id of the generation whose members are in the sum.
     pub job: JobId,
-    /// How it was aggregated.
+    /// The operator of the aggregation.
     pub operator: Operator,
     /// The sums in its header.
     pub tally: Tally,

@@ -6,8 +6,10 @@ use tonic::metadata::{BinaryMetadataValue, MetadataMap};
 const JOB: &str = "tributary-job-bin";
 const TOKEN: &str = "tributary-token-bin";
 
-/// A job's name and token, in the metadata of a call. The first message of a worker's session, or a member's finished
-/// slices, may have hundreds of megabytes, which nobody should accept from a stranger.
+/// A job's name and token, in the metadata of a call.
+///
+/// The first message of a worker's session, or a member's finished slices, may have hundreds of megabytes. The receiver
+/// must not accept so much data before it has checked the caller.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// The name of the job.

@@ -4,18 +4,18 @@ use std::path::Path;
 use thiserror::Error;
 use tributary_link::MAX_FRAME_BYTES;
 
-/// What is wrong with a file.
+/// A problem with a capture file.
 #[derive(Debug, Error)]
 #[error("{file}: {problem}")]
 pub struct CaptureError {
-    /// The file's path, as it was given.
+    /// The file's path, as the caller has passed it.
     pub file: String,
-    /// What is wrong with it.
+    /// The problem with the file.
     pub problem: Problem,
 }
 
 impl CaptureError {
-    /// What is wrong with the file at `path`.
+    /// Creates the error for a problem with the file at `path`.
     pub(crate) fn at(path: &Path, problem: Problem) -> Self {
         Self { file: path.display().to_string(), problem }
     }
@@ -95,7 +95,7 @@ pub enum Problem {
     Partly {
         /// The frame's number.
         frame: u64,
-        /// The bytes that are there.
+        /// The number of bytes in the capture.
         captured: u64,
         /// The bytes that it had on the link.
         length: u64,
@@ -107,7 +107,7 @@ pub enum Problem {
         at: u64,
         /// The frames before it.
         frames: u64,
-        /// What is wrong there.
+        /// The problem with the record or block.
         what: String,
     },
 }

@@ -9,8 +9,9 @@ use tributary_link::{FramePort, Mark};
 use crate::error::CaptureError;
 use crate::writer::{CaptureWriter, Resolution};
 
-/// A port, and captures of what it receives and sends. A capture that cannot be written any more is given up, with a line
-/// in the log: the port goes on.
+/// A port with captures of the frames that it receives and sends.
+///
+/// If a capture cannot be written any more, the port closes the capture, logs a line, and continues without it.
 #[derive(Debug)]
 pub struct Recorded<P> {
     port: P,
@@ -79,14 +80,14 @@ impl<P: FramePort> FramePort for Recorded<P> {
 /// One direction.
 #[derive(Debug)]
 struct Recording {
-    /// `None` once it was given up.
+    /// `None` after an error.
     writer: Option<CaptureWriter>,
-    /// Whether something was written since the last flush.
+    /// True if something was written since the last flush.
     is_new: bool,
 }
 
 impl Recording {
-    /// Whoever looks at the file before the first frame finds a capture.
+    /// Creates the file and writes its header, so that it is a capture even before the first frame.
     fn create(path: &Path) -> Result<Self, CaptureError> {
         let mut writer = CaptureWriter::create(path, Resolution::Microseconds)?;
         writer.flush()?;

@@ -1,9 +1,9 @@
 //! Ports whose links are captures.
 //!
-//! All ports share a *timeline*, which merges their captures. A port hands out a frame only if it is the next one of all,
-//! and then says that there is nothing more, so that its owner sends off what became of this frame before the next one
-//! comes. So the order of frames, in and out, follows from the files alone; and what is sent has the time of the frame
-//! that came in last.
+//! All ports share a *timeline*, which merges their captures. A port returns a frame only if it is the next frame of
+//! all captures. Then it reports that no more frames are waiting, so that its owner sends its answers to this frame
+//! before the next frame comes. So the order of frames, in and out, follows from the files alone; a sent frame has the
+//! time of the last received frame.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -23,18 +23,20 @@ use crate::writer::{CaptureWriter, Resolution};
 /// The captures of one port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortFiles {
-    /// What comes in; without it, nothing does.
+    /// The capture of received frames; `None`: the port receives no frames.
     pub input: Option<PathBuf>,
-    /// Where to write what leaves; without it, that is only counted.
+    /// The capture to write sent frames to; `None`: the port only counts them.
     pub output: Option<PathBuf>,
 }
 
-/// Makes a port of each of these pairs of files; none of them is written to one of `others`. `ended` is called once, when
-/// all captures were read and what became of their frames was sent; with the first error of reading or writing, if there
-/// was one. A damaged capture ends where the damage is, and the others go on.
+/// Makes a port of each pair of files; none of the ports writes to one of `others`.
+///
+/// The ports call `ended` once, when they have read all captures and their owner has sent its answers. Its argument is
+/// the first error of reading or writing, if any. A damaged capture ends at the damage, and the other captures
+/// continue.
 ///
 /// # Errors
-/// [`CaptureError`]: a file cannot be opened or created, or is no capture.
+/// [`CaptureError`]: a file cannot be opened or created, or is not a capture.
 pub fn replay(
     files: &[PortFiles],
     others: &[PathBuf],
@@ -157,7 +159,7 @@ impl FramePort for ReplayPort {
         0
     }
 
-    /// Frames are there from the beginning, so nobody waits for them.
+    /// Frames are available from the beginning, so the owner never waits for them.
     fn register(&mut self, _registry: &mio::Registry, _token: mio::Token) -> io::Result<()> {
         Ok(())
     }

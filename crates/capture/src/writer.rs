@@ -11,10 +11,12 @@ use pcap_file::pcap::{PcapHeader, PcapTsResolution, PcapWriteError, PcapWriter, 
 
 use crate::error::{CaptureError, Problem, check_is_file};
 
-/// What the header promises of the frames' length: more than any has. It is what tcpdump writes.
+/// The maximum frame length in the header: more than any frame has.
+///
+/// It is the value that tcpdump writes.
 const SNAPLEN: u32 = 1 << 18;
 
-/// How fine times are. Microseconds are what every tool reads.
+/// The resolution of times. All tools can read microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
     /// Microseconds.
@@ -31,10 +33,10 @@ pub struct CaptureWriter<W: Write = BufWriter<File>> {
 }
 
 impl CaptureWriter {
-    /// Creates a file, or empties one that is there.
+    /// Creates a file, or empties an existing file.
     ///
     /// # Errors
-    /// [`CaptureError`]: it is there and no regular file, or cannot be created or written.
+    /// [`CaptureError`]: the path is not a regular file, or cannot be created or written.
     pub fn create(path: &Path, resolution: Resolution) -> Result<Self, CaptureError> {
         check_is_file(path)?;
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);

@@ -80,7 +80,7 @@ fn frames_come_in_the_order_of_their_times_and_leave_with_the_time_of_what_cause
     let expected = [(0, "a1"), (1, "b2"), (0, "a5"), (0, "a5 again"), (1, ""), (1, "b7"), (0, "a9")];
     assert_eq!(order, expected.map(|(port, frame)| (port, frame.to_owned())));
     assert!(ended.recv().unwrap().is_none());
-    // Nothing was closed: whoever ends by a signal leaves the same files.
+    // The test closed no file: a process that ends by a signal leaves the same files.
     let frame = |at, bytes: &[u8]| (at, bytes.to_vec());
     assert_eq!(read(&path("a out")), [frame(2000, b"b2"), frame(5000, b""), frame(7000, b"b7")]);
     assert_eq!(
@@ -129,7 +129,7 @@ fn a_file_that_is_written_to_is_given_once_and_nothing_is_emptied_before_that_is
     assert_eq!(read(&path("a")).len(), 1);
     let error = refused(&[files(None, Some(path("out"))), files(None, Some(path("out")))]);
     assert!(error.contains("out: it is given twice"), "{error}");
-    // The same frames at two ports are no contradiction.
+    // Two ports may receive the same frames.
     assert!(replay(&[files(Some(path("a")), None), files(Some(path("a")), None)], &[], |_| ()).is_ok());
     assert!(refused(&[files(Some(path("none")), None)]).contains("none: it cannot be opened"));
     assert!(refused(&[files(Some(folder.path().into()), None)]).contains("not a regular file"));

@@ -26,7 +26,7 @@ pub async fn connect(controller: &Remote) -> Result<ControllerClient<Channel>> {
     }
 }
 
-/// Whether something other than a controller has answered: it does not know the call, or does not speak gRPC.
+/// Returns true if the server is not a controller: it does not know the call, or does not speak gRPC.
 fn is_another(code: Code) -> bool {
     matches!(code, Code::Unimplemented | Code::Unknown | Code::Internal)
 }

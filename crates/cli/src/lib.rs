@@ -1,4 +1,4 @@
-//! What commands share: options, tables and drawings for people, and calls to the controller.
+//! Parts that commands share: options, tables and drawings for users, and calls to the controller.
 
 pub mod controller;
 pub mod drawing;

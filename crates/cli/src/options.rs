@@ -117,7 +117,7 @@ pub enum Aggregation {
     None,
 }
 
-/// How results come back to the workers.
+/// The delivery of results to the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Downlink {

@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Wi
 use console::Term;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Prints a text and a line's end. It is no error if the reader has stopped, as `head` does.
+/// Prints a text and a line's end. A reader that has stopped, as `head` does, is not an error.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -18,7 +18,9 @@ pub fn print(text: impl Display) -> Result<()> {
     print_while_read(text).map(|_| ())
 }
 
-/// As [`print`]; `Break` if nobody reads any more, for commands that would print for ever.
+/// Prints like [`print`]; returns `Break` if the reader has stopped.
+///
+/// For commands that would otherwise never end.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -29,13 +31,14 @@ pub fn print_while_read(text: impl Display) -> Result<ControlFlow<()>> {
     }
 }
 
-/// Says something beside the output, on standard error. Where that cannot be written to, nobody would hear of it.
+/// Prints a text beside the output, on standard error. Ignores failures, because they cannot be reported.
 pub fn complain(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Whether somebody may still read standard output: `false` once the other end of a pipe is closed. For commands that
-/// have nothing to print for a long time.
+/// Returns true if standard output may still have a reader; `false` once a pipe's other end is closed.
+///
+/// For commands that have nothing to print for a long time.
 pub fn is_read() -> bool {
     let stdout = io::stdout();
     let mut ends = [PollFd::new(&stdout, PollFlags::empty())];
@@ -52,7 +55,7 @@ pub fn sentences(text: &str) -> String {
     }
 }
 
-/// A table with a header and left-aligned columns. On a terminal it is no wider than that: cells are wrapped.
+/// Returns a table with a header and left-aligned columns. Wraps cells to the width of a terminal.
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table

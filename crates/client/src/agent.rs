@@ -60,7 +60,7 @@ impl Agent {
         let JoinOptions { elastic, new_run, .. } = options;
         let mut client = self.client.clone();
         let vigil = Vigil::keep(client.clone(), self.socket.clone(), options.observer.clone());
-        // A job may take its time to start, so there is no deadline.
+        // The call has no deadline, because a job may take its time to start.
         let wait = vigil.waits().begin(Place::Alone, Limit::Never);
         let request = v1::OpenJobRequest { job: job.into(), token, elastic, new_run };
         let mut events = client.open_job(request).await.map_err(ClientError::refused)?.into_inner();

@@ -10,7 +10,7 @@ use crate::regroup::{Detached, Regroup};
 /// Why a process cannot reduce or train.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody listens on the socket, or this user may not connect to it.
+    /// No agent listens on the socket, or this user may not connect to it.
     #[error(
         "no agent at {}: is `tributary agent` running on this host with this --socket, and may this user connect? \
          ({reason})",
@@ -33,8 +33,8 @@ pub enum ClientError {
         /// The reason.
         cause: String,
     },
-    /// A deadline has passed while the agent said nothing. The process has given its agent up, and with it the job: when
-    /// the agent goes on, it may still write to the elements.
+    /// A deadline has passed while the agent said nothing. The process has given its agent up, and with it the job:
+    /// when the agent goes on, it may still write to the elements.
     #[error(
         "{what}: its deadline of {} s has passed, and the agent at {} has said nothing for {} s: is it stopped, or out of \
          file descriptors? Look at its log. This process has left the job: start it again once the agent answers",
@@ -172,7 +172,7 @@ impl ClientError {
     }
 }
 
-/// What errors call an all-reduce of `who`.
+/// Returns the name of an all-reduce of `who` in errors.
 pub(crate) fn all_reduce(who: &str, tensor: &str) -> String {
     format!("all-reduce of \"{tensor}\", {who}")
 }

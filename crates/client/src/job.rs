@@ -153,8 +153,8 @@ impl Job {
         self.segment_within(bytes, None).await
     }
 
-    /// Makes shared memory as [`segment`](Self::segment) does, for an operation with a deadline of its own: if the agent
-    /// is silent, this ends then, too.
+    /// Makes shared memory as [`segment`](Self::segment) does, for an operation with a deadline of its own: if the
+    /// agent is silent, this ends then, too.
     ///
     /// # Errors
     /// As for [`segment`](Self::segment).
@@ -167,8 +167,8 @@ impl Job {
         self.call("a request for shared memory", deadline, opening).await
     }
 
-    /// Gives memory back, and returns when the agent has released it. Dropping the segment tells the agent, too, in the
-    /// background.
+    /// Gives memory back, and returns when the agent has released it. Dropping the segment also notifies the agent, in
+    /// the background.
     ///
     /// # Errors
     /// [`ClientError::Refused`].
@@ -179,9 +179,9 @@ impl Job {
         }
     }
 
-    /// Starts to reduce elements of a segment over all members, in place, behind all that were started before. Every
-    /// member must start the same operations in the same order; when this returns, the place in the order is fixed,
-    /// whichever thread calls. The segment can be accessed again once the operation has ended.
+    /// Starts to reduce elements of a segment over all members, in place, behind all earlier operations. Every member
+    /// must start the same operations in the same order. The place in the order is fixed when this returns, for calls
+    /// from all threads. The segment can be accessed again once the operation has ended.
     ///
     /// Any number may be under way; the agent begins those that it has room for, in order. If the job was joined in a
     /// single-threaded runtime, requests are sent as soon as that thread awaits something.
@@ -285,8 +285,8 @@ impl Job {
     /// process can go on. The job lives until it is ended at the controller.
     ///
     /// # Errors
-    /// [`ClientError::Refused`], also when all-reduces are under way, or were given up and have no result yet; in the
-    /// latter case the host leaves the job.
+    /// [`ClientError::Refused`], also when all-reduces are under way, or when abandoned all-reduces have no result yet;
+    /// in the latter case the host leaves the job.
     pub async fn close(self) -> Result<(), ClientError> {
         self.close_job(false).await
     }
@@ -309,8 +309,8 @@ impl Job {
         Ok(())
     }
 
-    /// Waits for the answer to a call. While the agent is silent, the deadline of the job's all-reduces counts where the
-    /// call has none of its own.
+    /// Waits for the answer to a call. While the agent is silent, the deadline of the job's all-reduces counts where
+    /// the call has none of its own.
     async fn call<T>(
         &self,
         what: &str,

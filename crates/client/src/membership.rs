@@ -1,11 +1,11 @@
-//! The members of the job, as far as answers have told so far.
+//! The members of the job, according to the answers received until now.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::regroup::Regroup;
 
-/// What answers tell about the members.
+/// The information about the members in the agent's answers.
 #[derive(Debug)]
 pub(crate) struct Membership(Mutex<State>);
 

@@ -24,9 +24,9 @@ pub struct Operation<'a> {
     /// job lives. It should be the same on all members: one that gives up contributes nothing to the rest of the
     /// operation.
     pub deadline: Option<Duration>,
-    /// Whether another all-reduce of the same training step follows, whatever the outcome of this one. A job that
-    /// reacts to slow processes measures the time of each step, and takes the weight of its last all-reduce as the
-    /// number of its samples.
+    /// True if another all-reduce of the same training step follows, even if this one fails. A job that reacts to slow
+    /// processes measures the time of each step, and takes the weight of its last all-reduce as the number of its
+    /// samples.
     pub step_goes_on: bool,
 }
 
@@ -108,7 +108,7 @@ pub struct NotFinite {
 /// The result of an all-reduce; the sums are in the segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reduced {
-    /// What the sums are over: runs of neighbouring elements, without gaps.
+    /// The runs of neighbouring elements that the sums cover, without gaps.
     pub runs: Vec<Run>,
     /// Where some member has contributed NaN or infinity.
     pub not_finite: Option<NotFinite>,

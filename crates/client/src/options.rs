@@ -27,9 +27,9 @@ impl JoinOptions {
         self
     }
 
-    /// Lets the process begin a new run of a job whose last run is over, unless `tributary jobs end` has ended the job: a
-    /// launcher has restarted all processes of a training. While processes of the last run are still in the job, joining
-    /// waits for their end, for up to 20 s.
+    /// Lets the process begin a new run of a job whose last run is over, unless `tributary jobs end` has ended the job:
+    /// a launcher has restarted all processes of a training. While processes of the last run are still in the job,
+    /// joining waits for their end, for up to 20 s.
     #[must_use]
     pub fn new_run(mut self) -> Self {
         self.new_run = true;
@@ -67,11 +67,11 @@ impl fmt::Debug for JoinOptions {
 /// A wait of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// What the process waits for, in words.
+    /// A text that describes the reason for the wait.
     pub what: String,
     /// How long it has waited.
     pub time: Duration,
-    /// Whether it waits for its own agent, which says nothing; otherwise the agent says what it waits for itself.
+    /// True if the process waits for its own agent, which is silent; otherwise the agent reports the reason itself.
     pub agent_is_silent: bool,
 }
 
@@ -91,12 +91,12 @@ impl Observer {
         Self(Some(Arc::new(tell)))
     }
 
-    /// Tells what the agent waits for.
+    /// Reports the agent's own reason for the wait.
     pub(crate) fn tell(&self, v1::Waiting { what, seconds }: v1::Waiting) {
         self.call(&Waiting { what, time: Duration::from_secs(seconds), agent_is_silent: false });
     }
 
-    /// Tells that the agent behind `socket` has said nothing for so long.
+    /// Reports that the agent behind `socket` has been silent for `time`.
     pub(crate) fn tell_of_silence(&self, socket: &Path, time: Duration) {
         let what = format!(
             "the agent at {}, which has said nothing for {} s (is it stopped, or out of file descriptors? look at its log)",

@@ -79,8 +79,8 @@ impl Quantised {
         Ok(Sent { codebook, elements: Sketch::LANES + own.len() })
     }
 
-    /// Sums the members' sketches, and returns the number of members included. A member without a sketch tells all
-    /// others so, and then fails as they do.
+    /// Sums the members' sketches, and returns the number of members included. A member without a sketch reports this
+    /// to all others, and then fails as they do.
     async fn agree(
         &mut self,
         job: &Job,

@@ -11,8 +11,8 @@ use crate::request_stream::Answer;
 
 /// An all-reduce that was started by [`Job::start`](crate::Job::start): a future of its outcome.
 ///
-/// Dropping it does not cancel the operation, since the other members need this one's contribution: it goes on, and its
-/// segment can be used again once it has ended.
+/// Dropping it does not cancel the operation, since the other members need this member's contribution: the operation
+/// continues, and its segment can be used again once the operation has ended.
 #[derive(Debug)]
 #[must_use = "what comes of it may be an error"]
 pub struct Reduction(pub(crate) oneshot::Receiver<Answer>);

@@ -2,9 +2,9 @@
 
 use tributary_api::agent::v1;
 
-/// Members have joined, or the members' share of the data has changed: before the next all-reduce all members have to
-/// [synchronise](crate::Job::synchronise). All of them are told at the same place in the order of their all-reduces, so that
-/// they can agree without further messages on who processes what from there on.
+/// Members have joined, or the members' share of the data has changed. Before the next all-reduce, all members must
+/// [synchronise](crate::Job::synchronise). The agents notify all of them at the same place in the order of their
+/// all-reduces, so that they can agree without further messages on the data that each of them processes from there on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regroup {
     /// The generation of the change.
@@ -22,14 +22,14 @@ pub struct Regroup {
 
 /// The job goes on without this process for now, since it is much slower than the others.
 ///
-/// It stays in the job, and should go on making steps as if nothing had happened: their times show when it is well
-/// again. Until then each of its all-reduces ends with this at once. Then it is told [`Regroup`], as all others are,
-/// and takes part again.
+/// It stays in the job, and should go on making steps as if nothing had happened: their times show when the process has
+/// recovered. Until then each of its all-reduces ends with this at once. Then it receives [`Regroup`], as all other
+/// processes do, and takes part again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detached {
     /// The generation from which on it is not a member.
     pub generation: u32,
-    /// Whether the others process its data, too; otherwise nobody does.
+    /// True if the other members process its data, too; otherwise the data is left out.
     pub data_adopted: bool,
     /// The reason, in words.
     pub reason: String,

@@ -52,14 +52,14 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Delivers the answer; if nobody waits for it any more, it is dropped.
+    /// Delivers the answer, which is dropped if its caller no longer waits for it.
     fn end(self, answer: Answer) {
         drop((self.loan, self.wait));
         let _ = self.reply.send(answer);
     }
 
-    /// Ends without an answer, since the stream has broken, or else the agent was given up: it may still be writing to
-    /// the segment.
+    /// Ends without an answer, because the stream has broken or this process has given up the agent. The agent may
+    /// still be writing to the segment.
     fn lose(self, who: &str, broken: Option<&Status>) {
         let error = match broken {
             Some(status) => ClientError::lost(who, &self.tensor, status),

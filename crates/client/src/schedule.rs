@@ -46,7 +46,7 @@ pub(crate) fn request(
 }
 
 impl Decision {
-    /// Reads the agent's answer for a model with so many gradients.
+    /// Reads the agent's answer for a model with `gradients` gradients.
     pub(crate) fn read(answer: v1::HandInProfileResponse, gradients: usize) -> Result<Self, ClientError> {
         let schedule = match answer.outcome {
             Some(Outcome::Schedule(schedule)) => schedule,

@@ -20,20 +20,20 @@ use crate::error::ClientError;
 /// Memory that this process shares with its agent; zeros at first. [`Job::segment`](crate::Job::segment) and
 /// [`Training::segment`](crate::Training::segment) make it.
 ///
-/// It is freed with the last of the two processes: nothing is left when both are gone, however they ended. Dropping it
-/// tells the agent, in the background.
+/// The system frees the memory with the last of the two processes: nothing is left when both have ended, even after a
+/// crash. Dropping the segment notifies the agent, in the background.
 #[derive(Debug)]
 pub struct Segment {
     map: MmapMut,
     file: File,
     pub(crate) id: u32,
-    /// Whether the agent may be writing.
+    /// True while the agent may be writing.
     lent: Arc<AtomicBool>,
-    /// Tells the agent that the segment is not needed any more, unless it knows already.
+    /// Notifies the agent that the segment is not needed any more; `None` if the agent already knows.
     closer: Option<Closer>,
 }
 
-/// Tells the agent to release a segment.
+/// Requests the release of a segment from the agent.
 #[derive(Debug)]
 pub(crate) struct Closer {
     pub(crate) client: AgentClient<Channel>,
@@ -71,7 +71,7 @@ pub(crate) struct Mapped {
 pub(crate) struct Loan(Option<Arc<AtomicBool>>);
 
 impl Loan {
-    /// Leaves the segment to the agent for good.
+    /// Leaves the segment to the agent permanently.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
@@ -115,7 +115,7 @@ pub(crate) fn create(bytes: usize) -> Result<(Mapped, Named), ClientError> {
     Ok((Mapped { map, file }, named))
 }
 
-/// Makes the file. Its lock tells the agent that this process lives: without it, it would be removed as left behind.
+/// Makes the file. Its lock shows the agent that this process lives: the agent removes an unlocked file as left behind.
 fn create_file(name: &SegmentName) -> io::Result<File> {
     loop {
         let file =
@@ -182,7 +182,7 @@ impl Segment {
         Ok(bytemuck::cast_slice(self.map.get(..whole).unwrap_or_default()))
     }
 
-    /// As [`elements`](Self::elements), mutable.
+    /// Returns the elements for writing; see [`elements`](Self::elements).
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`].
@@ -201,7 +201,7 @@ impl Segment {
         Ok(&self.map)
     }
 
-    /// As [`bytes`](Self::bytes), mutable.
+    /// Returns the bytes for writing; see [`bytes`](Self::bytes).
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`].

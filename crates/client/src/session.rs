@@ -29,7 +29,7 @@ impl Drop for Unanswered {
     }
 }
 
-/// What jobs and trainings have in common: a session with the agent, and its segments.
+/// The common part of jobs and trainings: a session with the agent, and its segments.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub(crate) client: AgentClient<Channel>,

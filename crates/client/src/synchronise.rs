@@ -1,4 +1,4 @@
-//! Members synchronise after somebody has joined, or come back.
+//! Members synchronise after a member has joined or come back.
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use crate::regroup::Regroup;
 use crate::segment::Segment;
 
 impl Job {
-    /// What the members have to synchronise for before they reduce again. Set for a process that has joined a running
-    /// job, and after an all-reduce has ended with [`ClientError::Regroup`].
+    /// Returns the change for which the members must synchronise before they reduce again. Set for a process that has
+    /// joined a running job, and after an all-reduce has ended with [`ClientError::Regroup`].
     pub fn regroup(&self) -> Option<Regroup> {
         self.membership().to_synchronise_for()
     }

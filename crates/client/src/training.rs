@@ -30,8 +30,8 @@ pub struct TrainingOptions {
     pub worker: u16,
     /// How many workers share the data, if this one knows: the server refuses it if its job has another number.
     pub workers: Option<NonZeroU16>,
-    /// What all workers have to have in common besides, in words of up to 255 bytes: the server refuses a worker that
-    /// says something else than those that are there. Empty: it does not say.
+    /// Further settings that all workers must have in common, in up to 255 bytes of text. The server refuses a worker
+    /// whose text differs from the text of the workers before it. Empty: the worker does not state any.
     pub settings: String,
     /// The codec of gradients: `none`, `casq-4-ef`, and so on.
     pub codec: String,
@@ -40,7 +40,7 @@ pub struct TrainingOptions {
     /// How long a server may be away, or the agent silent, before the worker gives up; `None`: the agent's default for
     /// servers, and no limit for the agent.
     pub patience: Option<Duration>,
-    /// Is told what the worker waits for, once it has waited for two seconds, and every five seconds from then on.
+    /// Receives the reason for the worker's wait after two seconds, and every five seconds from then on.
     pub observer: Observer,
 }
 
@@ -76,7 +76,7 @@ pub struct Training {
     parts: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
-/// What is needed to compute the next gradient, besides the parameters.
+/// The information for computing the next gradient, besides the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The next iteration: how many of this worker's gradients are in all parameters. After a server has gone back to
@@ -87,7 +87,7 @@ pub struct Step {
     pub updates: u64,
     /// The worker whose gradient, or whose leaving, made the last server release this worker.
     pub released_by: u32,
-    /// Whether this worker is in a synchronous group.
+    /// True if this worker is in a synchronous group.
     pub in_group: bool,
 }
 
@@ -174,8 +174,9 @@ impl Training {
         self.start_push_rest(gradient, 0, parameters)
     }
 
-    /// Pushes as [`start_push`](Self::start_push) does, with the last part of a gradient, which begins at the model's
-    /// parameter `first`. The other parts were handed in before; the future waits for theirs.
+    /// Pushes the last part of a gradient, which begins at the model's parameter `first`; see
+    /// [`start_push`](Self::start_push). The earlier calls have handed in the other parts; the future waits for their
+    /// futures.
     ///
     /// # Errors
     /// As for [`start_push`](Self::start_push). After an error of the future, earlier parts are still there.
@@ -199,10 +200,10 @@ impl Training {
         Ok(Box::pin(async move { Ok(pushed.await?.into()) }))
     }
 
-    /// Hands in a part of the next gradient before the rest is there; it begins at the model's parameter `first`. The
+    /// Hands in a part of the next gradient before the rest exists; it begins at the model's parameter `first`. The
     /// future is done when the agent has read the part, and borrows nothing. Parts come in any order, each from a
     /// segment that no other call uses, and take effect with [`start_push_rest`](Self::start_push_rest), whose future
-    /// waits for theirs: all of them have to be awaited or dropped.
+    /// waits for the parts' futures: the caller must await or drop all of them.
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`]. The future's error: [`ClientError::Refused`]; the part is then not counted.
@@ -234,7 +235,7 @@ impl Training {
         Box::pin(self.call_after_parts("a request to drop parts of a gradient", dropped))
     }
 
-    /// Waits for the answer to a call, unless the agent is given up. Nothing begins before the future is polled.
+    /// Waits for the answer to a call, unless the process gives the agent up. The call begins at the first poll.
     fn call<T, C>(
         &self,
         what: &'static str,
@@ -263,7 +264,7 @@ impl Training {
         let before = self.parts.lock().unwrap_or_else(PoisonError::into_inner).replace(is_done);
         let call = self.call(what, call);
         async move {
-            // Dropped together with this, which tells the following call.
+            // Dropped together with this future, which releases the following call.
             let _done = done;
             until(before).await;
             call.await

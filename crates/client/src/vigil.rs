@@ -18,8 +18,8 @@ use crate::waits::Waits;
 pub(crate) struct Vigil(Arc<Waits>);
 
 impl Vigil {
-    /// Watches over the agent behind a socket. The observer is told of its silence while something waits. Must be called
-    /// in a tokio runtime.
+    /// Monitors the agent behind a socket, and reports its silence to the observer while something waits. Must be
+    /// called in a tokio runtime.
     pub(crate) fn keep(client: AgentClient<Channel>, socket: PathBuf, observer: Observer) -> Self {
         let waits = Arc::<Waits>::default();
         let watched = Arc::clone(&waits);
@@ -63,7 +63,7 @@ async fn ask(mut client: AgentClient<Channel>, waits: &Waits) {
     }
 }
 
-/// Looks how long the agent has been silent, until nothing waits any more, or the agent is given up.
+/// Measures the agent's silence until nothing waits any more, or until the process gives the agent up.
 async fn look(waits: &Waits, socket: &Path, observer: &Observer) {
     let mut looks = interval(Moments::LOOK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

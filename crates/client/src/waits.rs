@@ -1,4 +1,4 @@
-//! What this process waits for at its agent, and whether it has given the agent up.
+//! The waits of this process for its agent, and the verdict if the process has given the agent up.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,13 +27,13 @@ pub(crate) struct Waits {
 struct State {
     begun: u64,
     under_way: BTreeMap<u64, UnderWay>,
-    /// Whether the agent has said something since the last look.
+    /// True if the agent has sent something since the last check.
     heard: bool,
     /// The time up to the last look in which it has not.
     silent: Duration,
-    /// Whether the next wait that begins has to be told.
+    /// True if the next wait that begins must notify the monitor.
     is_idle: bool,
-    /// Whether nothing more will begin.
+    /// True once no further wait will begin.
     is_closed: bool,
 }
 
@@ -50,9 +50,9 @@ struct UnderWay {
 pub(crate) enum Limit {
     /// For ever.
     Never,
-    /// For so long in all.
+    /// Until this time has passed in total.
     Deadline(Duration),
-    /// Until the agent has been silent for so long, as other waits may be long.
+    /// Until the agent has been silent for this time, as other waits may be long.
     Silence(Duration),
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum Place {
     Alone,
 }
 
-/// Why the agent was given up: a deadline has passed while it said nothing.
+/// The reason for giving the agent up: a deadline has passed while the agent was silent.
 #[derive(Debug, Clone)]
 pub(crate) struct Verdict {
     /// The number of the wait whose deadline it is.
@@ -111,7 +111,7 @@ impl Waits {
         Wait { waits: Arc::clone(self), number }
     }
 
-    /// Waits for the answer to a call, unless the agent is given up.
+    /// Waits for the answer to a call, unless the process gives the agent up.
     ///
     /// # Errors
     /// Those of the call, [`ClientError::AgentSilent`], [`ClientError::GivenUp`].
@@ -143,7 +143,8 @@ impl Waits {
         self.begun.notify_one();
     }
 
-    /// Returns true once something waits, and false when nothing will any more, or in vain.
+    /// Returns true once something waits. Returns false when nothing will wait any more, or when the process has given
+    /// the agent up.
     pub(crate) async fn have_begun(&self) -> bool {
         loop {
             {
@@ -178,13 +179,13 @@ impl Waits {
         Some(state.silent)
     }
 
-    /// Whether the agent had said nothing between the last two looks, and nothing since.
+    /// Returns true if the agent was silent between the last two checks, and has been silent since.
     pub(crate) fn are_silent(&self) -> bool {
         let state = self.state();
         !state.silent.is_zero() && !state.heard
     }
 
-    /// Gives the agent up, which has been `silent` for so long, if something has reached its limit.
+    /// Gives up the agent, which has been silent for `silent`, if a wait has reached its limit.
     pub(crate) fn give_up_in_time(&self, silent: Duration, socket: &Path) {
         let state = self.state();
         let expired = state.under_way.iter().find_map(|(number, wait)| {
@@ -200,13 +201,13 @@ impl Waits {
         }
     }
 
-    /// Returns once the agent was given up.
+    /// Returns once the process has given the agent up.
     pub(crate) async fn given_up(&self) {
         // An error means that the sender is gone, which is here.
         let _ = self.verdict.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// The error of what is to begin after the agent was given up.
+    /// Returns the error of waits that begin after the process has given the agent up.
     ///
     /// # Errors
     /// [`ClientError::GivenUp`].
@@ -230,7 +231,7 @@ impl State {
 }
 
 impl Wait {
-    /// The error of this wait when the agent was given up; `what` names what was waited for.
+    /// Returns the error of this wait after the process has given the agent up; `what` names the missing answer.
     pub(crate) fn lost(&self, what: impl FnOnce() -> String) -> ClientError {
         match self.waits.verdict.borrow().clone() {
             Some(Verdict { expired, deadline, silent, socket }) if expired == self.number => {
@@ -258,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the agent, which says nothing, is given up now.
+    /// Returns true if the process gives the silent agent up now.
     fn is_given_up(waits: &Waits) -> bool {
         waits.give_up_in_time(Moments::FIRST, "agent.sock".as_ref());
         waits.check().is_err()

@@ -99,7 +99,7 @@ pub(crate) fn check_padding(packed: &[u8], width: u32, values: usize) -> Result<
 
 /// Checks that all indexes are below `defined`; the error has the first position where one is not.
 pub(crate) fn check_indexes(start: usize, indexes: &[u8], defined: usize) -> Result<(), DecodeError> {
-    // The largest index is looked at first: this needs no early exit and compiles to vector instructions.
+    // The largest index is checked first: this needs no early exit and compiles to vector instructions.
     let largest = indexes.iter().copied().fold(0, u8::max);
     if usize::from(largest) < defined {
         return Ok(());

@@ -50,7 +50,7 @@ pub enum DecodeError {
     /// The code ends before the end that its own fields announce.
     #[error("the code has {got} bytes where {needed} are needed: it was cut short")]
     TooShort {
-        /// The number of bytes that the fields read so far announce at least.
+        /// The minimum number of bytes that the fields read up to here announce.
         needed: usize,
         /// The number of bytes in the code.
         got: usize,
@@ -79,7 +79,7 @@ pub enum DecodeError {
         field: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The rule that the field must follow.
         rule: &'static str,
     },
     /// An index that stands for no value.

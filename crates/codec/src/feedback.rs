@@ -17,7 +17,7 @@ pub struct ErrorFeedback<C> {
     residual: Residual,
 }
 
-/// The residual: what codes have left out of gradients so far.
+/// The residual: the sum of what codes have left out of earlier gradients.
 #[derive(Debug, Clone, Default)]
 pub struct Residual {
     owed: Vec<f32>,
@@ -57,7 +57,7 @@ impl<C: Codec> ErrorFeedback<C> {
 }
 
 impl<C: Codec> Codec for ErrorFeedback<C> {
-    /// The codec's name with feedback; `none` and `casq-4-shared` keep theirs.
+    /// Returns the codec's name with feedback; `none` and `casq-4-shared` keep their names.
     fn kind(&self) -> Kind {
         self.codec.kind().with_feedback()
     }

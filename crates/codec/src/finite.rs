@@ -31,7 +31,7 @@ fn first_other(values: &[f32]) -> Option<usize> {
     values[start..].iter().position(|value| !value.is_finite()).map(|at| start + at)
 }
 
-/// Whether any value is not finite; without an early exit, so that it compiles to vector instructions.
+/// Returns true if any value is not finite. It has no early exit, so that it compiles to vector instructions.
 fn has_other(values: &[f32]) -> bool {
     values.iter().fold(false, |other, value| other | !value.is_finite())
 }

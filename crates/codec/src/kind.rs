@@ -25,10 +25,10 @@ pub enum Kind {
     Lossy {
         /// The codec.
         codec: Lossy,
-        /// Whether the part that a code leaves out is added to the next gradient: `-ef` behind the codec's name.
+        /// True if the part that a code leaves out is added to the next gradient: `-ef` behind the codec's name.
         feedback: bool,
     },
-    /// `casq-4-shared`. Whoever sums its codes knows what they leave out, and adds that to the next gradient.
+    /// `casq-4-shared`. The program that sums the codes knows their residual, and adds it to the next gradient.
     Shared,
 }
 
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// The same codec with error feedback; unchanged if there is no such name.
+    /// Returns this codec with error feedback, or the codec unchanged if no such name exists.
     #[must_use]
     pub fn with_feedback(self) -> Self {
         match self {
@@ -102,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// Whether workers have to sum sketches and agree before each encoding.
+    /// Returns true if workers have to sum sketches and agree before each encoding.
     pub fn needs_agreement(self) -> bool {
         self == Self::Shared
     }

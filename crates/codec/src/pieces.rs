@@ -1,4 +1,4 @@
-//! How arrays are divided among cores.
+//! The division of arrays among cores.
 
 /// Values that one core handles at a time: 32 KiB of f32, so that they are still in the second-level cache for a second
 /// pass. A multiple of 8, so that a piece of indexes of any width ends at a byte boundary.

@@ -82,7 +82,7 @@ fn scale(gradient: &[f32]) -> f32 {
     let n = gradient.len().max(1) as f64;
     let mean = total.0 / n;
     let deviation = (total.1 / n - mean * mean).max(0.0).sqrt();
-    // Where all values are (nearly) the same, there is no deviation to clip at.
+    // If all values are (nearly) the same, the deviation is zero and nothing is clipped.
     let clip = (CLIP * deviation).min(f64::from(f32::MAX)) as f32;
     if clip > 0.0 { total.2.min(clip) } else { total.2 }
 }

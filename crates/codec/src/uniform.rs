@@ -59,7 +59,7 @@ impl Codec for Uniform {
     }
 }
 
-/// The least and the largest value; both 0 if there are no values.
+/// Returns the least and the largest value; both are 0 if the gradient is empty.
 fn range(gradient: &[f32]) -> (f32, f32) {
     let start = (f32::INFINITY, f32::NEG_INFINITY);
     let wider = |(low, high): (f32, f32), (l, h): (f32, f32)| (low.min(l), high.max(h));

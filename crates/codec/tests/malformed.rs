@@ -133,7 +133,7 @@ proptest! {
         code.extend(body);
         let (mut refused, expected) = (false, values as usize);
         let taken = allocation_counter::measure(|| refused = decode(&code, expected).is_err());
-        // A single cluster needs no indexes: a few bytes that really stand for so many values.
+        // A single cluster needs no indexes: a few bytes are a valid code of many values.
         prop_assert!(!refused || taken.bytes_max < LITTLE, "{} bytes were taken", taken.bytes_max);
         let taken = allocation_counter::measure(|| refused = decode(&code, 1000).is_err());
         prop_assert!(refused && taken.bytes_max < LITTLE, "{} bytes were taken", taken.bytes_max);

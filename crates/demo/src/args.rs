@@ -27,7 +27,7 @@ pub struct DemoArgs {
     #[arg(long, value_enum, default_value_t = Aggregation::Tree)]
     pub(crate) aggregation: Aggregation,
 
-    /// How results come back
+    /// Delivery of results to the workers
     #[arg(long, value_enum, default_value_t = Downlink::Multicast)]
     pub(crate) downlink: Downlink,
 

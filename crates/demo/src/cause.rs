@@ -4,7 +4,9 @@ use anyhow::{Error, Result};
 use tonic::Code;
 use tributary_client::ClientError;
 
-/// What all workers have in the end, or the error that caused the others: a failed worker ends the job for all.
+/// Returns the results of all workers, or the error that caused the others.
+///
+/// A failed worker ends the job for all.
 pub(crate) fn first_cause<T>(ends: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
     let (mut all, mut errors) = (Vec::new(), Vec::new());
     for end in ends {
@@ -17,7 +19,7 @@ pub(crate) fn first_cause<T>(ends: impl Iterator<Item = Result<T>>) -> Result<Ve
     errors.into_iter().next().map_or(Ok(all), Err)
 }
 
-/// Whether an error only says that the job was over: the cause is somebody else's.
+/// Returns true if an error only reports that the job was over, so that another process caused it.
 pub(crate) fn is_consequence(error: &Error) -> bool {
     match error.downcast_ref() {
         Some(ClientError::JobEnded(_) | ClientError::JobFailed(_)) => true,

@@ -1,8 +1,8 @@
 //! The job's hosts, each with its daemon: an agent for each worker's training process, and the aggregation server.
 //!
-//! They are started as `tributary agent` and `tributary server --job` start them, but do not attend at the controller: that
-//! takes a second port for probes of the cable, and an in-process link has one. So the controller takes the cables for
-//! good ones.
+//! They are started as `tributary agent` and `tributary server --job` start them, but do not attend at the controller:
+//! that takes a second port for probes of the cable, and an in-process link has one. So the controller assumes that the
+//! cables work.
 
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ pub(crate) struct Hosts {
     _folder: TempDir,
 }
 
-/// What a training process knows of its host.
+/// The host of a training process, and the socket of its agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Worker {
     pub(crate) host: String,
@@ -95,7 +95,7 @@ impl Hosts {
         async move { served.over().await.map_err(|reason| anyhow!("{server}: {reason}")) }
     }
 
-    /// The server's counters so far.
+    /// Returns the server's current counters.
     pub(crate) async fn at_server(&self) -> Result<AtServer> {
         let servers = self.servers.clone();
         // Waiting for the server's thread would hold up everything else here.

@@ -2,10 +2,10 @@
 
 use tributary_wire::SliceWidth;
 
-/// The findings over all rounds so far.
+/// The findings over all completed rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Verdict {
-    /// Whether every worker got the same bits in every round.
+    /// True if every worker got the same bits in every round.
     pub(crate) identical: bool,
     /// The largest |result − f64 sum| over all values, relative to the largest input magnitude in the
     /// value's slice.

@@ -1,8 +1,9 @@
 //! `tributary demo`: the whole system in one process, over the same interfaces as on a real network.
 //!
-//! Embedded switches serve P4Runtime on loopback TCP, the controller sets them up, the aggregation server and an agent a
-//! worker are those of `tributary server` and `tributary agent`, and trainers all-reduce their gradients as any training
-//! process does: with `tributary-client`, through the socket of their host's agent and in memory that they share with it.
+//! Embedded switches serve P4Runtime on loopback TCP, the controller sets them up, the aggregation server and an agent
+//! a worker are those of `tributary server` and `tributary agent`, and trainers all-reduce their gradients as any
+//! training process does: with `tributary-client`, through the socket of their host's agent and in memory that they
+//! share with it.
 
 #![warn(
     clippy::print_stdout,

@@ -77,7 +77,7 @@ impl DemoNetwork {
         self.host_ports.remove(&host)
     }
 
-    /// The bytes that the links have carried so far.
+    /// Returns the bytes that the links have carried since the start.
     pub(crate) fn bytes(&self, topology: &Topology, server: NodeKey) -> Bytes {
         let mut bytes = Bytes { into_server: 0, out_of_server: 0, all_links: 0, busiest_link: 0 };
         for (key, meter) in &self.meters {

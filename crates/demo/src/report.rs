@@ -11,7 +11,7 @@ pub(crate) struct Report {
     pub(crate) rounds: u32,
     /// Values that each worker contributed to each all-reduce.
     pub(crate) values_per_round: usize,
-    /// Whether every worker got the same bits in every round and ended with the same parameters.
+    /// True if every worker got the same bits in every round and ended with the same parameters.
     pub(crate) identical_on_all_workers: bool,
     /// The largest difference from the sum in double precision, relative to the largest input magnitude in
     /// the value's slice.
@@ -20,7 +20,7 @@ pub(crate) struct Report {
     pub(crate) accuracy: f64,
     /// Accuracy of the same training on one machine.
     pub(crate) accuracy_one_machine: f64,
-    /// What the links carried.
+    /// The bytes that the links carried.
     pub(crate) bytes: Bytes,
     /// The least that they have to carry: every tree link each value once in either direction, without headers.
     pub(crate) bound: LowerBound,
@@ -52,7 +52,7 @@ pub(crate) struct LowerBound {
     pub(crate) all_links: u64,
 }
 
-/// How often a slice was completed in a switch, and how often its slot was released.
+/// The numbers of slices completed in switches, and of slots released.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Slots {
     /// Number of the job's slices times the number of switches that aggregate them.

@@ -39,7 +39,7 @@ pub(crate) struct RunningJob {
     plan: Plan,
 }
 
-/// Whoever has created the job, and may end it.
+/// The creator of the job, which may end it.
 #[derive(Debug, Clone)]
 pub(crate) struct Creator {
     client: ControllerClient<Channel>,
@@ -61,7 +61,7 @@ pub(crate) struct Measured {
 pub(crate) struct Expectation {
     /// The least that links have to carry.
     pub(crate) bound: LowerBound,
-    /// What they carry without aggregation in the network, with the same downlink.
+    /// The traffic without aggregation in the network, with the same downlink.
     pub(crate) plain: Traffic,
 }
 
@@ -136,7 +136,8 @@ impl RunningJob {
         Ok(measured)
     }
 
-    /// The switches' counters, none of them from earlier. A loaded machine's switches may be late, so they are asked again.
+    /// The switches' counters, none of them from earlier. A loaded machine's switches may be late, so they are asked
+    /// again.
     async fn counters(&mut self) -> Result<Vec<v1::SwitchCounters>> {
         let deadline = Instant::now() + SWITCH_PATIENCE;
         loop {
@@ -155,7 +156,7 @@ impl RunningJob {
         }
     }
 
-    /// The error that has stopped the training, in place of one that only says that the job is over.
+    /// Returns the error that stopped the training, if `error` only reports the end of the job.
     pub(crate) async fn cause(&self, error: Error) -> Error {
         match is_consequence(&error) {
             true => self.hosts.served().await.err().unwrap_or(error),
@@ -184,10 +185,12 @@ impl Creator {
     }
 }
 
-/// Ends a job whose server cannot go on: nobody else serves it here, and its workers would wait for ever.
+/// Ends a job whose server has failed.
+///
+/// No other server serves the job here, and its workers would wait forever.
 async fn end_without_server(served: impl Future<Output = Result<()>>, creator: Creator) {
     if served.await.is_err() {
-        // If the job is over, nobody waits.
+        // If the job is over, no worker waits.
         let _ = creator.end_job().await;
     }
 }

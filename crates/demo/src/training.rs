@@ -109,7 +109,8 @@ impl Trainer {
         let end = runtime.block_on(async {
             let end = interruption.or(self.train()).await;
             if end.as_ref().is_err_and(|error| !error.is::<Interrupted>()) {
-                // So that nobody waits for this worker. If the job is over already, everyone knows.
+                // End the job, so that other workers do not wait for this worker. An error means that the job is over
+                // already.
                 let _ = creator.end_job().await;
             }
             end

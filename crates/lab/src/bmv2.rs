@@ -47,7 +47,7 @@ pub(crate) fn command(
     Ok(command)
 }
 
-/// Whether the BMv2 of this machine knows the option.
+/// Returns true if the BMv2 of this machine knows the option.
 fn knows(option: &str) -> bool {
     /// Read once, and not for each switch.
     static HELP: LazyLock<String> = LazyLock::new(|| {

@@ -49,7 +49,7 @@ pub struct Daemons<'a> {
     /// The binary.
     program: PathBuf,
     switches: SwitchProgram,
-    /// Whether daemons make use of the interfaces' offloads.
+    /// True if daemons use the interfaces' offloads.
     offloads: bool,
 }
 

@@ -19,16 +19,16 @@ pub enum LabError {
     Rootless {
         /// The step that failed.
         step: &'static str,
-        /// What the operating system says.
+        /// The operating system's error.
         reason: io::Error,
     },
-    /// The folder by which a user's commands find one another may be somebody else's.
+    /// The folder by which a user's commands find one another may belong to another user.
     #[error("{} is not a folder of this user alone: remove it, or set XDG_RUNTIME_DIR to one", .0.display())]
     ForeignFolder(PathBuf),
     /// The name cannot be a part of the names of namespaces and files.
     #[error("bad lab name {0:?}: use 1 to 32 of a-z, A-Z, 0-9, '_' and, but not first, '-'")]
     BadName(String),
-    /// The loss is no probability, or nothing would ever arrive.
+    /// The loss is not a probability, or it would drop every frame.
     #[error("bad loss {0}: give a probability from 0 up to, but not including, 1 (0.01 is one frame in 100)")]
     BadLoss(f64),
     /// The queue cannot hold a single frame.
@@ -58,7 +58,7 @@ pub enum LabError {
     NoStation {
         /// The lab.
         lab: String,
-        /// What was asked for.
+        /// The requested station.
         station: String,
         /// The existing stations, for people.
         known: String,
@@ -68,7 +68,7 @@ pub enum LabError {
     NoLink {
         /// The lab.
         lab: String,
-        /// What was asked for.
+        /// The requested link.
         link: String,
         /// The existing links, for people.
         known: String,
@@ -78,7 +78,7 @@ pub enum LabError {
         "{link:?} can be any of several links: give the interface at one of its ends, such as {candidates}"
     )]
     SeveralLinks {
-        /// What was asked for.
+        /// The requested link.
         link: String,
         /// The links that it fits, for people.
         candidates: String,
@@ -123,7 +123,7 @@ pub enum LabError {
         namespace: String,
         /// The step that failed.
         step: &'static str,
-        /// What the operating system says.
+        /// The operating system's error.
         reason: io::Error,
     },
     /// The record of the labs on this machine cannot be read or written.
@@ -133,7 +133,7 @@ pub enum LabError {
         path: PathBuf,
         /// The step that failed.
         step: &'static str,
-        /// What the operating system says.
+        /// The operating system's error.
         reason: io::Error,
     },
     /// The record of a lab is not one that this version wrote.
@@ -144,7 +144,7 @@ pub enum LabError {
     BadRecord {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the record.
         reason: serde_json::Error,
     },
     /// Processes inside the lab did not end, not even when killed.

@@ -29,7 +29,7 @@ use crate::tools::{self, LAB_VARIABLE};
 #[derive(Debug)]
 pub struct Lab {
     record: Record,
-    /// Whether dropping this value removes the lab.
+    /// True if dropping this value removes the lab.
     owned: bool,
 }
 
@@ -84,8 +84,8 @@ impl Lab {
     ///
     /// # Errors
     /// [`LabError::NoLab`] when there is nothing of that name; [`LabError::NotPermitted`];
-    /// [`LabError::StuckProcesses`]; [`LabError::RestartedProcesses`]; or the step that failed, after which the call can
-    /// be repeated.
+    /// [`LabError::StuckProcesses`]; [`LabError::RestartedProcesses`]; or the step that failed, after which the call
+    /// can be repeated.
     pub fn clean(name: &str) -> Result<(), LabError> {
         check_name(name)?;
         check_rights()?;
@@ -104,7 +104,7 @@ impl Lab {
         Ok(names)
     }
 
-    /// Removes the lab, as [`clean`](Self::clean) does. It is no error if the lab is gone already.
+    /// Removes the lab, as [`clean`](Self::clean) does. Succeeds if the lab is gone already.
     ///
     /// # Errors
     /// As for [`clean`](Self::clean).
@@ -126,7 +126,7 @@ impl Lab {
         &self.record.name
     }
 
-    /// Whether the kernel may carry many frames as one: see [`LabOptions::offloads`].
+    /// Returns true if the kernel may carry many frames as one: see [`LabOptions::offloads`].
     pub fn has_offloads(&self) -> bool {
         self.record.offloads
     }
@@ -167,11 +167,12 @@ impl Lab {
     }
 
     /// A command that runs `program` at a station; add arguments as usual. The child is the program itself, so that its
-    /// handle waits for it and kills it. Its `/sys` shows the station's interfaces, `TRIBUTARY_LAB` has the lab's name, a
-    /// node's name is its host name, and the names of all nodes resolve. Processes that it leaves running end with the lab.
+    /// handle waits for it and kills it. Its `/sys` shows the station's interfaces, `TRIBUTARY_LAB` has the lab's name,
+    /// a node's name is its host name, and the names of all nodes resolve. Processes that it leaves running end with
+    /// the lab.
     ///
-    /// It is started by `ip` and `sh` (and `taskset`, where programs are [pinned](LabOptions::pinned)): if the program does
-    /// not exist, the child fails with a message on standard error, but `spawn` succeeds.
+    /// It is started by `ip` and `sh` (and `taskset`, where programs are [pinned](LabOptions::pinned)): if the program
+    /// does not exist, the child fails with a message on standard error, but `spawn` succeeds.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -273,7 +274,7 @@ impl Lab {
         Ok(cut)
     }
 
-    /// Mends a link, named as for [`cut`](Self::cut).
+    /// Repairs a link, named as for [`cut`](Self::cut).
     ///
     /// # Errors
     /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::NotCut`]; or the step that failed, after which the
@@ -291,7 +292,8 @@ impl Lab {
         Ok(mended)
     }
 
-    /// Takes an interface at a station down or up, as `ip link set` does. Unlike a [`cut`](Self::cut) this is not recorded.
+    /// Takes an interface at a station down or up, as `ip link set` does. Unlike a [`cut`](Self::cut) this is not
+    /// recorded.
     ///
     /// # Errors
     /// [`LabError::NoStation`]; or the step that failed, for example with an unknown interface.
@@ -345,7 +347,7 @@ fn check_rights() -> Result<(), LabError> {
     if has_rights() { Ok(()) } else { Err(LabError::NotPermitted) }
 }
 
-/// Whether this process may make network namespaces and what is in them.
+/// Returns true if this process may make network namespaces and interfaces in them.
 pub(crate) fn has_rights() -> bool {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
     let held = capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());

@@ -28,8 +28,8 @@
 //! It needs root, or [`rootless::enter`], and the Debian packages iproute2, ethtool and, for losses and cuts, nftables.
 //!
 //! Differences from real links: a lost frame takes no time on its link, since it is lost at the sending end, in front
-//! of the queue; there is no propagation delay (that would need netem, which not every kernel has); and sockets that
-//! bypass the queueing discipline (`PACKET_QDISC_BYPASS`, AF_XDP) bypass rate and losses with it.
+//! of the queue. Links have no propagation delay (that would need netem, which not every kernel has). Sockets that
+//! bypass the queueing discipline (`PACKET_QDISC_BYPASS`, AF_XDP) also bypass rate and losses.
 
 mod bmv2;
 mod daemons;

@@ -1,4 +1,4 @@
-//! The links of a lab: their names, and how to cut and mend them.
+//! The links of a lab: their names, cuts and repairs.
 
 use std::fmt::Write as _;
 
@@ -19,10 +19,10 @@ pub struct Link {
     pub name: String,
     /// Its ends, in the topology file's order.
     pub ends: [LinkEnd; 2],
-    /// How it is cut; `None` if it is whole.
+    /// The kind of cut; `None` if the link is not cut.
     pub cut: Option<Cut>,
-    /// The index of the end whose interface goes down when the link loses its carrier: the switch's, so that a host
-    /// keeps its addresses, as it does when somebody pulls the cable.
+    /// The index of the end whose interface goes down when the link loses its carrier. This is the switch's end, so
+    /// that a host keeps its addresses, as it does when a cable is pulled.
     pub(crate) port: usize,
 }
 

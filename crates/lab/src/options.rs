@@ -31,24 +31,30 @@ pub struct LabOptions {
     pub name: String,
     /// The contents of the switches' namespaces; nothing by default.
     pub switches: SwitchKind,
-    /// Whether links have the topology's rates (the default), or are as fast as this machine can make them.
+    /// True if links have the topology's rates (the default).
+    ///
+    /// Otherwise they are as fast as the machine allows.
     ///
     /// A link's rate counts Ethernet frames without checksum, preamble and gap, as the planner does.
     pub rates: bool,
     /// The probability with which each link loses each frame, in either direction, independently; 0 by
     /// default. It is not seeded: each run loses other frames.
     pub loss: f64,
-    /// Whether the kernel may carry many frames as one, as virtual cables do by default; here off by default. Programs
-    /// that read raw frames have to take them apart: the daemons do, BMv2 does not.
+    /// True if the kernel may carry many frames as one; off by default, although virtual cables default to on.
+    ///
+    /// Programs that read raw frames have to split them: the daemons do, BMv2 does not.
     pub offloads: bool,
     /// The number of full-size frames that can wait at the sending end of a link before more are dropped; 512 by
     /// default. Only links with a rate have a queue.
     pub queue_frames: u32,
-    /// Whether hosts know each other's MAC addresses from the start, so that a lost ARP request cannot
-    /// hold up a measurement for a second; not by default.
+    /// True if hosts know each other's MAC addresses from the start; false by default.
+    ///
+    /// Otherwise a lost ARP request can delay a measurement for a second.
     pub static_arp: bool,
-    /// Whether programs at a node run on one processor only, and those at its neighbours on the same as far as possible; not
-    /// by default. It is faster where all nodes have about as much to do, and there are more of them than processors.
+    /// True if programs at a node run on one processor only; false by default.
+    ///
+    /// Programs at the node's neighbours run on the same processor as far as possible. It is faster if all nodes have
+    /// about the same load, and there are more nodes than processors.
     pub pinned: bool,
 }
 

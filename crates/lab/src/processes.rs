@@ -1,4 +1,4 @@
-//! Ends the processes of a lab, whichever process started them.
+//! Ends the processes of a lab, including those that other processes started.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -116,8 +116,9 @@ pub(crate) fn kill_in(pid: u32, lab: &str, namespace: &str) -> Result<bool, LabE
     end_one(pid, lab, &|pid| is_inside(pid, &ids), &[Signal::KILL])
 }
 
-/// Ends a process that was started for that lab (SIGTERM, and SIGKILL if that does not help), and waits for its end;
-/// otherwise as [`kill_in`].
+/// Ends a process that was started for that lab, and waits for its end; otherwise like [`kill_in`].
+///
+/// Sends SIGTERM, and SIGKILL if the process does not end.
 pub(crate) fn end_of(pid: u32, lab: &str) -> Result<bool, LabError> {
     end_one(pid, lab, &|pid| is_marked(pid, lab), &[Signal::TERM, Signal::KILL])
 }

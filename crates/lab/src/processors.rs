@@ -1,8 +1,8 @@
 //! Which processor the programs at each node run on, if they are to stay on one.
 //!
-//! With more nodes than processors a program runs wherever there is room next. So its packets come from another processor's
-//! cache at most hops, and waking it costs the other processor an interrupt. If neighbours share a processor, most packets
-//! stay where they are.
+//! With more nodes than processors a program runs wherever there is room next. So its packets come from another
+//! processor's cache at most hops, and waking it costs the other processor an interrupt. If neighbours share a
+//! processor, most packets stay where they are.
 
 use std::collections::HashMap;
 
@@ -16,8 +16,8 @@ pub(crate) fn available() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).collect()
 }
 
-/// A processor for each node: the same number of nodes for all of them, and neighbours on the same one as far as possible.
-/// None where each node has a processor of its own, or there is only one.
+/// A processor for each node: the same number of nodes for all of them, and neighbours on the same one as far as
+/// possible. None where each node has a processor of its own, or there is only one.
 pub(crate) fn assign(topology: &Topology, processors: &[usize]) -> HashMap<NodeKey, usize> {
     let nodes = in_depth(topology);
     if !(2..nodes.len()).contains(&processors.len()) {

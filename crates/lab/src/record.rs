@@ -20,11 +20,11 @@ const FOLDER: &str = "/run/tributary/lab";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) name: String,
-    /// Whether the lab was finished.
+    /// True if the lab was finished.
     pub(crate) complete: bool,
     pub(crate) stations: Vec<Station>,
     pub(crate) links: Vec<Link>,
-    /// As in the lab's [options](crate::LabOptions::offloads).
+    /// The value of the lab's [option](crate::LabOptions::offloads).
     pub(crate) offloads: bool,
 }
 
@@ -89,7 +89,7 @@ impl Records {
         fs::rename(&draft, &path).map_err(failed("put in place", &path))
     }
 
-    /// Reads a record; `None` if there is no such lab.
+    /// Reads a record; `None` if the lab does not exist.
     pub(crate) fn load(&self, lab: &str) -> Result<Option<Record>, LabError> {
         let path = path(lab);
         let text = match fs::read_to_string(&path) {

@@ -16,14 +16,16 @@ const ETHERNET_HEADER_BYTES: u64 = 14;
 const BURST_SECONDS_RECIPROCAL: u64 = 1000;
 /// The least burst in frames, for rates so low that fewer fit into that time.
 const MIN_BURST_FRAMES: u64 = 4;
-/// What the kernel's TCP keeps free for headers of the longest frame that an interface takes (`MAX_TCP_HEADER`).
+/// The header space that the kernel's TCP keeps in an interface's longest frame (`MAX_TCP_HEADER`).
 const TCP_HEADER_BYTES: u64 = 320;
 /// The longest frame that veth takes from TCP, and its default.
 const MAX_SEGMENTED_BYTES: u64 = 65_536;
 /// Losses are drawn as numbers below this.
 const LOSS_MODULUS: f64 = 1e9;
-/// A bridge that only forwards: no spanning tree protocol, no wait before a port works, and no multicast
-/// snooping, which sends queries and holds back groups that nobody joined.
+/// A bridge that only forwards.
+///
+/// It has no spanning tree protocol, no wait before a port works, and no multicast snooping, which sends queries and
+/// holds back groups without members.
 const PLAIN_BRIDGE: &str = "stp_state 0 forward_delay 0 mcast_snooping 0";
 /// Offloads of a veth interface that let frames longer than the MTU, or without a checksum, through to programs that
 /// read raw frames at the other end.
@@ -168,8 +170,8 @@ impl<'a> Scripts<'a> {
         ip
     }
 
-    /// How many frames TCP and our ports may hand down as one: a loss must take only one of them, and a token bucket cuts
-    /// up what it cannot let pass at once, which costs the processor as much as if they had come one by one.
+    /// How many frames TCP and our ports may hand down as one: a loss must take only one of them, and a token bucket
+    /// cuts up what it cannot let pass at once, which costs the processor as much as if they had come one by one.
     fn segmentation(&self, link: &Link) -> String {
         if self.options.loss > 0.0 {
             return " gso_max_segs 1".to_owned();
@@ -201,8 +203,8 @@ impl<'a> Scripts<'a> {
 
     /// Random losses at the sending end. Its egress hook is the only place that sees the frames of packet sockets, of
     /// the host's kernel and of a bridge: packet sockets at the receiving end read frames before any hook there. Lost
-    /// frames are forwarded into the void and not dropped, because the sender is told of a drop: TCP would know of the
-    /// loss at once.
+    /// frames are forwarded into the void and not dropped, because the kernel reports a drop to the sender: TCP would
+    /// detect the loss at once.
     fn losses(&self, station: &Station) -> String {
         if self.options.loss <= 0.0 {
             return String::new();

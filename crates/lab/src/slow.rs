@@ -25,7 +25,7 @@ const SHORTEST_RUN: Duration = Duration::from_millis(2);
 const LONGEST_RUN: Duration = Duration::from_millis(10);
 /// The longest stop. If a busy machine delays this process, the next stop makes up for it, but by no more than this.
 const LONGEST_STOP: Duration = Duration::from_secs(1);
-/// How often to look for new processes at the station.
+/// The interval of searches for new processes at the station.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// The highest priority: otherwise the processes themselves could keep this one from stopping them.
 const PRIORITY: i32 = -20;
@@ -110,7 +110,7 @@ impl Group {
         Ok(Self { processes: processes::inside(&ids), ids, looked: Instant::now() })
     }
 
-    /// Looks for new processes if it is time to. `false`: the namespace is gone.
+    /// Searches for new processes if a search is due. Returns `false` if the namespace is gone.
     fn look(&mut self, namespace: &str) -> bool {
         if self.looked.elapsed() < LOOK_INTERVAL {
             return true;

@@ -38,7 +38,7 @@ fn receives(socket: &UdpSocket, expected: &[u8]) {
     assert_eq!(std::str::from_utf8(&buffer[..length]), std::str::from_utf8(expected));
 }
 
-/// Whether both ends' interfaces have a carrier.
+/// Returns for each end of the link true if its interface has a carrier.
 fn carriers(lab: &Lab, link: &str) -> Vec<bool> {
     let links = lab.links().unwrap();
     let link = links.iter().find(|found| found.name == link).unwrap();

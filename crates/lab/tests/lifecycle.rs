@@ -32,8 +32,8 @@ fn traces(lab: &str) -> Vec<String> {
     traces
 }
 
-/// A program at a station with a child, which nobody has a handle of. It prints "started", and its output ends when
-/// both have ended.
+/// A program at a station with a child, to which the test has no handle. The program prints "started", and its output
+/// ends when both processes have ended.
 fn daemon(lab: &Lab, station: &str) -> Command {
     let mut command = lab.command(station, "sh").unwrap();
     command.args(["-c", "sleep 1000 & echo started; exec sleep 1000"]);
@@ -213,7 +213,7 @@ fn a_crash_in_the_middle_of_up_can_be_removed() {
 
 #[test]
 fn without_rights_the_error_says_what_is_missing() {
-    // Capabilities are per thread: the other tests keep theirs.
+    // Capabilities are per thread: the other tests keep their capabilities.
     let refused = thread::spawn(|| {
         let mut sets = capabilities(None).unwrap();
         sets.effective = CapabilitySet::empty();

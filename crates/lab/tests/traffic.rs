@@ -36,7 +36,7 @@ fn receive(socket: &UdpSocket) -> (Vec<u8>, Ipv4Addr) {
     (buffer[..len].to_vec(), from)
 }
 
-/// Every host reaches every other, and a broadcast reaches each once: there are no loops.
+/// Checks that every host reaches every other, and a broadcast each host once (no loops).
 fn bridges_carry(test: &str, topology: &str) {
     let topology = support::shipped(topology);
     let options = LabOptions { switches: SwitchKind::Bridge, ..LabOptions::new(support::name(test)) };

@@ -11,10 +11,11 @@
 //! asleep? then ring               frame in the queue? then take it, else wait
 //! ```
 //!
-//! One of the two fences comes first in the single order of all such fences. If it is the sender's, the receiver's look
-//! at the queue finds the frame; if it is the receiver's, the sender finds `asleep` and rings. (Both may happen: then
-//! the receiver wakes up once in vain.) A ring between the receiver's last look and its wait is not lost either: the
-//! event descriptor stays readable, and the next poll reports the edge that the write makes.
+//! One of the two fences comes first in the single order of all such fences. If the sender's fence is first, the
+//! receiver's check of the queue finds the frame; if the receiver's fence is first, the sender finds `asleep` and
+//! rings. (Both may happen: then the receiver wakes up once without need.) A ring between the receiver's last check and
+//! its wait is not lost either: the event descriptor stays readable, and the next poll reports the edge that the write
+//! makes.
 //!
 //! The bell is an event descriptor of its own and not a [`mio::Waker`], because a `Poll` may have only one waker, and a
 //! switch waits for all of its ports with one `Poll`.
@@ -67,7 +68,7 @@ impl Doorbell {
         self.ring()
     }
 
-    /// Makes the descriptor readable. Nobody reads it: every write is an edge, and 2^64 writes do not happen.
+    /// Makes the descriptor readable. No thread reads it: every write is an edge, and 2^64 writes do not happen.
     fn ring(&self) -> io::Result<()> {
         rustix::io::write(&self.event, &1_u64.to_ne_bytes())?;
         Ok(())

@@ -14,7 +14,7 @@ pub enum LinkError {
     /// The kernel gave no event descriptor to wake the receiver with.
     #[error("no event descriptor for a link (is `ulimit -n` too low? each link takes two): {0}")]
     Doorbell(io::Error),
-    /// There is no interface of this name in this network namespace.
+    /// This network namespace has no interface of this name.
     #[error("there is no network interface {name}: `ip link` lists those that there are")]
     NoInterface {
         /// The name asked for.

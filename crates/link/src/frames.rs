@@ -20,7 +20,7 @@ impl Frames {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if it has no frames.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -50,7 +50,7 @@ impl Frames {
         Ok(())
     }
 
-    /// The frame with this index; `None`: there are not so many.
+    /// Returns the frame with this index; `None` if the index is too large.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         let end = *self.ends.get(index)?;
         let begin =

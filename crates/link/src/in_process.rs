@@ -121,7 +121,7 @@ impl Outgoing {
         queued.clear();
         queued.extend_from_slice(frame);
         if self.frames.push(queued).is_err() {
-            // Impossible: there was room, and nobody else fills the queue.
+            // Impossible: the queue had room, and no other sender fills it.
             self.meter.count_lost();
         }
         self.not_rung_for += 1;
@@ -151,7 +151,7 @@ struct Incoming {
 impl Incoming {
     fn receive(&mut self) -> Option<&[u8]> {
         if let Some(read) = self.read.take() {
-            // If there is no room, the sender has enough empty buffers.
+            // If the queue is full, the sender has enough empty buffers.
             let _ = self.empties.push(read);
         }
         self.read = self.next();

@@ -73,8 +73,8 @@ pub trait FramePort: Send {
         self.flush()
     }
 
-    /// The next frame, in the port's memory, or `None` if there is none now. It is as it was on the link: a port that
-    /// removed a VLAN tag would turn an untrusted frame into a trusted one.
+    /// Returns the next frame, in the port's memory, or `None` if no frame has arrived. It is unchanged from the link:
+    /// a port that removed a VLAN tag would turn an untrusted frame into a trusted one.
     ///
     /// # Errors
     /// The port cannot be used any more.
@@ -90,8 +90,9 @@ pub trait FramePort: Send {
         MIN_FRAME_BYTES
     }
 
-    /// Tells the port that its owner needs only frames with all these marks: the port may drop others before they cost
-    /// anything. Received frames still have to be checked: a port may drop none, and has frames from before.
+    /// Declares that the port's owner needs only frames with all these marks. The port may drop other frames before
+    /// they cost anything. The owner must still check received frames: a port may drop none, and may hold earlier
+    /// frames.
     ///
     /// # Errors
     /// The port cannot be used any more.
@@ -101,7 +102,7 @@ pub trait FramePort: Send {
 
     /// Makes `registry`'s [`mio::Poll`] report `token` as readable when frames have come. Reports are *edges*: one is
     /// certain only for frames that come after `receive` has returned `None`, so an owner that stops reading earlier
-    /// must come back without a report. A report may also come in vain.
+    /// must come back without a report. A report may also come without a frame.
     ///
     /// # Errors
     /// The operating system's error from registering.

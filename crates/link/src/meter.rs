@@ -84,8 +84,8 @@ pub struct InterfaceMeter {
     pub repairs: RepairMeter,
 }
 
-/// Counts repairs of a port's two queues of received frames, which the kernel fills in the same order. The port repairs them
-/// if they are out of step; the frames that this costs count as dropped. A clone reads the same counter.
+/// Counts repairs of a port's two queues of received frames, which the kernel fills in the same order. The port repairs
+/// them if they are out of step; the frames that this costs count as dropped. A clone reads the same counter.
 #[derive(Debug, Clone, Default)]
 pub struct RepairMeter(Arc<AtomicU64>);
 

@@ -48,7 +48,7 @@ fn an_interface_is_as_it_was_set_up() {
     assert_eq!(InterfaceCondition::of("left").unwrap(), is(1000, &["tso", "gso", "tx"]));
     netns::ip("address add 192.0.2.1/24 dev left");
     netns::ip("link set right down");
-    // The kernel tells of a carrier later.
+    // The kernel reports a carrier later.
     let deadline = Instant::now() + PATIENCE;
     let mut down = InterfaceCondition::of("left").unwrap();
     while down.is_up && Instant::now() < deadline {

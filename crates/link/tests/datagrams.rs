@@ -1,5 +1,5 @@
-//! Datagrams of one stream cross a virtual cable as one frame, without their senders and receivers noticing; and what hosts
-//! join is split.
+//! Datagrams of one stream cross a virtual cable as one frame, without their senders and receivers noticing; and what
+//! hosts join is split.
 //!
 //! Needs root and `ip` (iproute2); without them it says so and passes.
 
@@ -347,7 +347,7 @@ fn full_checksum(frame: &[u8]) -> u16 {
     udp::ipv4_checksum(&UdpPacket::new(ip.payload()).unwrap(), &ip.get_source(), &ip.get_destination())
 }
 
-/// Many datagrams, as hosts send them at once: so many of `bytes` bytes, and a shorter one.
+/// Makes datagrams as hosts send them at once: `count` of `bytes` bytes, and a shorter one.
 fn many(count: u8, bytes: usize, rest: usize) -> Vec<Vec<u8>> {
     let mut many: Vec<_> = (0..count).map(|number| vec![number; bytes]).collect();
     many.extend((rest > 0).then(|| vec![0xee; rest]));
@@ -385,7 +385,8 @@ fn what_a_host_has_joined_comes_out_as_if_it_had_not() {
     }
 }
 
-/// Sends a frame of datagrams of `segment` bytes of payload each from the first interface, as the system's own hosts do.
+/// Sends a frame of datagrams of `segment` bytes of payload each from the first interface, as the system's own hosts
+/// do.
 #[allow(unsafe_code)]
 fn send_joined(frame: &[u8], headers: usize, segment: usize) {
     let socket = Socket::new(Domain::PACKET, Type::RAW, None).unwrap();
@@ -398,8 +399,8 @@ fn send_joined(frame: &[u8], headers: usize, segment: usize) {
     // SAFETY: the pointer is to a whole address, of `len` bytes, which the call only reads.
     let answer = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
     assert_eq!(answer, 0);
-    // `struct virtio_net_hdr`: a checksum is left to do; UDP datagrams; how long the headers and payloads are; where the
-    // checksum's range begins, and where in it the checksum is.
+    // `struct virtio_net_hdr`: a checksum is left to do; UDP datagrams; how long the headers and payloads are; where
+    // the checksum's range begins, and where in it the checksum is.
     let number = |number: usize| (number as u16).to_ne_bytes();
     let offload =
         [&[1, 5], &number(headers)[..], &number(segment), &number(headers - 8), &number(6)].concat();

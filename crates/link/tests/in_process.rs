@@ -1,4 +1,4 @@
-//! In-process links: what arrives, what is counted, and that no receiver sleeps through a frame.
+//! Tests in-process links: the arriving frames, the counters, and that no receiver sleeps through a frame.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -10,7 +10,7 @@ use tributary_link::{
     Carried, FramePort, InProcessPort, LinkConfig, LinkError, MAX_FRAME_BYTES, MIN_FRAME_BYTES, link,
 };
 
-/// Far longer than anything here takes on any machine: a receiver that sleeps so long was not woken up.
+/// Far longer than anything here takes on any machine: a receiver that sleeps this long was not woken up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const LOSSLESS: LinkConfig = LinkConfig { loss: 0.0, seed: 1, queue_frames: 8 };
@@ -120,7 +120,7 @@ fn nonsense_is_refused() {
     assert_eq!(meter.a_to_b.read().lost, 100);
 }
 
-/// Waits for an edge, then returns all frames that are there.
+/// Waits for an edge, then returns all frames that have arrived.
 struct Sleeper {
     poll: Poll,
     events: Events,
@@ -172,7 +172,7 @@ fn a_busy_receiver_is_not_rung() {
     assert!(b.events.is_empty());
 }
 
-/// Answers each frame as soon as it is there, and only then looks for the next one.
+/// Answers each frame on arrival, and only then checks for the next frame.
 fn echo(mut b: Sleeper, count: u32) {
     let mut next = 0;
     while next < count {

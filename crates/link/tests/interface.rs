@@ -21,7 +21,7 @@ fn frame(len: usize) -> Vec<u8> {
     frame
 }
 
-/// Our next frame, if it is there already.
+/// Returns our next frame, if it has already arrived.
 fn next(port: &mut InterfacePort) -> Option<Vec<u8>> {
     cable::next(port, cable::is_ours)
 }

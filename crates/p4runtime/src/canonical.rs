@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why a byte string is not a value of its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ByteStringError {
-    /// There are no bytes at all; zero is one zero byte.
+    /// The string has no bytes at all; zero is one zero byte.
     #[error("an empty byte string is no value: zero is sent as one zero byte")]
     Empty,
     /// The number needs more bits than the field has.

@@ -17,7 +17,7 @@ pub mod p4 {
     }
 }
 
-/// What Google's APIs share, including P4Runtime.
+/// Messages that Google's APIs share, including P4Runtime.
 pub mod google {
     /// The status of a call.
     pub mod rpc {

@@ -12,9 +12,9 @@ fn target(address: &str) -> Target {
 
 #[tokio::test]
 async fn an_absent_switch_is_named_with_its_address() {
-    // Bound and closed again: nobody listens there.
+    // Bound and closed again: no program listens there.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
-    // Until the first refusal, which may take its time on a busy machine, there is no reason to report.
+    // The error has no reason until the first refusal, which may take its time on a busy machine.
     for patience in [0.2, 2.0, 20.0, 200.0].map(Duration::from_secs_f64) {
         let error = Session::connect(target(&address), 1, Instant::now() + patience).await.unwrap_err();
         let SessionError::Unreachable { switch, address: given, reason, refused } = error else {

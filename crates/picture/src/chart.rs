@@ -23,7 +23,7 @@ const MOST_DOTS: usize = 16;
 /// A chart that compares things: each has a line, or a bar at each place.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// What it shows.
+    /// The subject of the chart.
     pub title: String,
     /// The circumstances, below the title.
     pub subtitle: String,

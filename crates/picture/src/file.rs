@@ -10,10 +10,10 @@ use tributary_files::Readers;
 
 use crate::{PngError, page, png};
 
-/// Why there is no picture.
+/// The reasons why a picture cannot be drawn or written.
 #[derive(Debug, Error)]
 pub enum PictureError {
-    /// There is no such folder.
+    /// The picture's folder does not exist.
     #[error("cannot write the picture to {file}: there is no folder {folder}", file = .file.display(), folder = .folder.display())]
     NoFolder {
         /// The picture's file.
@@ -71,7 +71,7 @@ impl PictureFile {
     /// Checks that the picture could be written, before long work.
     ///
     /// # Errors
-    /// There is no such folder, or no PNG can be drawn on this machine.
+    /// The picture's folder does not exist, or this machine cannot draw a PNG.
     pub fn check(&self) -> Result<(), PictureError> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));

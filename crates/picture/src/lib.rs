@@ -24,7 +24,7 @@ pub const RULE: &str = "#d1d5db";
 pub const OURS: &str = "#0f766e";
 /// A variant of the subject.
 pub const OURS_LIGHT: &str = "#5eada6";
-/// What the subject is compared with.
+/// The colour of the subject's baseline.
 pub const OTHERS: &str = "#9aa3b2";
 /// A variant of that.
 pub const OTHERS_LIGHT: &str = "#c9ced8";

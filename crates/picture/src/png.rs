@@ -6,12 +6,12 @@ use thiserror::Error;
 
 /// Pixels of the PNG for each unit of the picture: sharp on dense screens.
 const SCALE: f32 = 2.0;
-/// A PNG is not wider than so many pixels: viewers refuse much larger ones.
+/// The greatest width of a PNG in pixels: viewers refuse much larger pictures.
 const WIDEST: f32 = 8192.0;
 /// The fallback font of all pictures' text.
 const FAMILY: &str = "DejaVu Sans";
 
-/// Why there is no PNG.
+/// The reasons why a PNG cannot be drawn.
 #[derive(Debug, Error)]
 pub enum PngError {
     /// This machine has no fonts, so the picture would have no text.
@@ -22,7 +22,7 @@ pub enum PngError {
     /// The SVG is invalid.
     #[error("cannot draw the picture: {0}")]
     Svg(resvg::usvg::Error),
-    /// There is no memory for a picture of this size.
+    /// The machine lacks the memory for a picture of this size.
     #[error("a picture of {0} by {1} pixels cannot be drawn")]
     Size(u32, u32),
     /// The picture cannot be written as PNG.

@@ -17,7 +17,7 @@ pub(crate) struct Parts {
     pub(crate) tree: Tree,
     /// The hop stack of each worker for GRADIENT, in the request's order.
     pub(crate) stacks: Vec<Vec<Hop>>,
-    /// How results travel on this tree.
+    /// The delivery of results on this tree.
     pub(crate) downlink: Downlink,
     pub(crate) traffic: Traffic,
     pub(crate) comparison: Comparison,
@@ -65,7 +65,7 @@ fn route(fabric: &Fabric<'_>, tree: &Tree, worker: Member, up: Vec<Hop>) -> Work
     WorkerRoute { key: host, name: fabric.name(host), rank, path: tree.path(host), up, down }
 }
 
-/// How the workers' packets use one switch.
+/// The packets of the workers at one switch.
 #[derive(Default)]
 struct Usage {
     /// The hop entries for the switch: whether it aggregates, and how many children it waits for.
@@ -91,7 +91,7 @@ impl Below {
     }
 }
 
-/// How the hop stacks use each switch of the tree.
+/// Collects the entries of the hop stacks for each switch of the tree.
 fn uses(fabric: &Fabric<'_>, job: &JobRequest, tree: &Tree, stacks: &[Vec<Hop>]) -> BTreeMap<NodeKey, Usage> {
     let mut uses: BTreeMap<NodeKey, Usage> = BTreeMap::new();
     for (worker, stack) in job.workers.iter().zip(stacks) {

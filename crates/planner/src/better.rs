@@ -1,4 +1,4 @@
-//! Whether a plan works with what is alive now, and whether another one is clearly better.
+//! Checks a plan against the live fabric, and compares two plans.
 
 use tributary_topology::{Forwarding, Topology};
 
@@ -8,20 +8,21 @@ use crate::plan::{Plan, WorkerRoute};
 /// The largest share of the old tree's time that a clearly better tree takes.
 const CLEARLY_BETTER: f64 = 0.8;
 
-/// Whether a job should move from `old` to `new`, another plan of the same job, under the loads of `state`, which
-/// include the job's own traffic. In this order:
+/// Returns true if a job should move from plan `old` to plan `new` of the same job.
 ///
-/// 1. A plan that uses something dead is never better, and any other is better than it.
+/// The loads of `state` include the job's own traffic. The rules, in this order:
+///
+/// 1. A plan that uses something dead is never better, and any other plan is better than it.
 /// 2. A plan with more workers is better, whatever its time.
-/// 3. A plan is better if it takes at most 80 % of the old one's time:
+/// 3. A plan is better if it takes at most 80 % of the old plan's time:
 ///
 /// ```text
 /// T(new) ≤ 0.8 T(old)     T(p) = max over link directions d of p:  8 b_p(d) / max(rate(d) − other(d), rate(d) / 100)
 /// ```
 ///
-/// b_p(d) are the bytes that one all-reduce by p puts on d, and other(d) is the load of d less what the job itself
-/// causes there on its old tree ([`FabricState::without`]). The 20 % are hysteresis: a change is a pause for the job,
-/// and what is hardly better now may be worse in a minute.
+/// b_p(d) is the number of bytes that one all-reduce by p puts on d. other(d) is the load of d less the job's own load
+/// there on its old tree ([`FabricState::without`]). The 20 % are hysteresis: a change is a pause for the job, and a
+/// plan that is hardly better now may be worse in a minute.
 pub fn is_better(new: &Plan, old: &Plan, state: &FabricState) -> bool {
     if new.is_hit(state) || old.is_hit(state) {
         return !new.is_hit(state);
@@ -40,8 +41,10 @@ fn time(plan: &Plan, others: &FabricState) -> f64 {
 }
 
 impl Plan {
-    /// Whether the job can run by this plan: nothing that it uses is dead, and the plain switches of its tree forward
-    /// along it. `topology` is the one that the plan was made for.
+    /// Returns true if the job can run by this plan.
+    ///
+    /// Nothing that the plan uses is dead, and the plain switches of its tree forward along it. `topology` must be the
+    /// topology that the plan was made for.
     pub fn works(&self, topology: &Topology, state: &FabricState) -> bool {
         !self.is_hit(state)
             && (self.switches.iter().all(|role| role.programmable) || {
@@ -50,7 +53,7 @@ impl Plan {
             })
     }
 
-    /// Whether something that the job uses is dead, or does not carry its packets.
+    /// Returns true if something that the job uses is dead, or does not carry its packets.
     fn is_hit(&self, state: &FabricState) -> bool {
         let workers = self.workers.iter().map(|worker| worker.key);
         let switches = self.switches.iter().map(|switch| switch.key);
@@ -60,7 +63,7 @@ impl Plan {
             || links.any(|link| state.dead_links.contains(&link) || state.loses(link, self.width))
     }
 
-    /// Whether every plain switch on a worker's way takes its frames along it.
+    /// Returns true if every plain switch on a worker's path forwards its frames along the path.
     fn is_forwarded(&self, worker: &WorkerRoute, topology: &Topology, forwarding: &Forwarding) -> bool {
         let mut below = topology.neighbours(worker.key).first().map(|via| via.link);
         let role = |key| self.switches.binary_search_by_key(&key, |role| role.key).ok();

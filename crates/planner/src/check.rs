@@ -40,7 +40,7 @@ enum Stream {
     Sum(NodeId),
 }
 
-/// What all stacks together say about one node.
+/// The values for one node on which all stacks must agree.
 struct Node<'a> {
     first: &'a Hop,
     /// The rest of the stack after the node.

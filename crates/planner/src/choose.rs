@@ -1,4 +1,4 @@
-//! Who can go on: the hosts that reach a server over what is alive, and the server that keeps the most workers.
+//! Chooses the hosts and the server that can continue over the live fabric, with the most workers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,11 +21,11 @@ pub struct Chosen {
     pub left_out: Vec<Member>,
 }
 
-/// The hosts that can send slices of this width to `server` and get results back, over what is alive.
+/// The hosts that can send slices of this width to `server` and get results back, over the live fabric.
 ///
-/// A plain switch takes a host's frames only along the way that it forwards them. The server's own host is among the
-/// hosts if it could be a worker, too, which needs a switch that runs our program. If `server` is not a host, or is
-/// dead, nobody can reach it. The length of hop stacks is not checked.
+/// A plain switch takes a host's frames only along the path that it forwards them. The result includes the server's own
+/// host if it could be a worker, too, which needs a switch that runs our program. The result is empty if `server` is
+/// not a host, or is dead. This does not check the length of hop stacks.
 pub fn reachable(
     topology: &Topology,
     state: &FabricState,
@@ -99,8 +99,8 @@ fn plannable(terrain: &Terrain<'_>, job: &JobRequest) -> Vec<Member> {
     if is_plannable(terrain, job) {
         return job.workers.clone();
     }
-    // Ways that work alone need not work together: one may be too long, plain switches may need two ways out of one
-    // switch, or more streams may be left than the server can tell apart.
+    // Paths that work alone need not work together. One may be too long, plain switches may need two ports out of one
+    // switch, or more streams may remain than the server can distinguish.
     let mut kept = JobRequest { workers: Vec::new(), ..job.clone() };
     for &worker in &job.workers {
         kept.workers.push(worker);
@@ -144,7 +144,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Whether the host can send to the server and get results back.
+    /// Returns true if the host can send to the server and get results back.
     fn has_way(&self, host: NodeKey, server: NodeKey) -> bool {
         if !self.is_live_host(host) || !self.is_live_host(server) {
             return false;

@@ -29,13 +29,13 @@ impl CostedTree {
         choice
     }
 
-    /// How the job uses the tree.
+    /// Returns the job's use of the tree.
     pub(crate) fn used(&self, job: &JobRequest) -> Use<'_> {
         let Self { tree, roles, downlink, .. } = self;
         Use { tree, roles, downlink: *downlink, frames: Frames::of(job) }
     }
 
-    /// Whether hop stacks and entries can hold what the tree needs.
+    /// Checks that hop stacks and entries can hold the tree.
     pub(crate) fn fits(&self, fabric: &Fabric<'_>, job: &JobRequest) -> Result<(), PlanError> {
         let is_long = |entries: usize| entries > usize::from(MAX_HOPS);
         if self.tree.leaves().iter().any(|leaf| is_long(self.roles.entries(leaf.above))) {

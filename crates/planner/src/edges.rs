@@ -151,7 +151,7 @@ impl Distances {
         Self(vec![u64::MAX; edges.switches()])
     }
 
-    /// The distance; `u64::MAX` if there is no way.
+    /// The distance; `u64::MAX` without a path.
     pub(crate) fn to(&self, switch: NodeKey) -> u64 {
         self.0.get(switch.index()).copied().unwrap_or(u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! Why there is no plan.
+//! The reasons why a job has no plan.
 
 use thiserror::Error;
 use tributary_wire::SliceWidth;
@@ -7,7 +7,7 @@ use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
 /// Why a job cannot be planned.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// A member is no node of this topology.
+    /// A member is not a node of this topology.
     #[error("node number {0} is not in the topology: find members by their names in this very topology")]
     NoSuchNode(usize),
     /// A member is a switch.
@@ -42,7 +42,7 @@ pub enum PlanError {
         /// The switch that it is linked to.
         switch: String,
     },
-    /// A window that is not a power of two, so that `seq mod S` is no mask.
+    /// A window that is not a power of two, so that a bit mask cannot compute `seq mod S`.
     #[error("a window of {0} slices: use a power of two")]
     BadWindow(u32),
     /// A gradient without values.
@@ -122,7 +122,7 @@ pub enum PlanError {
         /// Entries that its stack would have, including the server's.
         hops: usize,
     },
-    /// More streams arrive at the server than it can tell apart.
+    /// More streams arrive at the server than it can distinguish.
     #[error(
         "{children} streams would arrive at the server {server:?}, and it tells {most} apart: let more \
          switches aggregate",

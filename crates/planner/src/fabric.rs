@@ -11,14 +11,14 @@ use tributary_wire::constants::MAX_CHILDREN;
 /// counters lag.
 const LEAST_RESIDUAL: f64 = 0.01;
 
-/// What is known about the fabric while it runs.
+/// The known state of the running fabric.
 #[derive(Debug, Clone, Default)]
 pub struct FabricState {
     /// The present load of each link direction, bit/s; 0 without an entry.
     pub load: HashMap<LinkDirection, u64>,
     /// How many slots one more job can get on each switch, in one aligned block; 0 without an entry.
     pub free_slots: HashMap<NodeKey, u32>,
-    /// How many children a switch tells apart; `None`: as many as a hop entry can hold.
+    /// The number of children that a switch can distinguish; `None`: as many as a hop entry can hold.
     pub children: Option<usize>,
     /// Nodes that are down.
     pub dead_nodes: HashSet<NodeKey>,
@@ -26,8 +26,9 @@ pub struct FabricState {
     pub dead_links: HashSet<LinkKey>,
     /// Links that lose packets which they should carry by their `mtu`: those of slices as wide as this, and wider.
     pub short_of_mtu: HashMap<LinkKey, SliceWidth>,
-    /// How plain switches now forward ordinary frames, and so ours. `None`: as [`Topology::forwarding`] says,
-    /// whatever is down.
+    /// The present forwarding of ordinary frames, and so of the job's frames, by plain switches.
+    ///
+    /// `None`: as in [`Topology::forwarding`], whatever is down.
     pub forwarding: Option<Forwarding>,
 }
 
@@ -132,7 +133,7 @@ impl<'a> Fabric<'a> {
         self.state.loses(link, width)
     }
 
-    /// How plain switches forward.
+    /// The forwarding of plain switches.
     pub(crate) fn forwarding(&self) -> &Forwarding {
         match &self.state.forwarding {
             Some(forwarding) => forwarding,
@@ -152,12 +153,12 @@ impl<'a> Fabric<'a> {
         self.ability(node).is_none()
     }
 
-    /// Whether the node runs our program. Hosts do not.
+    /// Returns true if the node runs our program. Hosts do not.
     pub(crate) fn is_programmable(&self, node: NodeKey) -> bool {
         self.ability(node).is_some_and(|switch| switch.programmable)
     }
 
-    /// Whether the node is a switch that forwards by MAC address only.
+    /// Returns true if the node is a switch that forwards by MAC address only.
     pub(crate) fn is_plain(&self, node: NodeKey) -> bool {
         self.ability(node).is_some_and(|switch| !switch.programmable)
     }

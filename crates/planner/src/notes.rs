@@ -7,8 +7,8 @@ use crate::fabric::Fabric;
 use crate::request::{Aggregation, JobRequest};
 use crate::roles::AggregationObstacle;
 
-/// The hosts that a switch's table of MAC addresses has room for: two of its entries (MAC_ENTRIES in
-/// `p4/include/constants.p4`) are no host's.
+/// The number of hosts that fit in a switch's table of MAC addresses: two of its entries (MAC_ENTRIES in
+/// `p4/include/constants.p4`) do not belong to hosts.
 const MOST_HOSTS: usize = 4094;
 
 /// Notes on where the plan fell back, then on whether it is worth it.
@@ -83,7 +83,7 @@ fn shared_host(fabric: &Fabric<'_>, job: &JobRequest) -> Option<String> {
     ))
 }
 
-/// Whether the tree gains anything, and compared with what.
+/// Notes on the gain of the tree, and on the baseline of the comparison.
 fn worth(job: &JobRequest, choice: &CostedTree, comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     let aggregates = choice.roles.merges.iter().any(|merge| merge.aggregate);

@@ -7,9 +7,10 @@ use tributary_topology::{Neighbour, NodeKey};
 use crate::fabric::{Fabric, forwards_along};
 use crate::tree::Tree;
 
-/// Joins workers one by one to a tree, each over the fewest switches such that every plain switch on the way forwards
-/// along it in both directions. `None` if there is no such way beside those of the workers before; for a single
-/// worker this means that there is none at all.
+/// Joins workers one by one to a tree, each over the fewest switches.
+///
+/// Every plain switch on a path must forward along it in both directions. `None` if a worker has no such path beside
+/// the paths of the workers before it; for a single worker this means that it has no path at all.
 ///
 /// It ignores rates and loads: it is for fabrics where no tree that regards them suits the plain switches.
 pub(crate) fn tree(fabric: &Fabric<'_>, workers: &[NodeKey], server: NodeKey) -> Option<Tree> {

@@ -15,7 +15,7 @@ pub struct Plan {
     pub topology: String,
     /// Which switches were allowed to aggregate.
     pub aggregation: Aggregation,
-    /// How results travel: as requested, or by unicast where multicast is impossible.
+    /// The delivery of results: as requested, or by unicast where multicast is impossible.
     #[serde(with = "DownlinkName")]
     pub downlink: Downlink,
     /// How many values a slice has.
@@ -95,9 +95,9 @@ pub struct SwitchRole {
     /// Its number in hop entries.
     #[serde(serialize_with = "node_id")]
     pub node: NodeId,
-    /// Whether it runs our program. If not, it is in no hop stack and gets no table entries.
+    /// True if the switch runs our program. If not, it is in no hop stack and gets no table entries.
     pub programmable: bool,
-    /// Whether it aggregates; it then takes [`Plan::window`] slots there.
+    /// True if the switch aggregates; it then takes [`Plan::window`] slots there.
     pub aggregate: bool,
     /// How many children it waits for; 0 if it does not aggregate.
     pub fan_in: u8,
@@ -143,11 +143,11 @@ pub struct Admission {
     /// The rank that a GRADIENT must have, if only one worker sends them this way: whatever a GRADIENT requests is
     /// sent to its rank.
     pub rank: Option<u16>,
-    /// Whether GRADIENT is admitted.
+    /// True if the switch admits GRADIENT.
     pub gradient: bool,
-    /// Whether RESULT is admitted.
+    /// True if the switch admits RESULT.
     pub result: bool,
-    /// What the hop entry must say: `aggregate` for GRADIENT, release for RESULT.
+    /// The required flag of the hop entry: `aggregate` for GRADIENT, release for RESULT.
     pub aggregate: bool,
     /// The fan-in that the hop entry must have.
     pub fan_in: u8,
@@ -171,7 +171,7 @@ pub struct ResultGroup {
     /// The ports of the multicast group, ascending. If the server's host is a worker, the port by which the RESULT
     /// comes in is among them.
     pub ports: Vec<u16>,
-    /// Whether it releases the slot.
+    /// True if the switch releases the slot.
     pub release: bool,
 }
 

@@ -10,9 +10,8 @@ use crate::plan::Plan;
 use crate::request::JobRequest;
 use crate::search::{Judge, SearchResult, search_on, validate};
 
-/// A mended tree is good enough if it takes at most this many times the least time that any tree can take. The factor
-/// matches what [`crate::is_better`] asks of a tree that a job should move to: nothing that a search could find would
-/// be clearly better.
+/// A repaired tree is good enough if it takes at most this many times the least time that any tree can take. The factor
+/// matches the threshold of [`crate::is_better`]: no tree that a search could find would be clearly better.
 const GOOD_ENOUGH: f64 = 1.25;
 
 /// Plans a job again that ran by `old`, after some of its switches, links or workers have died, members have left or

@@ -1,4 +1,4 @@
-//! The job that is to be planned.
+//! The request for a plan of a job.
 
 use serde::{Deserialize, Serialize};
 use tributary_topology::{NodeKey, Topology};
@@ -31,7 +31,7 @@ impl Aggregation {
     }
 }
 
-/// How serde names a [`Downlink`]: `#[serde(with = "DownlinkName")]`.
+/// The names of a [`Downlink`] for serde: `#[serde(with = "DownlinkName")]`.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Downlink", rename_all = "lowercase")]
 pub enum DownlinkName {
@@ -66,7 +66,7 @@ pub struct JobRequest {
     pub server: NodeKey,
     /// Which switches may aggregate.
     pub aggregation: Aggregation,
-    /// How results are to travel. A plan falls back to unicast if a switch cannot multicast them.
+    /// The requested delivery of results. A plan falls back to unicast if a switch cannot multicast them.
     pub downlink: Downlink,
     /// How many values a slice has.
     pub width: SliceWidth,

@@ -11,14 +11,14 @@ pub(crate) enum AggregationObstacle {
     Plain,
     /// It has only this many free slots, fewer than the window.
     Slots(u32),
-    /// This many streams meet, more than it can tell apart.
+    /// This many streams meet, more than the switch can distinguish.
     Children(usize),
 }
 
 /// The role of one switch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Merge {
-    /// Whether it aggregates.
+    /// True if the switch aggregates.
     pub(crate) aggregate: bool,
     /// Why it does not aggregate although it should.
     pub(crate) obstacle: Option<AggregationObstacle>,

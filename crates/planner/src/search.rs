@@ -24,7 +24,7 @@ use crate::traffic::Traffic;
 use crate::tree::Tree;
 use crate::widest::SLACK;
 
-/// How often, at most, the search tries to lead the tree around its busiest link.
+/// The most times that the search tries to lead the tree around its busiest link.
 const IMPROVEMENTS: usize = 16;
 
 /// Plans a job: finds the tree whose busiest link is done first, given the load of the links and the free slots.
@@ -133,7 +133,7 @@ fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) 
     let mut busiest = best.used(job).busiest(fabric);
     let mut avoided = Links::none(fabric);
     for _ in 0..IMPROVEMENTS {
-        // There is no way around a host's link.
+        // A host's link has no alternative.
         let between = |link: LinkKey| fabric.topology[link].ends.iter().all(|end| !fabric.is_host(end.node));
         let Some(link) = busiest.map(|direction| direction.link).filter(|&link| between(link)) else {
             return;
@@ -155,7 +155,7 @@ fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) 
     }
 }
 
-/// Whether there is a plan for the job, which is known to make sense.
+/// Returns true if a plan exists for the job. The job must be valid.
 pub(crate) fn is_plannable(terrain: &Terrain<'_>, job: &JobRequest) -> bool {
     let fabric = terrain.fabric;
     let Some(members) = Members::new(fabric, job.hosts(), job.server) else { return false };
@@ -164,7 +164,7 @@ pub(crate) fn is_plannable(terrain: &Terrain<'_>, job: &JobRequest) -> bool {
     all.any(|tree| CostedTree::on(tree, fabric, job).fits(fabric, job).is_ok())
 }
 
-/// Whether the request makes sense on this topology.
+/// Checks that the request is valid on this topology.
 pub(crate) fn validate(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
     check_workers(topology, job)?;
     check_host(topology, job.server)?;
@@ -219,8 +219,9 @@ fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> 
     }
 }
 
-/// The error for a worker that cannot reach the server: at least one cannot, since there are no candidates. If a link
-/// does not carry the job's slices, the error names it.
+/// The error for a worker that cannot reach the server: without candidates, at least one worker cannot.
+///
+/// If a link does not carry the job's slices, the error names the link.
 fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
     let way = |fabric: &Fabric<'_>, host| plain::way(fabric, host, job.server, &HashMap::new());
     let cut_off = job.workers.iter().find(|worker| way(fabric, worker.host).is_none());
@@ -273,7 +274,7 @@ mod tests {
         if count > 20_000 { Vec::new() } else { (0..count).filter_map(nth).filter(fits).collect() }
     }
 
-    /// Whether the choice is as good as the best of all trees; `None` if there are too many.
+    /// Returns true if the choice is as good as the best of all trees; `None` with too many trees.
     fn is_optimal(topology: &Topology, aggregation: Aggregation, worker_serves: bool) -> Option<bool> {
         let state = FabricState::of(topology, 4096);
         let mut job = JobRequest { aggregation, ..JobRequest::of(topology, 64, 1 << 20)? };

@@ -1,4 +1,4 @@
-//! How wide a job's slices are.
+//! The width of a job's slices.
 
 use tributary_topology::{Link, Topology};
 use tributary_wire::SliceWidth;

@@ -18,7 +18,7 @@ pub(crate) fn stacks(tree: &Tree, roles: &Roles, fabric: &Fabric<'_>, job: &JobR
     let mut walk = Walk { tree, workers, sent: Vec::new(), stacks: vec![Vec::new(); job.workers.len()] };
     for (branch, merge) in tree.branches().iter().zip(&roles.merges) {
         let streams = walk.arriving(branch.switch);
-        // A switch that does not aggregate need not tell its children apart.
+        // A switch that does not aggregate need not distinguish its children.
         let fan_in = if merge.aggregate { narrow(streams.len()) } else { 0 };
         if fabric.is_programmable(branch.switch) {
             let entry = |n| Hop {

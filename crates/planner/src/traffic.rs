@@ -1,9 +1,9 @@
 //! The bytes that one all-reduce puts on every link direction, headers and all.
 //!
-//! A gradient of B bytes is B / 4 values, in slices of V. The members first agree on the bounds of the
-//! values, in MAX slices, each of which bounds 42 slices of values (21 where V is 64, and 10 where it is 32); the last slice of either kind is
-//! padded. Slices for values that differ much in magnitude come on top, and are not counted. A GRADIENT frame sheds one hop
-//! entry at every programmable switch. Losses and probes are not counted.
+//! A gradient of B bytes is B / 4 values, in slices of V. The members first agree on the bounds of the values, in MAX
+//! slices. Each MAX slice bounds 42 slices of values (21 where V is 64, and 10 where V is 32). The last slice of either
+//! kind is padded. Slices for values that differ much in magnitude come on top, and are not counted. A GRADIENT frame
+//! sheds one hop entry at every programmable switch. Losses and probes are not counted.
 
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ pub struct LinkTraffic {
     pub to: String,
     /// Its port.
     pub to_port: u16,
-    /// Whether it leads towards the server, and so carries GRADIENT; otherwise it carries RESULT. If the server's
-    /// host is a worker, both directions of its link carry both.
+    /// True if the direction leads towards the server, and so carries GRADIENT; otherwise it carries RESULT. If the
+    /// server's host is a worker, both directions of its link carry both.
     pub towards_server: bool,
     /// Frames of the job.
     pub frames: u64,

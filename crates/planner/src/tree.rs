@@ -192,8 +192,7 @@ impl Tree {
         leaves.chain(self.branches.iter().map(|branch| branch.up.link)).collect()
     }
 
-    /// Whether every plain switch of the tree forwards the job's frames along it, up to the server and down to
-    /// every worker.
+    /// Returns true if all plain switches forward the job's frames along the tree, in both directions.
     pub(crate) fn fits_plain_switches(&self, fabric: &Fabric<'_>) -> bool {
         if !self.branches.iter().any(|branch| fabric.is_plain(branch.switch)) {
             return true;

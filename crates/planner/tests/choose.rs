@@ -1,4 +1,4 @@
-//! Who goes on when something has died.
+//! Choice of the workers and the server that continue after failures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::collections::BTreeSet;

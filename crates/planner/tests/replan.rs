@@ -31,7 +31,7 @@ fn dies(topology: &Topology, state: &mut FabricState, job: &mut JobRequest, (kin
     }
 }
 
-/// Checks that a mended plan works, is the same each time, and is at most 1.25 times as slow as a fresh one.
+/// Checks that a repaired plan works, is deterministic, and is at most 1.25 times as slow as a new plan.
 fn judge(topology: &Topology, state: &FabricState, job: &JobRequest, old: &Plan) -> Option<Plan> {
     let mended = replan(topology, state, job, old);
     assert_eq!(mended, replan(topology, &state.clone(), job, old));
@@ -64,7 +64,7 @@ proptest! {
         let mut state = FabricState::of(&topology, 4096);
         let mut job = JobRequest::of(&topology, 64, 1024).unwrap();
         let Ok(mut old) = plan(&topology, &state, &job) else { return Ok(()) };
-        // One after the other: what was mended is mended again.
+        // One failure after the other: each repair starts from the last repaired plan.
         for one in dead {
             dies(&topology, &mut state, &mut job, one);
             match judge(&topology, &state, &job, &old) {
@@ -89,7 +89,7 @@ proptest! {
     }
 }
 
-/// The switches of a plan whose onward link differs from the other plan's, or that are not in that one.
+/// The switches of a plan whose onward link differs from the other plan's, or that the other plan lacks.
 fn changed(old: &Plan, new: &Plan) -> Vec<String> {
     let kept = |key: NodeKey, link| old.switches.iter().any(|role| role.key == key && role.up.link == link);
     let new = new.switches.iter().filter(|role| !kept(role.key, role.up.link));

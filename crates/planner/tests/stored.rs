@@ -32,7 +32,7 @@ fn restored(json: Value, topology: &Topology) -> Option<Result<Plan, StoredPlanE
     Some(serde_json::from_value::<StoredPlan>(json).ok()?.into_plan(topology))
 }
 
-/// What may happen to a stored value.
+/// The kinds of damage to a stored value.
 #[derive(Debug, Clone)]
 enum Damage {
     Number(u64),

@@ -25,7 +25,7 @@ mod numbers {
 use numbers::fixed_point::quantise;
 use numbers::vectors::{self, Extent};
 
-/// How often each loop is measured, and for how long.
+/// The number of measurements of each loop; `ROUND` is the duration of each.
 const ROUNDS: usize = 21;
 const ROUND: Duration = Duration::from_millis(10);
 

@@ -1,5 +1,5 @@
-//! What tags cost: nanoseconds for making that of one slice, and for verifying a sum, by the number of members. With `--json` as
-//! a list for programs.
+//! Measures the cost of tags: nanoseconds to make the tag of one slice and to verify a sum, by the number of members.
+//! With `--json` it prints a list for programs.
 #![allow(
     dead_code,
     unused_imports,
@@ -26,7 +26,7 @@ mod numbers {
 mod tags;
 use tags::{Agreed, Meaning, Membership, Share, Subject};
 
-/// How often each is measured, and for how long.
+/// The number of measurements of each operation; `ROUND` is the duration of each.
 const ROUNDS: usize = 21;
 const ROUND: Duration = Duration::from_millis(10);
 

@@ -1,4 +1,4 @@
-//! What a worker and a server are told when they join a job.
+//! The configuration of a worker and of a server that join a job.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct WorkerConfig {
     pub members: Vec<Rank>,
     /// The secret that tags are made from: the same for all members for life.
     pub secret: JobSecret,
-    /// Whether values are hidden from all but members: the same for all of them.
+    /// True if values are hidden from all but members. All members must use the same value.
     pub confidential: bool,
     /// How many values a slice has: the same for all members for life.
     pub width: SliceWidth,
@@ -48,23 +48,23 @@ pub struct ServerConfig {
     pub job: JobId,
     /// Every member of the job, in any order.
     pub members: Vec<Rank>,
-    /// As in [`WorkerConfig::width`].
+    /// The number of values in a slice, as in [`WorkerConfig::width`].
     pub width: SliceWidth,
-    /// As in [`WorkerConfig::window`].
+    /// The window in slices, as in [`WorkerConfig::window`].
     pub window: u32,
-    /// The first slice that the job will send. A server that [takes over](crate::Server::take_over) is told what is
-    /// due instead.
+    /// The first slice that the job will send. A server that [takes over](crate::Server::take_over) receives the slice
+    /// that is due in each slot instead.
     pub start: Seq,
     /// How many children (not workers) each slice comes from: what the hop entries for the server say.
     pub fan_in: u8,
-    /// How first results travel.
+    /// The route of first results from the server to the workers.
     pub downlink: Downlink,
     /// The key with which it vouches for the results that it sends: [`vouching_key`](crate::vouching_key) of the
     /// members' secret.
     pub vouching_key: JobSecret,
     /// The members' secret, with which a server that reads the sums verifies them; `None`: it does not read them.
     pub reads: Option<JobSecret>,
-    /// As in [`WorkerConfig::confidential`]; it matters to a server that reads.
+    /// True if values are masked, as in [`WorkerConfig::confidential`]. It matters to a server that reads.
     pub confidential: bool,
 }
 
@@ -84,8 +84,8 @@ pub struct Timers {
     /// Least silence before the first question, which is for one slice only and comes before the
     /// retransmission timeout when round trips are short.
     pub early: Duration,
-    /// Slices, the oldest ones, that one timeout asks for at most; if questions turn out to be needed, for each one that the
-    /// timeout before it brought.
+    /// The maximum number of slices, oldest first, that a worker requests after one timeout. If retransmit requests
+    /// turn out to be needed, the maximum number for each slice that the timeout before it brought.
     pub asks: u32,
     /// The number of transmissions after which a slice counts as missing: once the result of one that was sent so much
     /// later has come.
@@ -136,10 +136,10 @@ pub enum ConfigError {
         "rank {0} cannot join now: members join between operations only, when all others are frozen and idle there"
     )]
     JoinInside(Rank),
-    /// The new generation has the old one's data-plane job id.
+    /// The new generation has the data-plane job id of the old generation.
     #[error("the new generation has the old one's data-plane job id {0}: it must have a fresh one")]
     SameJob(JobId),
-    /// What is due in a slot of a server that takes over is not a slice of this slot.
+    /// The slice that is due in a slot of a server that takes over does not belong to this slot.
     #[error("slice {due} cannot be due in slot {slot}: it is another slot's in a window of {window}")]
     Due {
         /// The slot.
@@ -162,7 +162,7 @@ pub enum ConfigError {
     NotTheLast {
         /// The finished slice.
         finished: Seq,
-        /// What is due in its slot.
+        /// The slice that is due in the slot.
         due: Seq,
     },
     /// A finished slice that is not one of this job's.

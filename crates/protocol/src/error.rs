@@ -33,7 +33,7 @@ pub enum StartError {
     NoMemory {
         /// The tensor's name.
         tensor: String,
-        /// What taking part would have needed, besides the elements that are contributed.
+        /// The memory that taking part would have needed, besides the elements that are contributed.
         bytes: u64,
     },
     /// The server was set up to add up only.
@@ -85,19 +85,19 @@ pub enum CollectiveError {
     Abandoned {
         /// The tensor's name.
         tensor: String,
-        /// What it was waiting for.
+        /// The results, or the change of generation, that the all-reduce was waiting for.
         missing: Missing,
     },
-    /// The network's sum is not the members' sum, and asking again did not mend it.
+    /// The network's sum is not the members' sum, and a retransmit request did not fix it.
     #[error(
         "all-reduce of \"{}\": the network's sum of slice {seq} is wrong: {reason}; contributors: \
          {contributors} expected, {contributors_got} got. This member gave {} elements of {}: another one gave something else, or a switch's addition is wrong",
         .tensor.name, .tensor.len, .tensor.element_type
     )]
     WrongSum {
-        /// What this member gave.
+        /// The tensor that this member contributed.
         tensor: Tensor,
-        /// The first slice of the all-reduce, which tells it from the job's others on all members.
+        /// The first slice of the all-reduce. It distinguishes the all-reduce from the job's others on all members.
         operation: Seq,
         /// The slice.
         seq: Seq,
@@ -110,20 +110,20 @@ pub enum CollectiveError {
     },
 }
 
-/// What an all-reduce was waiting for when it was given up.
+/// The results, or the change of generation, that an abandoned all-reduce was waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// To begin: the job was about to change over to a new generation.
     Generation,
     /// Results.
     Results {
-        /// How many slices have none.
+        /// The number of slices without a result.
         missing: usize,
-        /// How many slices it has.
+        /// The number of slices of the all-reduce.
         slices: usize,
         /// The first one without a result.
         first: Seq,
-        /// How often that one was sent.
+        /// The number of times that this worker has sent the slice.
         sent: u32,
     },
 }

@@ -1,7 +1,7 @@
 //! The aggregation protocol: worker and server as state machines without I/O or clocks.
 //!
-//! Everything takes `now` ([`Time`]); what is to be sent is polled, what arrives is handed in. So the host
-//! agent, the simulator and the tests drive the same code.
+//! Every call takes `now` ([`Time`]). The caller polls for packets to send and passes in the packets that arrive. So
+//! the host agent, the simulator and the tests drive the same code.
 
 mod config;
 mod error;

@@ -1,13 +1,14 @@
-//! What hides the values of a confidential job from switches, from the server and from whoever sees the wire.
+//! Masks that hide the values of a confidential job from switches, the server and observers.
 //!
-//! The members stand in a row. Each adds to its values, mod 2^32, a stream of its own, and takes away that of the member
-//! behind it; the last one has nobody behind it. So the sum of all members has the first one's stream in it, which every
-//! member takes away, and any other sum has other streams: all of them are noise to whoever has not got the job's secret.
-//! They come from that secret, by AES in counter mode, afresh for each slice and generation.
+//! The members stand in a row. Each member adds to its values, mod 2^32, a stream of its own, and subtracts the stream
+//! of the member behind it; the last member has no member behind it. So the sum of all members contains only the first
+//! member's stream, and every member subtracts that stream. Any other sum contains other streams. All streams look like
+//! noise without the job's secret. They come from that secret, by AES in counter mode, afresh for each slice and
+//! generation.
 //!
-//! In HEAR ("HEAR: Homomorphically Encrypted Allreduce", SC '23) the row is closed to a ring, and the sum bare. But a member
-//! may leave while a slice is under way. Whoever then sees both sums, that of all members and that of those who stayed, has
-//! the difference: what the one that left gave.
+//! In HEAR ("HEAR: Homomorphically Encrypted Allreduce", SC '23) the row is closed to a ring, and the sum has no mask.
+//! But a member may leave while a slice is under way. An observer of both sums, the sum of all members and the sum of
+//! the remaining members, could then subtract them and learn the contribution of the member that left.
 
 use std::fmt;
 

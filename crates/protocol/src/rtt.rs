@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::config::Timers;
 
-/// Of this many measurements the shortest counts: most of the others have waited for some member that was
-/// asking again for something it had lost, and a timeout that grew with such waits would make them longer.
+/// The number of measurements of which the shortest counts. Most of the others have waited for a member that requested
+/// a lost result again, and a timeout that grew with such waits would make them longer.
 const ROUND: u32 = 8;
 
 /// Smoothed round trip and its variation, after RFC 6298 section 2.

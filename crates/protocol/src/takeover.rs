@@ -1,10 +1,11 @@
-//! How a server takes over from one that is gone: what the members say is due, and who has what.
+//! The takeover from a server that is gone: combines the members' reports of due slices and of results that they have.
 //!
-//! A member waits in each slot for one slice, which is *due*. By the strict window the slices that two members
-//! wait for in one slot are the same or one window apart: who waits for k + S has the result of k, so everyone had
-//! contributed to k, and so has the result of k − S. So what the furthest member waits for is what no remaining
-//! member has a result of: there the new server starts. Where some member is behind, the slice before is
-//! finished, and the one behind must get the very result that the others have: it comes from one of them.
+//! A member waits in each slot for one slice, which is *due*. By the strict window, the slices that two members wait
+//! for in one slot are equal or one window apart. A member that waits for k + S has the result of k. So every member
+//! had contributed to k, and therefore has the result of k − S. So no remaining member has a result of the slice that
+//! the furthest member waits for: the new server starts with this slice. If some member is behind, the slice before is
+//! finished, and the member behind must get exactly the result that the others have: the server takes it from one of
+//! them.
 
 use thiserror::Error;
 use tributary_wire::{JobId, Operator, Rank, Seq, Tally, ValuesView};
@@ -16,9 +17,9 @@ pub struct FinishedSlice {
     pub seq: Seq,
     /// The data-plane id of the generation whose members are in the sum.
     pub job: JobId,
-    /// How it was combined.
+    /// The operator that combined the slice.
     pub operator: Operator,
-    /// What was aggregated beside the values.
+    /// The fields that were aggregated besides the values.
     pub tally: Tally,
     /// The values as they came: big-endian.
     pub values: Box<[u8]>,
@@ -31,7 +32,7 @@ impl FinishedSlice {
     }
 }
 
-/// What a server starts with that goes on where another one stopped.
+/// The state of a server that continues the work of another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakeOver {
     /// For each slot, in slot order, the first slice that no member has a result of.
@@ -43,7 +44,7 @@ pub struct TakeOver {
 /// Why members cannot go on with a new server.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TakeOverError {
-    /// Nobody is left.
+    /// The job has no members left.
     #[error("no member has said which slices it waits for: there is nothing to go on with")]
     NoMembers,
     /// A member has not said for each slot what it waits for.
@@ -65,7 +66,7 @@ pub enum TakeOverError {
         rank: Rank,
         /// The slot.
         slot: usize,
-        /// What it says is due there.
+        /// The slice that the member reports as due in the slot.
         due: Seq,
     },
     /// A member has results of slices that another one cannot have contributed to.
@@ -76,11 +77,11 @@ pub enum TakeOverError {
     TooFarAhead {
         /// The member that is further.
         ahead: Rank,
-        /// What it waits for.
+        /// The slice that the member waits for.
         due: Seq,
         /// One that is not as far.
         behind: Rank,
-        /// What that one waits for in the same slot.
+        /// The slice that the member behind waits for in the same slot.
         due_behind: Seq,
         /// The job's window.
         window: u32,

@@ -1,12 +1,13 @@
-//! How a server vouches for the results that it sends.
+//! Vouching: the server's proof that a result is the one that it finished.
 //!
-//! Where a member leaves while a slice is under way, the slice has two right sums: that of all who were in, and that of those
-//! who stay. The server finishes one of them and serves it for good, also under the next generation's job id. A switch may
-//! hold the other one: that of the earlier generation, which it kept to itself so that the server started the slice anew; or
-//! that of the present one, which members send if a result of the earlier one did not get to them. If members took either, some
-//! would go on with the one and some with the other. So they take a sum only with the server's word: its tag is combined with
-//! a number that follows from the slice, from the generation that finished it, from the present one, and from a key that
-//! switches have not. Whoever has not got the key guesses it with a probability of 2^-64.
+//! If a member leaves while a slice is under way, the slice has two right sums: the sum of all members before, and the
+//! sum of the members that stay. The server finishes one of them and serves it permanently, also under the next
+//! generation's job id. A switch may hold the other sum. It may be the sum of the earlier generation, which the switch
+//! did not forward, so that the server started the slice afresh. Or it may be the sum of the present generation, which
+//! members send if a result of the earlier generation did not get to them. If members accepted both sums, they would
+//! continue with different results. So they accept a sum only with the server's proof: its tag is combined with a
+//! number that follows from the slice, from the generation that finished it, from the present generation, and from a
+//! key that switches do not have. An attacker without the key guesses the number with a probability of 2^-64.
 
 use std::fmt;
 
@@ -17,7 +18,8 @@ use tributary_wire::{JobId, JobSecret, Seq, Tag};
 
 use crate::tags::cipher;
 
-/// The key with which a job's server vouches. Members make it from their secret, of which it tells nothing.
+/// Derives the key with which a job's server vouches. Members derive it from their secret; the key reveals nothing of
+/// the secret.
 pub fn vouching_key(secret: &JobSecret) -> JobSecret {
     let digest =
         Sha256::new().chain_update(secret.bytes()).chain_update("key of the server's word").finalize();

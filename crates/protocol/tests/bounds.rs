@@ -14,7 +14,7 @@ fn all_reduce(data: GradientData, weight: u32) -> AllReduce {
     AllReduce { name: "conv".to_owned(), data, weight }
 }
 
-/// The bounds of these elements, measured in pieces of so many slices.
+/// Returns the bounds of these elements, measured in pieces of `slices` slices.
 fn measured(data: &GradientData, slices: usize, width: SliceWidth) -> Bounds {
     let mut bounds = Bounds::new(width, data.element_type(), data.len()).unwrap();
     let piece = slices * width.values();

@@ -1,4 +1,4 @@
-//! A worker alone goes from generation to generation: where it stops, what it tells, how it goes on.
+//! Tests of a single worker that goes through generations: where it stops, what it reports, how it continues.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "all of it is a test")]
 
 mod alone;

@@ -78,7 +78,8 @@ fn setups() -> impl Strategy<Value = Setup> {
 /// Fewer than `most` random operations, the same shapes for everyone.
 fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
     let mut rng = ChaCha8Rng::seed_from_u64(setup.seed ^ 1);
-    // A member that leaves may take further limbs with it: then integers have no sum, and wild floats none that can be told.
+    // A member that leaves may take further limbs with it: then integers have no sum, and the sum of wild floats is
+    // unpredictable.
     let kinds = if setup.churn == Churn::NONE { 8 } else { 4 };
     let shapes: Vec<(usize, u8)> = (0..rng.random_range(1..most))
         .map(|_| ([0, 1, 255, 256, 257, 1000, 2000][rng.random_range(0..7)], rng.random_range(0..kinds)))
@@ -208,8 +209,8 @@ fn a_server_that_reads_notices_what_the_workers_notice() {
 
 #[test]
 fn a_damaged_bound_is_noticed_by_everyone() {
-    // MAX values are in no tag, but the scale that follows from them is part of the SUM slices'. Bounds that nobody
-    // can have sent are asked for again; then nothing is lost.
+    // MAX values are in no tag, but the scale that follows from them is part of the SUM slices' tags. A worker requests
+    // bounds again that no member can have sent; then nothing is lost.
     let inputs = floats(4, 256 * 62);
     let right = outcomes(&calm(4), &inputs, |_| {});
     let mut noticed = 0;
@@ -217,7 +218,7 @@ fn a_damaged_bound_is_noticed_by_everyone() {
         let faults = Faults { damage: 1.0, damaged: Operator::Max, ..Faults::NONE };
         let outcomes = outcomes(&Setup { seed, faults, ..calm(4) }, &inputs, |_| {});
         if format!("{outcomes:?}") != format!("{right:?}") {
-            // One whose damaged copy accuses somebody of NaN believes that; the others see a wrong sum.
+            // A member whose damaged copy reports NaN for some member believes that; the others see a wrong sum.
             let wrong_sum = |outcome: &Outcome| matches!(outcome, Err(CollectiveError::WrongSum { .. }));
             assert!(outcomes.iter().all(Result::is_err) && outcomes.iter().any(wrong_sum), "seed {seed}");
             noticed += 1;

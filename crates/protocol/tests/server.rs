@@ -70,8 +70,8 @@ fn contribute(server: &mut Server, now: Time, header: &Header, hop: Hop, value: 
     server.handle_gradient(now, header, &hop, Some(ValuesView::new(&bytes)));
 }
 
-/// Everything that the server wants to send: to whom, which slice, its first value and its tally, without the server's
-/// word.
+/// Returns everything that the server wants to send: the receivers, the slice, its first value and its tally, without
+/// the server's proof.
 fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Tally)> {
     let next = |server: &mut Server| {
         let out = server.poll_transmit()?;
@@ -272,7 +272,7 @@ fn a_server_that_takes_over_serves_what_is_finished_and_sums_what_is_due() {
     let dues = [8, 5, 6, 3].map(Seq);
     let mut server =
         Server::take_over(config(&RANKS, WINDOW, 1), &dues, std::slice::from_ref(&finished)).unwrap();
-    // Finished and given; finished, but wanted by nobody; due; too far ahead; older than anyone's.
+    // Finished and provided; finished, but no member needs it; due; too far ahead; older than every member's slices.
     for seq in [2, 4, 3, 12, u32::MAX - 1] {
         contribute(&mut server, Time::ZERO, &header(seq, 1), hop(0, 1), 7);
     }

@@ -61,7 +61,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// No parts, of a gradient of so many values.
+    /// Creates an empty set of parts of a gradient of `length` values.
     pub(crate) fn new(length: usize) -> Self {
         Self { length, ends: BTreeMap::new() }
     }
@@ -90,7 +90,7 @@ impl Parts {
         Ok(begin..end)
     }
 
-    /// Whether no part has come.
+    /// Returns true if no part has come.
     pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

@@ -221,7 +221,9 @@ impl Running {
         self.clients.last_mut().unwrap().push(&GRADIENT).await.unwrap();
     }
 
-    /// Workers 0 and 1 wait for worker 2, which computes: nobody calls its client. The slow worker uses up the slack.
+    /// Workers 0 and 1 wait for worker 2, which computes: the test does not call its client.
+    ///
+    /// The slow worker uses up the slack.
     async fn without_worker_2(&mut self) {
         let busy = |view: &View| [0, 1].map(|worker| view.stats()[0].1.workers[&worker].busy);
         let (view, before) = (self.views[0].clone(), busy(&self.views[0]));

@@ -1,5 +1,4 @@
-//! Properties of every policy, whatever the workers' speeds and whoever comes and goes; and the particular behaviour of
-//! each policy.
+//! Properties of every policy at any speeds, with workers that join and leave; and the behaviour of each policy.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +17,7 @@ const EPOCH: NonZeroU64 = NonZeroU64::new(5).unwrap();
 /// The speeds in systems.md, times ten.
 const STEP_TIMES: [u64; 8] = [10, 10, 11, 12, 15, 20, 30, 40];
 
-/// A worker that joins or leaves after so many gradients.
+/// A worker that joins or leaves after `after` gradients.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     after: usize,
@@ -144,7 +143,7 @@ proptest! {
         prop_assert!(waited || !steady);
     }
 
-    /// A server that learns of another one's release releases the worker at once, and loses nothing.
+    /// If another server has released a worker, the server releases it at once, and loses nothing.
     #[test]
     fn an_urged_worker_of_the_group_goes_on(speeds in speeds(), urge_every in 1usize..20) {
         let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK, Spread::Total);

@@ -15,7 +15,7 @@ struct Reference {
     m: u64,
     slack: u64,
     it: Vec<Option<u64>>,
-    /// `ep` of all workers at the last ranking.
+    /// The `ep` of all workers at the last ranking.
     ep_then: Vec<u64>,
     sync: Vec<usize>,
     lst: Vec<usize>,

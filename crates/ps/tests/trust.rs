@@ -15,7 +15,7 @@ use tributary_ps::client::{Client, ClientError, ClientOptions, Contributor, Fabr
 use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind};
 use tributary_transport::{ClientTls, Remote, ServerTls, TlsFiles};
 
-/// A host with only a name; nothing is to be reduced there.
+/// A host that has only a name; the test reduces nothing there.
 #[derive(Debug)]
 struct Host(&'static str);
 

@@ -1,4 +1,4 @@
-//! Digests: what packets tell the controller, each thing once until the controller has acknowledged it.
+//! Digests: messages of packets to the controller, each message once until the controller acknowledges it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
@@ -28,7 +28,7 @@ pub(crate) struct Digests {
 
 #[derive(Debug, Clone, Default)]
 struct Digest {
-    /// `None`: the controller wants none.
+    /// `None`: the digest is off.
     config: Option<DigestConfig>,
     buffer: Vec<Sample>,
     /// When the buffer's first message came.
@@ -45,7 +45,7 @@ impl Digests {
         Self { digests: (0..count).map(|_| Digest::default()).collect(), ..Self::default() }
     }
 
-    /// Takes what a packet tells, unless it is known already.
+    /// Adds a packet's message to the digest, unless the digest has sent it already.
     pub(crate) fn learn(&mut self, at: usize, program: &DigestProgram, fields: &DigestFields, state: &State) {
         let Some(digest) = self.digests.get_mut(at) else { return };
         let Some(config) = digest.config else { return };
@@ -88,7 +88,7 @@ impl Digests {
         self.digests.iter().filter_map(late).min()
     }
 
-    /// Whether there are lists to fetch.
+    /// Returns true if lists are ready to be fetched.
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -102,7 +102,7 @@ impl Digests {
         self.digests.get(at)?.config
     }
 
-    /// Sets or changes how the controller wants a digest; `None`: not at all.
+    /// Sets the configuration of a digest; `None` turns the digest off.
     pub(crate) fn configure(&mut self, at: usize, config: Option<DigestConfig>) {
         let Some(digest) = self.digests.get_mut(at) else { return };
         digest.config = config;
@@ -111,7 +111,7 @@ impl Digests {
         }
     }
 
-    /// The controller has a list; what it tells may be told again.
+    /// Acknowledges a list, so that the switch may send its messages again.
     pub(crate) fn acknowledge(&mut self, at: usize, list: u64) {
         if let Some(digest) = self.digests.get_mut(at)
             && let Some((_, samples)) = digest.sent.remove(&list)
@@ -144,7 +144,7 @@ impl Digest {
         }
     }
 
-    /// Forgets lists that nobody has acknowledged in time.
+    /// Removes the lists that the controller did not acknowledge in time.
     fn forget(&mut self, now: Instant, config: DigestConfig) {
         while let Some(oldest) = self.sent.first_entry() {
             if now.saturating_duration_since(oldest.get().0) < config.ack_timeout {

@@ -14,7 +14,7 @@ pub enum LoadError {
     Malformed {
         /// Where in the program.
         place: String,
-        /// What is wrong there.
+        /// The fault at this place.
         problem: String,
     },
     /// The program uses something that this switch does not support.
@@ -44,7 +44,7 @@ pub enum ControlError {
     UnknownId {
         /// Kind of object.
         what: &'static str,
-        /// The id that was asked for.
+        /// The requested id.
         id: u32,
     },
     /// There is nothing to modify, delete or read.
@@ -58,7 +58,7 @@ pub enum ControlError {
     InvalidArgument {
         /// Table, action or group.
         place: String,
-        /// What is wrong with the request.
+        /// The fault of the request.
         problem: String,
     },
     /// The table holds as many entries as the program gives it room for.
@@ -80,7 +80,7 @@ pub enum ControlError {
     OutOfRange {
         /// The array.
         what: String,
-        /// The index that was asked for.
+        /// The requested index.
         index: i64,
         /// Its number of cells.
         size: usize,

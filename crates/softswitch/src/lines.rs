@@ -24,7 +24,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// So many lines, all zeros. Large memory comes from the system when it is touched.
+    /// Returns `count` lines of zeros. The system provides large memory at the first access.
     pub(crate) fn zeros(count: usize) -> Self {
         let len = count * LIMBS;
         let is_large = len * LIMB_BYTES >= HUGE_PAGE;

@@ -21,7 +21,7 @@ pub(crate) enum MeterUnit {
     Bytes,
 }
 
-/// How a meter marks packets. BMv2's JSON knows two rates only; the P4Info tells.
+/// The method by which a meter marks packets. BMv2's JSON supports two rates only; the P4Info names the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum MeterKind {
     #[default]
@@ -70,7 +70,7 @@ struct Bucket {
 }
 
 impl MeterKind {
-    /// Checks rates for a meter of this kind. The text says what is wrong with them.
+    /// Checks rates for a meter of this kind. The text describes the fault.
     pub(crate) fn check(self, config: &MeterConfig) -> Result<(), String> {
         let MeterConfig { committed_rate, committed_burst, peak_rate, peak_burst, excess_burst } = *config;
         if self != Self::TwoRates && (committed_rate, committed_burst) != (peak_rate, peak_burst) {
@@ -124,7 +124,7 @@ impl Meter {
         self.marked = Default::default();
     }
 
-    /// Marks a packet of so many bytes.
+    /// Marks a packet of `bytes` bytes.
     pub(crate) fn mark(&mut self, unit: MeterUnit, bytes: usize) -> u64 {
         let colour = match &mut self.buckets {
             None => GREEN,

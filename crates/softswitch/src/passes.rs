@@ -28,7 +28,7 @@ pub(crate) enum Step {
     },
     /// Behind ingress: its clones went ahead.
     Forward {
-        /// As [`Packet`](crate::exec::Packet) has them.
+        /// Lengths with the meaning of the same fields of [`Packet`](crate::exec::Packet).
         length: usize,
         limit: usize,
     },
@@ -50,7 +50,7 @@ pub(crate) struct Pass {
     /// Their values; for a packet that keeps its headers all fields'.
     words: Vec<u64>,
     lines: Vec<Line>,
-    /// What it still asks for.
+    /// The packet's requests that the switch has not carried out.
     requests: Requests,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    /// Whether nothing waits.
+    /// Returns true if no packet waits.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()

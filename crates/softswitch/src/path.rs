@@ -1,4 +1,4 @@
-//! The way of a packet through the switch: ingress, what it asked for at its end, egress, and the same there.
+//! The way of a packet through the switch: ingress, its requests at the end of ingress, egress, and the requests there.
 
 use crate::control::Replica;
 use crate::digests::Digests;
@@ -9,7 +9,7 @@ use crate::pre::Replication;
 use crate::program::{CodeIndex, DROP_PORT, Instance, Line, Program};
 use crate::switch::Outputs;
 
-/// What becomes of a packet that has to wait where too many do.
+/// Event of a packet that the switch drops because too many packets wait.
 const TOO_MANY: Event = Event::Drop { reason: "too many packets wait for another pass" };
 const DROPPED_BY_EGRESS: Event = Event::Drop { reason: "by egress" };
 
@@ -34,7 +34,7 @@ pub(crate) struct Path<'a, const LOGGED: bool> {
 }
 
 impl<const LOGGED: bool> Path<'_, LOGGED> {
-    /// Tells the packet log something.
+    /// Writes to the packet log.
     #[inline(always)]
     fn log(&mut self, tell: impl FnOnce(&mut Journal)) {
         if LOGGED {
@@ -42,7 +42,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         }
     }
 
-    /// Runs code, and tells what it has changed.
+    /// Runs code, and logs the fields and headers that the code changed.
     #[inline(always)]
     fn run(&mut self, packet: &mut Packet<'_>, entry: CodeIndex) {
         if LOGGED {
@@ -74,7 +74,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         }
     }
 
-    /// Does what a packet asked for in ingress: the clone first, as on BMv2.
+    /// Carries out a packet's requests in ingress: the clone first, as on BMv2.
     #[cold]
     fn end_ingress(&mut self, packet: &mut Packet<'_>) {
         let Requests { clone, resubmit, recirculate, digest } = self.state.requests;
@@ -133,7 +133,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         self.log(|journal| journal.push(Event::Clone { session, to: to() }));
     }
 
-    /// Sends the packet where ingress said.
+    /// Sends the packet to the destination that ingress chose.
     fn forward(&mut self, packet: &mut Packet<'_>) {
         let standard = &self.program.standard;
         let group = self.state.get(standard.mcast_grp);
@@ -168,7 +168,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
                 self.state.words[..program.field_words].copy_from_slice(&self.saved.words);
                 self.state.lines[..lines].copy_from_slice(&self.saved.lines);
             }
-            // A copy has asked for nothing.
+            // A copy has made no request.
             self.state.requests = Requests::default();
             self.state.set(program.standard.instance_type, Instance::Replica.into());
             self.egress_to(&mut packet.clone(), *replica);
@@ -224,7 +224,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         self.run(packet, self.program.entries.update);
     }
 
-    /// Does what a packet asked for in egress, or earlier and is due now.
+    /// Carries out a packet's requests in egress, and earlier requests that are due now.
     #[cold]
     fn end_egress(&mut self, packet: &mut Packet<'_>, port: u64) {
         let Requests { clone, recirculate, .. } = std::mem::take(&mut self.state.requests);

@@ -37,7 +37,7 @@ impl Pipeline {
     /// Compiles a BMv2 JSON and checks that `p4info` describes the same program.
     ///
     /// # Errors
-    /// [`LoadError`] says what is malformed, not supported or different, and where.
+    /// [`LoadError`] names the malformed, unsupported or different part and its place.
     pub fn load(json: &str, p4info: message::P4Info) -> Result<Self, LoadError> {
         Self::load_to_log(json, p4info, None)
     }
@@ -75,7 +75,7 @@ impl Pipeline {
         self.info.message()
     }
 
-    /// The P4Info that it was loaded with, to look things up in.
+    /// The P4Info that the pipeline was loaded with.
     pub fn info(&self) -> &P4Info {
         &self.info
     }

@@ -34,7 +34,7 @@ impl Group {
         group
     }
 
-    /// Chooses anew between replicas and their backups.
+    /// Chooses again between replicas and their backups.
     fn refresh(&mut self, down: &BTreeSet<u16>) {
         let MulticastGroup { replicas, backups, .. } = &self.written;
         let none = Vec::new();

@@ -1,9 +1,9 @@
 //! Register arrays.
 //!
-//! A program that keeps more for a packet than a cell holds has several wide arrays of one size, and accesses them with one
-//! index. So the cells that have an index in common lie one behind the other, in the arrays' order. In memory of its own each
-//! array would have its cell on another page, where the processor has to find each one anew, and cannot tell which one comes
-//! next: that took a quarter of the time in which our program adds 2,048 values.
+//! A program that keeps more for a packet than a cell holds has several wide arrays of one size, and accesses them with
+//! one index. So the cells that have an index in common lie one behind the other, in the arrays' order. In memory of
+//! its own each array would have its cell on another page. The processor would have to find each page, and could not
+//! predict the next one: that took a quarter of the time in which our program adds 2,048 values.
 
 use crate::lines::Lines;
 use crate::program::{Line, RegisterProgram};
@@ -20,7 +20,7 @@ pub(crate) struct Registers {
 enum Array {
     /// Cells of up to 64 bits.
     Words(Vec<u64>),
-    /// Cells of so many lines, in each row of a block from this line on.
+    /// Cells of `count` lines, in each row of a block from line `first` on.
     Lines { block: usize, first: usize, count: usize },
 }
 
@@ -168,7 +168,7 @@ mod tests {
         })
     }
 
-    /// All limbs of a cell; `None`: there is no such cell.
+    /// Returns all limbs of a cell; `None` if the cell does not exist.
     fn cell(registers: &Registers, array: usize, index: u64) -> Option<Vec<u64>> {
         let word = registers.word(array, index).map(|word| vec![word]);
         word.or_else(|| Some(registers.lines(array, index)?.as_flattened().to_vec()))

@@ -30,7 +30,7 @@ pub struct SwitchConfig {
     pub cpu_port: u16,
     /// The program that it runs from the start; without one it waits for a controller to give it one.
     pub loaded: Option<Loaded>,
-    /// Where to log what packets meet; of a program that is loaded already [`Loaded::to_log`] was told.
+    /// The packet log; for a program that is loaded already, pass it to [`Loaded::to_log`] as well.
     pub log: Option<PacketLog>,
 }
 
@@ -75,7 +75,7 @@ impl SoftSwitch {
     /// Starts a switch. Its server runs on the current tokio runtime.
     ///
     /// # Errors
-    /// [`SwitchError`] says which port or address cannot be used.
+    /// [`SwitchError`] names the port or address that cannot be used.
     pub async fn start(config: SwitchConfig) -> Result<Self, SwitchError> {
         let SwitchConfig { name, ports, cpu_port, loaded, .. } = config;
         let (program, (mut engine, packet_ins)) = match loaded.map(Loaded::into_parts) {

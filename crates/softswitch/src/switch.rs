@@ -15,7 +15,7 @@ use crate::pipeline::Pipeline;
 use crate::pre::Replication;
 use crate::program::DROP_PORT;
 
-/// Passes of packets that have waited, before the switch looks for other frames.
+/// Passes of waiting packets that the switch runs before it polls for other frames.
 const PASSES_AT_ONCE: usize = 64;
 
 /// A switch without ports: it processes frames, and the control plane reads and changes it (see
@@ -28,7 +28,7 @@ pub struct Switch {
     saved: Saved,
     passes: Passes,
     pub(crate) digests: Digests,
-    /// When the entries that can time out are looked at next.
+    /// Time of the next scan for entries that have timed out.
     pub(crate) next_scan: Option<Instant>,
 }
 
@@ -75,7 +75,7 @@ impl Outputs {
         self.frames.len()
     }
 
-    /// Whether there are no frames.
+    /// Returns true if no frames are present.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
@@ -101,7 +101,7 @@ impl Outputs {
 }
 
 impl Switch {
-    /// A switch that runs `pipeline`, its tables filled as the program says, the rest empty.
+    /// A switch that runs `pipeline`, its tables filled with the program's entries, the rest empty.
     pub fn new(pipeline: Arc<Pipeline>) -> Self {
         let mut state = State::new(&pipeline.program);
         state.journal = pipeline.log.clone().map(|log| Box::new(Journal::new(log)));
@@ -159,13 +159,13 @@ impl Switch {
         self.state.tell(|journal, _| journal.end());
     }
 
-    /// Whether packets wait for another pass.
+    /// Returns true if packets wait for another pass.
     pub fn is_waiting(&self) -> bool {
         !self.passes.is_empty()
     }
 
-    /// Goes on with some of the packets that wait for another pass. A packet that asks for one each time never ends, so
-    /// there are bounds: to the passes at once, here, and to the packets that wait.
+    /// Processes some of the packets that wait for another pass. A packet that requests another pass each time never
+    /// ends. So the passes at once (here) and the waiting packets have limits.
     pub fn go_on(&mut self, outputs: &mut Outputs) {
         for _ in 0..PASSES_AT_ONCE {
             let Some(pass) = self.passes.take() else { break };

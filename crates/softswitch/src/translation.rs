@@ -11,7 +11,7 @@ use tributary_p4runtime::canonical;
 /// How a controller sees a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Translation {
-    /// As packets carry it.
+    /// The bytes that packets carry.
     #[default]
     None,
     /// As a bit string of this width.
@@ -24,7 +24,7 @@ impl Translation {
     /// A controller's value as packets carry it, in `bits` bits: canonical bytes.
     ///
     /// # Errors
-    /// The text says what is wrong with the value.
+    /// The text describes the fault of the value.
     pub(crate) fn decode(self, value: &[u8], bits: u32) -> Result<Cow<'_, [u8]>, String> {
         let checked = |width: u32| canonical::check(value, width).map_err(|error| error.to_string());
         match self {

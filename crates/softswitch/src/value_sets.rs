@@ -15,7 +15,7 @@ pub(crate) struct ValueSetProgram {
     pub(crate) name: String,
     /// The most members.
     pub(crate) size: usize,
-    /// The fields of a member, which the P4Info tells; each has words of its own.
+    /// The fields of a member, from the P4Info; each has words of its own.
     pub(crate) fields: Vec<KeyField>,
 }
 
@@ -34,7 +34,7 @@ struct Place {
     shift: u32,
     /// A mask of its width.
     ones: u64,
-    /// Whether the member has the lowest and the highest value.
+    /// True if the member has the lowest and the highest value.
     range: bool,
 }
 
@@ -55,7 +55,7 @@ impl ValueSetProgram {
     /// A member's pattern.
     ///
     /// # Errors
-    /// The text says what is wrong with which field.
+    /// The text names the field and the fault.
     pub(crate) fn pattern(&self, matches: &[Option<&KeyMatch>]) -> Result<Pattern, String> {
         Pattern::new(&self.fields, self.words(), matches, 0)
     }
@@ -98,7 +98,7 @@ impl ValueSet {
     }
 }
 
-/// 64 bits of a key, the lowest of which has so many behind it.
+/// Returns 64 bits of a key; `shift` bits lie behind the lowest of them.
 fn bits_from(key: &[u64], shift: u32) -> u64 {
     let word = |index: u32| key.get(index as usize).copied().unwrap_or(0);
     let (at, by) = (shift / 64, shift % 64);

@@ -18,7 +18,7 @@ mod program {
     pub(crate) const PROGRAM: (&str, SliceWidth) = ("tna-32", SliceWidth::NARROWEST);
     /// The programs for the tests of widths.
     pub(crate) const PROGRAMS: [(&str, SliceWidth); 1] = [PROGRAM];
-    /// How many children a slot can tell apart.
+    /// The number of children that a slot can distinguish.
     pub(crate) const CHILDREN: u8 = 32;
 }
 mod shim {

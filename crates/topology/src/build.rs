@@ -187,7 +187,7 @@ impl<'a> Builder<'a> {
             self.graph.node_indices().filter(has).collect::<Vec<_>>()
         };
         let (workers, servers) = (with_role(Role::Worker), with_role(Role::Server));
-        // There is no entry to point at, so this points to the hosts.
+        // No entry of the file causes the error, so the error points to the hosts.
         let first_host = self.graph.node_indices().find(|&key| self.graph[key].host().is_some());
         let hosts = first_host.map_or(0..0, |key| self.name_spans[key.index()].clone());
         if workers.is_empty() {

@@ -1,4 +1,4 @@
-//! What can be wrong with a topology file.
+//! The errors of a topology file.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ pub enum TopologyError {
     Unreadable {
         /// The file's path.
         file: String,
-        /// What the operating system says.
+        /// The operating system's error.
         reason: io::Error,
     },
     /// The file was read, and something in it is wrong.
@@ -27,7 +27,7 @@ pub enum TopologyError {
         file: String,
         /// The line of the entry that is wrong, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem with the entry.
         problem: Problem,
     },
 }
@@ -41,7 +41,7 @@ impl TopologyError {
         }
     }
 
-    /// What is wrong in the file; `None` if it could not even be read.
+    /// The problem in the file; `None` if it could not even be read.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Self::Unreadable { .. } => None,
@@ -50,7 +50,7 @@ impl TopologyError {
     }
 }
 
-/// What is wrong with one entry of a topology file.
+/// A problem with one entry of a topology file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
     /// The text is not TOML, has an unknown key, or a value of the wrong type.

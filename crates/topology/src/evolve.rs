@@ -45,7 +45,7 @@ impl Topology {
 }
 
 struct Work<'a> {
-    /// The topology with the changes so far.
+    /// The topology with the changes up to now.
     topology: Topology,
     newer: &'a Topology,
     taken: Vec<String>,

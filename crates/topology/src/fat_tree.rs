@@ -20,7 +20,7 @@ pub struct FatTree {
     workers: usize,
 }
 
-/// Why there is no such fat tree.
+/// The reasons why a fat tree cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FatTreeError {
     /// The number of ports is odd, or out of range.
@@ -48,7 +48,7 @@ impl FatTree {
     /// A fat tree of switches with `ports` ports, with `workers` workers on it.
     ///
     /// # Errors
-    /// [`FatTreeError`]: there is no fat tree with that many ports, or it has too few hosts.
+    /// [`FatTreeError`]: no fat tree has that many ports, or it has too few hosts.
     pub fn new(ports: usize, workers: usize) -> Result<Self, FatTreeError> {
         if !(2..=MOST_PORTS).contains(&ports) || !ports.is_multiple_of(2) {
             return Err(FatTreeError::Ports(ports));

@@ -1,4 +1,4 @@
-//! How ordinary frames travel: by MAC address, over a spanning tree, as in any plain Ethernet.
+//! Forwarding of ordinary frames: by MAC address, over a spanning tree, as in any plain Ethernet.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

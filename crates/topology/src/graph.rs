@@ -27,7 +27,7 @@ pub struct Node {
     pub name: String,
     /// Its number in hop entries, unique.
     pub id: NodeId,
-    /// Whether it is a switch or a host.
+    /// The kind of node: switch or host.
     pub kind: NodeKind,
 }
 
@@ -61,7 +61,7 @@ pub enum NodeKind {
 /// The properties of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Switch {
-    /// Whether it runs our P4 program; otherwise it forwards by MAC address.
+    /// True if the switch runs our P4 program; otherwise it forwards by MAC address.
     pub programmable: bool,
     /// How many slots it has; `None`: as many as its P4Info says.
     pub slots: Option<u32>,
@@ -70,7 +70,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// How many slots jobs can have on it, with a program that has so many: the file may give a switch fewer.
+    /// The number of slots for jobs, with a program that has `program` slots: the file may give a switch fewer.
     pub fn slots_of(&self, program: u32) -> u32 {
         self.slots.map_or(program, |own| own.min(program))
     }
@@ -83,7 +83,7 @@ pub struct Host {
     pub mac: MacAddr,
     /// Its IP address, unique.
     pub ip: Ipv4Addr,
-    /// What it does in a job that names no members; `None`: nothing.
+    /// The host's role in a job that names no members; `None`: no role.
     pub role: Option<Role>,
 }
 

@@ -1,5 +1,7 @@
-//! How well and how fast the network learns: accuracy on the held-out images for many seeds, on one machine, and as
-//! eight workers whose gradients are summed in order.
+//! Measures how well and how fast the network learns.
+//!
+//! It reports the accuracy on the held-out images for many seeds, on one machine, and as eight workers whose gradients
+//! are summed in order.
 //!
 //! `cargo run --release -p tributary-trainer --example accuracy -- [ROUNDS] [SEEDS] [WORKERS]`
 

@@ -76,7 +76,7 @@ impl Digits {
     }
 }
 
-/// The images of one part of the split that have been read so far.
+/// The images of one part of the split that the reader has already read.
 #[derive(Default)]
 struct Split {
     pixels: Vec<[f32; PIXELS]>,

@@ -80,11 +80,11 @@ impl ElasticLearner {
         Ok(())
     }
 
-    /// As [`Sampler::regroup`].
+    /// Sets the members and the shards, like [`Sampler::regroup`].
     ///
     /// # Errors
     ///
-    /// As for [`Sampler::regroup`].
+    /// The errors of [`Sampler::regroup`].
     pub fn regroup(&mut self, members: &[u16], shards: &[u16]) -> Result<(), TrainerError> {
         self.sampler.regroup(members, shards)
     }

@@ -32,7 +32,7 @@ pub enum TrainerError {
         line: u64,
         /// The field in its line, counted from 1.
         field: usize,
-        /// What the field holds.
+        /// The text of the field.
         text: String,
         /// The largest value allowed.
         max: u8,
@@ -62,7 +62,7 @@ pub enum TrainerError {
     /// An impossible group of members.
     #[error("this is no group to train with: {problem}")]
     BadGroup {
-        /// What is wrong with the group.
+        /// The problem with the group.
         problem: String,
     },
     /// The state from another member does not fit this training.

@@ -29,7 +29,7 @@ impl Images {
         self.labels.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the set has no images.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }

@@ -25,7 +25,7 @@ impl Learner {
     /// # Errors
     ///
     /// [`TrainerError::NoSuchRank`] for a rank that is not one of the training's workers,
-    /// [`TrainerError::TooFewImages`] if there are no images.
+    /// [`TrainerError::TooFewImages`] without images.
     pub fn new(training: &Training, images: Arc<Images>, share: Share) -> Result<Self, TrainerError> {
         let batches = Batches::new(training, images, share)?;
         Ok(Self { model: Model::new(training.seed()), training: *training, batches, round: 0 })
@@ -63,7 +63,7 @@ impl Learner {
 ///
 /// # Errors
 ///
-/// [`TrainerError::TooFewImages`] if there are no images to train on.
+/// [`TrainerError::TooFewImages`] without images to train on.
 pub fn train_on_one_machine(training: &Training, digits: &Digits) -> Result<Model, TrainerError> {
     let mut learner = Learner::new(training, Arc::clone(&digits.training), Share::Whole)?;
     let mut gradient = vec![0.0; PARAMETERS];

@@ -11,7 +11,7 @@
 //! The workers' mini-batches of a round together are exactly the mini-batch of a single machine, so that
 //! [`train_on_one_machine`] is the same training up to rounding, and a reference for what the fabric aggregates.
 //!
-//! Where workers come and go, [`Sampler`] chooses each one's samples so that none is lost or repeated, and
+//! Where workers come and go, [`Sampler`] chooses the samples of each worker so that none is lost or repeated, and
 //! [`ElasticLearner`] trains with it.
 //!
 //! Everything is a function of [`Training`] and the data: no clock, no I/O, no threads. Runs on one

@@ -21,7 +21,7 @@ impl RemoteLearner {
     /// # Errors
     ///
     /// [`TrainerError::NoSuchRank`] for a rank that is not one of the training's workers,
-    /// [`TrainerError::TooFewImages`] if there are no images.
+    /// [`TrainerError::TooFewImages`] without images.
     pub fn new(training: &Training, images: Arc<Images>, share: Share) -> Result<Self, TrainerError> {
         Ok(Self { batches: Batches::new(training, images, share)? })
     }

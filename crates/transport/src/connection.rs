@@ -13,8 +13,8 @@ use tonic::transport::server::Connected;
 use crate::names::Names;
 use crate::room::Permit;
 
-/// How long a client may take for the first bytes, which show that it speaks HTTP/2; after these the protocol itself
-/// notices a client that is gone.
+/// The time limit for a client's first bytes, which show that it uses HTTP/2; after these the protocol itself detects a
+/// lost client.
 const PREFACE_PATIENCE: Duration = Duration::from_secs(10);
 /// The number of these bytes.
 const PREFACE_BYTES: usize = 24;
@@ -28,7 +28,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub struct Connection {
     stream: Box<dyn Stream>,
     peer: Peer,
-    /// `Some` until the client has shown that it speaks HTTP/2.
+    /// `Some` until the client has shown that it uses HTTP/2.
     preface: Option<Preface>,
     /// Becomes free when this is dropped.
     _place: Permit,

@@ -2,13 +2,13 @@ use thiserror::Error;
 
 use crate::service::Service;
 
-/// Why there is no connection to the controller or to a parameter server.
+/// The reason why a connection to the controller or to a parameter server failed.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// The text is not an address.
     #[error("{0:?} is not an address: give HOST:PORT")]
     BadAddress(String),
-    /// Nobody answers there.
+    /// The address does not answer.
     #[error("no {service} at {address}: is it running, and is {} right? ({reason})", service.option())]
     Unreachable {
         /// The kind of server.
@@ -18,7 +18,7 @@ pub enum ConnectError {
         /// The error on the way.
         reason: String,
     },
-    /// This process cannot open a connection, whoever is at the address.
+    /// This process has no file descriptor left, so it cannot open a connection to any address.
     #[error(
         "no connection to the {service} at {address}, since process {} of this host has no file descriptor left \
          ({reason}): raise its limit (`ulimit -n`, or LimitNOFILE= of its unit)",

@@ -46,7 +46,7 @@ impl<S> FirstWords<S> {
                 (Err(error), Err(copy))
             }
         };
-        // There may be nobody who waits for it.
+        // The receiver may be gone.
         let _ = tell.send(answer);
         outcome
     }

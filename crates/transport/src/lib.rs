@@ -2,9 +2,9 @@
 //! text.
 //!
 //! With TLS both sides show a certificate, and each trusts only certificates that its CA has signed. A server learns
-//! the names in its caller's certificate ([`Peer`]) and decides what a name may do. Only TLS 1.3 is supported, without
-//! resumption: every connection is verified anew. A certificate that the other side could not trust is not even
-//! accepted from its file.
+//! the names in its caller's certificate ([`Peer`]) and decides the rights of each name. Only TLS 1.3 is supported,
+//! without resumption: every connection is verified again. A process does not even load a certificate from its file
+//! that the other side could not trust.
 //!
 //! TLS needs the feature `tls`, which the binary has; `make demo`, all in one process, does without it. Without the
 //! feature [`ClientTls`] and [`ServerTls`] have no values and cannot be made: code that needs TLS does not compile,

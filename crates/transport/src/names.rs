@@ -19,7 +19,7 @@ pub struct NotItsHost {
 }
 
 impl Names {
-    /// Whether this is one of them.
+    /// Returns true if `name` is among these names.
     pub fn contains(&self, name: &str) -> bool {
         self.0.iter().any(|own| own == name)
     }

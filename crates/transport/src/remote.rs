@@ -80,7 +80,7 @@ impl Remote {
     /// Opens a connection to the server, on which both sides have accepted each other.
     ///
     /// # Errors
-    /// [`ConnectError`]: nobody answers, or there is no trust.
+    /// [`ConnectError`]: the server does not answer, or one side does not trust the other.
     pub async fn connect(&self) -> Result<Channel, ConnectError> {
         let (tell, first_words) = oneshot::channel();
         // Only the first connection is waited for: the channel takes care of later ones.
@@ -132,7 +132,7 @@ impl Remote {
     /// connection of its own.
     ///
     /// # Errors
-    /// [`ConnectError`]: nobody answers, or the server cannot be trusted.
+    /// [`ConnectError`]: the server does not answer, or its certificate cannot be trusted.
     pub async fn served_certificate_expires(&self) -> Result<Option<u64>, ConnectError> {
         let Some(tls) = &self.tls else { return Ok(None) };
         let patience = self.service.patience().connect;
@@ -166,7 +166,7 @@ impl Remote {
     }
 }
 
-/// Whether it is this process, or its machine, that can open nothing more.
+/// Returns true if this process, or its machine, has no file descriptor left.
 fn is_lack_of_descriptors(error: &(dyn std::error::Error + 'static)) -> bool {
     let errno = carried::<io::Error>(error).and_then(Errno::from_io_error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE))

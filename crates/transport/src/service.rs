@@ -17,7 +17,7 @@ pub(crate) struct Patience {
     pub(crate) connect: Duration,
     /// A connection on which nothing comes for this long, while an answer is awaited, is pinged.
     pub(crate) silence: Duration,
-    /// The connection is given up if no reply to the ping comes for this long.
+    /// The time without a reply to the ping after which the sender closes the connection.
     pub(crate) answer: Duration,
 }
 
@@ -33,8 +33,8 @@ impl Service {
         Patience { connect, silence, answer }
     }
 
-    /// A client gives up its connection if a ping has had no answer for this long: a server that stood still for less has
-    /// lost nobody.
+    /// Returns the time without an answer to a ping after which a client closes its connection. A server that stood
+    /// still for less has lost no client.
     pub fn answer_patience(self) -> Duration {
         self.patience().answer
     }

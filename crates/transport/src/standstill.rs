@@ -1,5 +1,5 @@
-//! Whether this process itself has stood still or was cut off from everyone: it was stopped, had no processor for long,
-//! or lost its network.
+//! Detects that this process itself stood still or had no network: it was stopped, had no processor for long, or lost
+//! its connections.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ pub struct Standstill {
     pub to: Instant,
 }
 
-/// Distinguishes a standstill of this process from the silence of others: during a standstill they cannot be heard, and
-/// after it they have given up their connections.
+/// Distinguishes a standstill of this process from the silence of its peers. During a standstill the process receives
+/// nothing, and after it the peers have closed their connections.
 #[derive(Debug)]
 pub struct StandstillDetector {
     /// A standstill is this long without a beat.
@@ -25,13 +25,13 @@ pub struct StandstillDetector {
 }
 
 impl StandstillDetector {
-    /// The detector of a process that starts. So long without a [`beat`](Self::beat) is a standstill.
+    /// Makes the detector of a process that starts. A time of `least` without a [`beat`](Self::beat) is a standstill.
     pub fn new(least: Duration, now: Instant) -> Self {
         Self { least, last: now, standstill: None }
     }
 
-    /// Notes that the process is at work, and hears somebody or has nobody to hear. Returns the standstill that this
-    /// ends, if any.
+    /// Notes that the process is running, and receives messages or expects none. Returns the standstill that this ends,
+    /// if any.
     pub fn beat(&mut self, now: Instant) -> Option<Standstill> {
         let over = (!self.is_steady(now)).then_some(Standstill { from: self.last, to: now });
         self.standstill = over.or(self.standstill);
@@ -39,7 +39,7 @@ impl StandstillDetector {
         over
     }
 
-    /// Whether the process is not standing still.
+    /// Returns true if the process is not standing still.
     pub fn is_steady(&self, now: Instant) -> bool {
         now.duration_since(self.last) < self.least
     }

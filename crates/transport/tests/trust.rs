@@ -1,4 +1,4 @@
-//! Which peers trust each other, and what refused peers are told: real connections, with certificates of a test CA.
+//! Tests trust between peers, and the errors of refused peers: real connections, with certificates of a test CA.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod ca;
@@ -23,7 +23,7 @@ async fn serve(tls: Option<ServerTls>) -> SocketAddr {
     serve_most(tls, 1024).await
 }
 
-/// A server with room for so many connections.
+/// Starts a server with room for `most` connections.
 async fn serve_most(tls: Option<ServerTls>, most: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -7,13 +7,13 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory, Error, Parser};
 
-/// The command with all its subcommands. The default of a list is shown as it would be given: clap would put spaces between
-/// its parts.
+/// The command with all its subcommands. The default of a list is shown as it would be given: clap would put spaces
+/// between its parts.
 pub(crate) fn command<C: CommandFactory>() -> Command {
     with_lists(C::command())
 }
 
-/// What was given.
+/// Parses the command line.
 ///
 /// # Errors
 /// Wrong use, or a request for help or the version.
@@ -52,7 +52,7 @@ fn in_words(error: Error) -> Error {
     Error::raw(ErrorKind::ValueValidation, said.strip_prefix("error: ").unwrap_or(&said))
 }
 
-/// What kind of number is needed; `None`: the value is wrong for another reason.
+/// Returns the kind of number that is needed; `None` if the value is wrong for another reason.
 fn needed(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     if cause.is::<ParseFloatError>() {
         return Some("a number is needed");

@@ -16,7 +16,7 @@ pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{} ({commit})", env!("CARGO_PKG_VERSION"))
 });
 
-/// The command line; where it asks for the version, prints that and ends.
+/// Parses the command line; if the user requests the version, prints the version and exits.
 pub(crate) fn parse_or_tell_version<T: Parser>() -> T {
     command_line::parse(std::env::args_os()).unwrap_or_else(|answer| {
         if answer.kind() == ErrorKind::DisplayVersion {

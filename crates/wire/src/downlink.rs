@@ -1,6 +1,6 @@
-//! How results travel.
+//! The routes that results take.
 
-/// How results travel from the server to the workers.
+/// The route that results take from the server to the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Downlink {
     /// The server sends one copy to the job's multicast group, and the switches replicate it.

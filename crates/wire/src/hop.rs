@@ -4,7 +4,7 @@ use crate::constants::{HOP_BYTES, MAX_CHILDREN};
 use crate::error::WireError;
 use crate::ids::NodeId;
 
-/// What the switch (or the server) `node` does with the packet.
+/// The instruction for the switch (or the server) `node`: an entry of a packet's hop stack.
 ///
 /// ```text
 ///  0       1       2       3       4           5

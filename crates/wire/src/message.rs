@@ -23,7 +23,7 @@ pub enum Kind {
     Result,
 }
 
-/// How slices are combined.
+/// The operation that combines slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// 32-bit addition.
@@ -32,7 +32,7 @@ pub enum Operator {
     Max,
 }
 
-/// What is aggregated besides the values, whatever the operator.
+/// The fields that are aggregated besides the values, with either operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tally {
     /// The number of workers whose gradients are included.
@@ -68,9 +68,9 @@ pub struct Tag {
 pub struct Header {
     /// The direction in which it travels.
     pub kind: Kind,
-    /// How its values are combined.
+    /// The operation that combines the slice's values.
     pub operator: Operator,
-    /// Whether the worker has sent this slice before.
+    /// True if the worker has sent this slice before.
     pub retransmit: bool,
     /// The job's generation to which it belongs.
     pub job: JobId,
@@ -82,7 +82,7 @@ pub struct Header {
     pub tally: Tally,
 }
 
-/// A message to write. `values` is `None` in a PROBE, which asks for a result and carries nothing.
+/// A message to write. `values` is `None` in a PROBE, which requests a result and carries no values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Its header.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A job's secret: random bytes that its members share, and from which the [tags](crate::Tag) of its packets are made.
-/// Without them nobody can change a sum unnoticed.
+/// Without these bytes, an attacker cannot change a sum undetected.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JobSecret([u8; Self::BYTES]);
 
@@ -11,7 +11,7 @@ impl JobSecret {
     /// Its length in bytes.
     pub const BYTES: usize = 32;
 
-    /// A secret of these bytes, which nobody must be able to guess.
+    /// Makes a secret of these bytes. The bytes must be impossible to guess.
     pub fn new(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }

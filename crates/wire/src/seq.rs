@@ -17,7 +17,7 @@ impl Seq {
         self.0.wrapping_sub(other.0).cast_signed()
     }
 
-    /// Whether `self` comes after `other`.
+    /// Returns true if `self` comes after `other`.
     pub fn is_newer_than(self, other: Self) -> bool {
         self.distance(other) > 0
     }

@@ -22,12 +22,12 @@ impl<'a> ValuesView<'a> {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the view has no values.
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// Chunks of so many values in order; the last one may have fewer.
+    /// Returns chunks of `values` values in order; the last chunk may have fewer.
     pub fn chunks(self, values: usize) -> impl Iterator<Item = Self> {
         self.0.chunks(values).map(Self)
     }
@@ -64,7 +64,7 @@ pub fn read(values: ValuesView<'_>, out: &mut [i32]) {
 
 /// Writes values in wire format, big-endian; `out` has four bytes for each.
 ///
-/// It is compiled for AVX2, too: without it there is no instruction for the other byte order in many values at once.
+/// It is compiled for AVX2, too: without AVX2 no instruction swaps the byte order of many values at once.
 #[multiversion(targets("x86_64+avx2"))]
 pub fn write(values: &[i32], out: &mut [u8]) {
     let (words, _) = out.as_chunks_mut::<4>();

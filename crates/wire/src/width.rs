@@ -20,12 +20,12 @@ impl SliceWidth {
     /// The largest number of neighbouring values that share a scale.
     pub const MOST_VALUES_IN_BLOCK: usize = 128;
 
-    /// The width of that many blocks; `None` if there is no such width.
+    /// Returns the width of that many blocks; `None` if no such width exists.
     pub const fn from_blocks(blocks: u8) -> Option<Self> {
         if blocks.is_power_of_two() && blocks <= MAX_BLOCKS { Some(Self { blocks }) } else { None }
     }
 
-    /// The width of that many values; `None` if there is no such width.
+    /// Returns the width of that many values; `None` if no such width exists.
     pub fn from_values(values: usize) -> Option<Self> {
         let per_block = usize::from(VALUES_PER_BLOCK);
         let blocks = values.is_multiple_of(per_block).then_some(values / per_block)?;

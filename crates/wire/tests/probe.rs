@@ -1,4 +1,4 @@
-//! Probes of cables: a probe is read back as it was written, and nothing else is taken for one.
+//! Probes of cables: a probe that was written reads back with the same fields, and no other frame is taken for a probe.
 
 #![allow(clippy::unwrap_used)]
 

@@ -187,7 +187,7 @@ fn a_gradient_that_hides_is_not_ours() {
         frame[at] = value;
         frame
     };
-    // (The header's checksum is looked at last.)
+    // (The reader checks the header's checksum last.)
     let hidden = [
         ("an 802.1Q tag", behind(&[0x81, 0x00, 0x00, 0x05])),
         ("a priority tag", behind(&[0x81, 0x00, 0x20, 0x00])),

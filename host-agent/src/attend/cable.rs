@@ -17,9 +17,9 @@ use crate::error::AgentError;
 
 const FRAMES: Token = Token(0);
 const STOP: Token = Token(1);
-/// Received probes that may wait to be taken; more than that means that somebody floods us.
+/// Received probes that may wait in the queue; a full queue means that another host floods this one.
 const HEARD: usize = 64;
-/// The most frames that are read between two looks at the clock.
+/// The most frames that the thread reads between two checks of the clock.
 const FRAMES_PER_ROUND: usize = 64;
 
 /// The probes that the controller wants of a host.
@@ -110,7 +110,7 @@ impl Drop for Prober {
     }
 }
 
-/// What the thread owns.
+/// The state that the thread owns.
 struct Work {
     port: Box<dyn FramePort>,
     poll: Poll,
@@ -172,7 +172,7 @@ impl Work {
             // The host's own probe comes back if a cable leads back to its own interface: worth reporting, too.
             let bytes = frame.len();
             if let Ok(probe) = Probe::parse(frame) {
-                // Probes of a flood that nobody takes are lost.
+                // Probes of a flood are lost if the queue is full.
                 let _ = self.tell.try_send(HeardProbe { probe, bytes });
             }
         }

@@ -14,9 +14,9 @@ pub struct AttendConfig {
     pub controller: Remote,
     /// The daemon's version, as `tributary --version` prints it.
     pub version: String,
-    /// Whether it can be the aggregation server of jobs.
+    /// True if it can be the aggregation server of jobs.
     pub serves: bool,
-    /// Whether it has training processes.
+    /// True if it has training processes.
     pub works: bool,
     /// The interface that leads to this host's switch, whose settings are reported to the controller; `None`: none are
     /// reported.

@@ -23,7 +23,7 @@ use super::duties::{Duties, Progress};
 const REPORTS: usize = 4;
 /// Time between two heartbeats, whether or not there is news.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Time between two looks for news, unless probes are more frequent.
+/// Time between two checks for news, unless probes are more frequent.
 const LOOK: Duration = Duration::from_millis(200);
 /// Time before a cable that cannot be probed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -163,7 +163,7 @@ impl<'a> Conversation<'a> {
         let Progress { jobs, served } = progress.clone();
         let heartbeat = v1::Heartbeat { probes, jobs, served, condition };
         let report = v1::HostReport { report: Some(Report::Heartbeat(heartbeat)) };
-        // If the controller is so slow that there is no room, it gets the next report.
+        // If the queue is full because the controller is slow, the next report includes the probes.
         if self.reports.try_send(report).is_ok() {
             self.heard.clear();
             self.said = (progress, Instant::now());

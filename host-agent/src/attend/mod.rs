@@ -37,7 +37,7 @@ enum State {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
 pub struct TurnedAway {
-    /// Who refuses whom, and why.
+    /// The reason, and the side that refuses the other.
     pub reason: String,
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tributary_api::agent::SegmentName;
 
-/// Removes the files of abandoned segments in the background: when the agent starts, and whenever it is told to look.
+/// Removes the files of abandoned segments in the background: at the agent's start, and after each notification.
 #[derive(Debug)]
 pub(crate) struct Cleaner {
     look: Arc<Notify>,
@@ -32,12 +32,12 @@ impl Cleaner {
         Self { look, task }
     }
 
-    /// Tells it to look again, since a process has ended.
+    /// Returns the notification that starts another search; send it when a process has ended.
     pub(crate) fn look(&self) -> Arc<Notify> {
         Arc::clone(&self.look)
     }
 
-    /// Looks for the last time.
+    /// Searches a last time, and ends.
     pub(crate) async fn finish(self) {
         self.task.abort();
         clean().await;

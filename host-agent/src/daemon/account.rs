@@ -89,8 +89,9 @@ impl Account {
         Arc::clone(&self.operations).acquire_owned().await.map_err(|_| LimitError::Calls { limit })
     }
 
-    /// Takes so many bytes more for the session. The most that it has used at once stays reserved until it is over: so
-    /// an operation under way never waits for another session's, which on another host could wait for this one's.
+    /// Takes `bytes` more bytes for the session. The session's peak use stays reserved until the session ends: so an
+    /// operation under way never waits for another session's operation, which on another host could wait for the first
+    /// session.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Result<InUse, LimitError> {
         Ok(self.take_with_vector(bytes, 0)?.0)
     }
@@ -129,7 +130,7 @@ impl Account {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the room for a segment of so many bytes that is about to be mapped.
+    /// Reserves `bytes` bytes for a segment that is about to be mapped.
     pub(crate) fn mapping(&self, bytes: u64) -> Result<Permit, LimitError> {
         self.budget.take(self.user, Resource::Mapped, bytes)
     }

@@ -1,4 +1,4 @@
-//! What the agent holds for training processes at the moment, compared with its [`Limits`].
+//! The resources that the agent holds for training processes, compared with its [`Limits`].
 //!
 //! Everything is requested here before it is taken, and given back when its [`Permit`] is dropped.
 
@@ -24,7 +24,7 @@ pub(crate) enum Resource {
     Jobs,
 }
 
-/// The user to whom the requesting process belongs.
+/// The id of the user that owns the requesting process.
 pub(crate) type User = u32;
 
 /// Why a request for a resource is refused.
@@ -180,7 +180,7 @@ impl Permit {
     /// Takes more until the amount is this large; never gives any back.
     ///
     /// # Errors
-    /// [`LimitError::Full`]; the amount stays as it was.
+    /// [`LimitError::Full`]; the amount is then unchanged.
     pub(crate) fn grow_to(&mut self, amount: u64) -> Result<(), LimitError> {
         let wanted = amount.saturating_sub(self.amount);
         let (resource, limit) = (self.resource, self.budget.limit(self.resource));

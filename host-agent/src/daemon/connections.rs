@@ -34,12 +34,12 @@ const BACKLOG: usize = 16;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long a process that was turned away may take to read the reason.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
-/// How many processes are told at once why they are turned away. A further one takes the place of the oldest: processes
-/// that read nothing must not keep the reason from others.
+/// The number of rejected processes that can wait at once for the reason. A further process takes the place of the
+/// oldest: processes that do not read must not keep the reason from others.
 const FAREWELLS: usize = 16;
 
-/// Accepts the connections of processes as long as the budget has room for them, and tells other processes why they are
-/// turned away. Ends when the returned value is dropped. Must be called in a tokio runtime.
+/// Accepts connections of processes while the budget has room. Sends other processes the reason for the rejection. Ends
+/// when the returned value is dropped. Must be called in a tokio runtime.
 pub(super) fn incoming(
     listener: UnixListener,
     budget: Arc<Budget>,
@@ -126,7 +126,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Takes the connection if there is room for it; otherwise returns it with the reason.
     fn new(stream: UnixStream, budget: &Arc<Budget>) -> Result<Self, (UnixStream, LimitError)> {
-        // A connection without a known user belongs to nobody, and its calls are refused.
+        // The user of a connection may be unknown; the agent then refuses the connection's calls.
         let user = stream.peer_cred().map_or(u32::MAX, |credentials| credentials.uid());
         let held = budget
             .take(user, Resource::Descriptors, 1)

@@ -12,10 +12,10 @@ const REMEMBERED: usize = 16;
 /// The part of an all-reduce in its process's training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepPart {
-    /// Part of a step over so many samples.
+    /// Part of a step over this number of samples.
     OfStep {
         samples: u32,
-        /// Whether another all-reduce of the same step follows.
+        /// True if another all-reduce of the same step follows.
         goes_on: bool,
     },
     /// Part of no step.
@@ -59,9 +59,9 @@ pub(super) struct Course {
 struct Making {
     compute: Duration,
     reduce: Duration,
-    /// Whether the beginning of the step is unknown.
+    /// True if the beginning of the step is unknown.
     is_cut: bool,
-    /// Whether one of its all-reduces has ended with an order to the process.
+    /// True if one of the step's all-reduces has ended with an order to the process.
     is_told: bool,
 }
 

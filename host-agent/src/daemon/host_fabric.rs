@@ -44,7 +44,7 @@ impl Fabric for HostFabric {
     ) -> Result<Box<dyn Contributor>, FabricError> {
         let (jobs, account) = (Arc::clone(&self.jobs), Arc::clone(&self.account));
         let member = JobMember::worker(job, token, &jobs.host);
-        // A join that is given up still completes, and the host then leaves as usual: breaking it off would fail the
+        // A cancelled join still completes, and the host then leaves as usual: interrupting the join would fail the
         // job, which the group's server is about to end.
         let joining = async move {
             let joined = jobs.attach(member, account.user()).await;
@@ -94,12 +94,12 @@ impl Drop for GroupMember {
     }
 }
 
-/// Bytes that it takes to reduce so many values in slices of this width.
+/// Returns the memory in bytes that the reduction of `length` values in slices of this width takes.
 fn memory(length: usize, width: SliceWidth) -> u64 {
     Tensor { name: String::new(), element_type: ElementType::F32, len: length }.memory(width)
 }
 
-/// The all-reduce for a contribution; an error if there is no memory for it.
+/// Builds the all-reduce for a contribution. Returns an error if memory for the data cannot be allocated.
 fn operation(round: u64, length: usize, contribution: &Contribution) -> Result<AllReduce, TryReserveError> {
     let mut data = Vec::new();
     let weight = match contribution {

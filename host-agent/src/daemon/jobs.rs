@@ -19,7 +19,8 @@ use crate::part::OpenPort;
 
 /// The memory that a job takes from the agent while nothing is reduced in it, mostly for incoming frames.
 const JOB_BYTES: u64 = 8 << 20;
-/// A job's file descriptors: its connection to the controller, its two sockets, its thread's means of waiting, and its process.
+/// A job's file descriptors: its connection to the controller, its two sockets, its thread's means of waiting, and its
+/// process.
 const JOB_DESCRIPTORS: u64 = 7;
 
 /// All jobs that the agent takes part in.
@@ -30,7 +31,7 @@ pub(crate) struct Jobs {
     pub(crate) open_port: OpenPort,
     pub(crate) timers: Timers,
     state: Mutex<State>,
-    /// Whether all jobs have been left.
+    /// True once the agent has left all jobs.
     stopped: watch::Sender<bool>,
 }
 
@@ -39,7 +40,7 @@ struct State {
     /// Members by the job's name.
     members: BTreeMap<String, Arc<Member>>,
     work: JoinSet<()>,
-    /// Whether no more jobs are joined.
+    /// True if the agent joins no more jobs.
     closed: bool,
 }
 
@@ -62,8 +63,8 @@ impl Jobs {
         }
     }
 
-    /// Attaches a process of this user to the host's member of a job; joins the job as `joining` if there is no member
-    /// yet.
+    /// Attaches a process of this user to the host's member of a job. Joins the job as `joining` if the host has no
+    /// member yet.
     pub(crate) async fn attach(&self, joining: JobMember, user: User) -> Result<Arc<Member>, Status> {
         let JobMember { job, token, .. } = &joining;
         let present = self.state().members.get(job).cloned();
@@ -141,7 +142,7 @@ impl Jobs {
         self.stopped.send_replace(true);
     }
 
-    /// Waits until all jobs have been left for good.
+    /// Waits until the agent has left all jobs permanently.
     pub(crate) async fn stopped(&self) {
         // An error means that the sender is gone, so that nothing will change.
         let _ = self.stopped.subscribe().wait_for(|stopped| *stopped).await;

@@ -17,10 +17,10 @@ const SESSIONS: u32 = 64;
 const SEGMENTS: u32 = 256;
 /// The default limit of calls under way per session.
 const CALLS: u32 = 256;
-/// So many times the memory that segments can have may be mapped: one user's processes may use all of it, and others have
-/// something left. A file that changes its size is mapped once for each.
+/// The multiple of the segments' memory that may be mapped. One user's processes may use up the memory of segments, and
+/// other users still have address space left. A file that changes its size is mapped once for each size.
 const MAPPED_TIMES: u64 = 2;
-/// If the addresses that this process may use are limited, segments get at most one in so many.
+/// The divisor of this process's address-space limit, if it has one: segments get at most this share of it.
 const MAPPED_SHARE: u64 = 4;
 /// File descriptors that the agent keeps for itself: its log, its socket, its runtime, its metrics' readers.
 const OWN_DESCRIPTORS: u64 = 64;
@@ -50,7 +50,7 @@ pub struct Limits {
     pub descriptors: u64,
 }
 
-/// The most sessions that an agent can be told to serve: each may keep a few of its threads busy.
+/// The maximum configurable number of sessions: each session may keep a few of the agent's threads busy.
 pub const MAX_SESSIONS: u32 = 256;
 
 impl Limits {

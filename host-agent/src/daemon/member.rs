@@ -15,7 +15,7 @@ use crate::error::JobError;
 use crate::membership::{Membership, Parting, Speaker};
 use crate::part::{self, JobAgent, OpenPort};
 
-/// How long a job that nobody on this host needs any more may take to end.
+/// The time that a job may take to end once this host no longer needs it.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// An order to leave a job.
@@ -34,10 +34,10 @@ pub(crate) struct Member {
     leave: mpsc::UnboundedSender<Leave>,
     /// Whether a process uses it.
     in_use: AtomicBool,
-    /// Whether it is about to leave the job.
+    /// True if the host is about to leave the job.
     leaving: AtomicBool,
     pub(crate) speaker: Speaker,
-    /// Since when the controller has been away; `None`: it is there.
+    /// The time since which the controller has been away; `None` if it is reachable.
     pub(crate) away: watch::Receiver<Option<Instant>>,
 }
 
@@ -90,7 +90,7 @@ impl Member {
         self.phase.clone()
     }
 
-    /// Whether the job has ended without failing.
+    /// Returns true if the job has ended without failing.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(*self.phase.borrow(), Phase::Over(Ok(())))
     }
@@ -164,7 +164,7 @@ impl Member {
         self.leave_after(Duration::ZERO, Parting::at_end());
     }
 
-    /// Leaves a job that somebody else is about to end, but only if it does not end for a while.
+    /// Leaves a job that another member is about to end, unless the job ends within `END_PATIENCE`.
     pub(crate) fn leave_unless_ended(&self, reason: &str) {
         self.leave_after(END_PATIENCE, reason.to_owned().into());
     }
@@ -177,7 +177,7 @@ impl Member {
 
 /// Waits until it is time to leave, and returns how. To be dropped when the job is over.
 async fn time_to_leave(mut leaving: mpsc::UnboundedReceiver<Leave>) -> Parting {
-    // At the latest it is time when there is no sender left.
+    // Without a sender left, no order to leave can come, so the host leaves now.
     let Some(mut leave) = leaving.recv().await else { return "its agent has forgotten it".to_owned().into() };
     // The last order counts: an agent that shuts down does not wait.
     while let Ok(Some(next)) = timeout(leave.patience, leaving.recv()).await {

@@ -67,9 +67,9 @@ pub struct AgentConfig {
     pub open_port: OpenPort,
     /// The socket for training processes; its user and its group may connect.
     pub socket: PathBuf,
-    /// When a worker retransmits or asks for results.
+    /// The timers for retransmissions and for requests of missing results.
     pub timers: Timers,
-    /// What the agent may hold for training processes.
+    /// The resources that the agent may hold for training processes.
     pub limits: Limits,
 }
 

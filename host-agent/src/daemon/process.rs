@@ -22,7 +22,8 @@ impl Process {
         let descriptor = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok());
         #[allow(unsafe_code, reason = "no safe interface has it")]
         let registered = descriptor.and_then(|descriptor| {
-            // SAFETY: an `OwnedFd` is open, and stays the same descriptor, until it is dropped with the `AsyncFd` that owns it.
+            // SAFETY: an `OwnedFd` is open, and stays the same descriptor, until it is dropped with the `AsyncFd` that
+            // owns it.
             unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }.ok()
         });
         Self(registered)

@@ -46,7 +46,7 @@ pub(super) async fn hand_in(
     Ok(v1::HandInProfileResponse { outcome: Some(outcome?) })
 }
 
-/// Asks until there is an outcome. `missing` gets the reason why there is none so far.
+/// Requests the outcome until it exists. Stores in `missing` why the outcome does not exist yet.
 async fn ask(
     member: &Member,
     number: ProfileNumber,
@@ -81,7 +81,7 @@ async fn ask(
     }
 }
 
-/// Whether the controller is away and may come back.
+/// Returns true if the controller is away and may come back.
 fn may_pass(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled)
 }

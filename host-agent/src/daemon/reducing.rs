@@ -24,7 +24,7 @@ use crate::worker::{Completion, KeptAlive, Outcome, StreamPosition, Terms};
 
 /// The longest name of a tensor, in bytes.
 const MAX_TENSOR_NAME: usize = 1024;
-/// Tensors of up to so many bytes are copied at once: waking another thread would take longer.
+/// The largest tensor, in bytes, that is copied at once: waking another thread would take longer.
 const COPIED_AT_ONCE: usize = 64 << 10;
 
 /// One process's use of one job.
@@ -41,12 +41,12 @@ impl Reducing {
         Self { member, under_way: Arc::default(), turn: Arc::default() }
     }
 
-    /// Whether no all-reduce is under way.
+    /// Returns true if no all-reduce is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Whether an all-reduce was given up that the others may still finish with this host's contribution.
+    /// Returns true if this host has abandoned an all-reduce that other members may still finish.
     pub(crate) async fn has_given_up(&self) -> bool {
         match self.member.running() {
             Ok(running) => running.has_given_up().await,
@@ -150,7 +150,7 @@ async fn no_result(
         _ => None,
     };
     let error = match end.as_ref().and_then(|end| end.as_ref().err()).map(Arc::as_ref) {
-        // A wrong sum at other members makes this one's wrong, too, whether or not it has arrived.
+        // A wrong sum at other members makes this member's sum wrong, too, even if the sum has not arrived yet.
         Some(JobError::Failed { reason, wrong_sum: true, .. }) => {
             AgentError::Disputed { tensor, verdict: reason.clone() }
         }

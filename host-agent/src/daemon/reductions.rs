@@ -26,7 +26,7 @@ pub(super) async fn serve(
     answers: &Answers,
 ) {
     let mut stream = Stream::default();
-    // If the stream breaks, there is nobody to tell.
+    // If the stream breaks, no client is left to receive the error.
     while let Ok(Some(request)) = requests.message().await {
         stream.start(sessions, request, answers).await;
     }
@@ -60,7 +60,7 @@ impl Stream {
                 let answers = answers.clone();
                 tokio::spawn(async move {
                     let (answer, under_way) = ended.await;
-                    // If nobody waits for the answer any more, it is dropped.
+                    // The answer is dropped if the client no longer waits for it.
                     let _ = answers.send(numbered(answer)).await;
                     drop(under_way);
                 });
@@ -73,7 +73,7 @@ impl Stream {
         }
     }
 
-    /// Whether the job of this stream's session has ended.
+    /// Returns true if the job of this stream's session has ended.
     fn has_ended(&self, sessions: &Sessions) -> bool {
         let session = self.turn.as_ref().and_then(|(id, _)| sessions.find(id).ok());
         session.is_some_and(|session| session.job().is_ok_and(|job| job.member.has_ended()))

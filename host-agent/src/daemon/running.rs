@@ -62,10 +62,10 @@ impl Running {
         })
     }
 
-    /// Starts an all-reduce behind all that were started before, and returns a future of its outcome. `bounds`: those of
-    /// its elements, if they are known. `part` is its part in the training; `held` is dropped with the operation's data.
-    /// The future must be driven to its end even if nobody waits for it any more: it reports a wrong sum to the controller,
-    /// which then fails the job.
+    /// Starts an all-reduce behind all earlier all-reduces, and returns a future of its outcome. `bounds` are the
+    /// bounds of its elements, if they are known. `part` is its part in the training; `held` is dropped with the
+    /// operation's data. The future must be driven to its end even if its caller stops waiting: it reports a wrong sum
+    /// to the controller, which then fails the job.
     pub(super) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,
@@ -95,7 +95,7 @@ impl Running {
         }
     }
 
-    /// Adds to an error what the controller knows of the other members.
+    /// Adds the controller's information about the other members to an error.
     async fn explain(&self, error: AgentError) -> AgentError {
         match error {
             AgentError::Deadline { limit, wait, error, .. } => {
@@ -144,7 +144,7 @@ impl Running {
         self.agent.situation().await.is_ok_and(|situation| !situation.members.lost.is_empty())
     }
 
-    /// Whether an all-reduce of this host was given up that the others may still finish with its contribution.
+    /// Returns true if this host has abandoned an all-reduce that other members may still finish.
     pub(super) async fn has_given_up(&self) -> bool {
         // An agent that has ended contributes nothing any more.
         self.agent.situation().await.is_ok_and(|situation| situation.has_given_up)

@@ -89,7 +89,7 @@ fn no_segment(id: u32) -> Status {
     Status::invalid_argument(format!("segment {id} is not open in this session"))
 }
 
-/// A process has made its segment shorter, or there is no memory for it.
+/// Returns the status for a segment that its process has shortened, or for a lack of memory.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(crate) fn unusable(error: std::io::Error) -> Status {
     if error.kind() == std::io::ErrorKind::OutOfMemory {

@@ -97,7 +97,7 @@ impl Agent for Service {
         let jobs = Arc::clone(&self.jobs);
         tokio::spawn(async move {
             let event = Some(v1::training_event::Event::Opened(opened));
-            // If nobody listens, the next line returns at once.
+            // If the client no longer listens, the next line returns at once.
             let _ = sender.send(Ok(v1::TrainingEvent { event })).await;
             tokio::select! {
                 () = stay(&jobs, &process, &sender) => {}
@@ -289,7 +289,7 @@ fn check_name(whose: &str, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Turns a membership's phases into events until the job is over or nobody listens.
+/// Turns a membership's phases into events until the job is over or the client stops listening.
 async fn tell(
     mut phases: watch::Receiver<Phase>,
     session: SessionId,

@@ -77,7 +77,7 @@ pub(crate) struct Sessions {
 #[derive(Debug, Default)]
 struct State {
     open: HashMap<SessionId, Arc<Session>>,
-    /// Whether the agent is shutting down.
+    /// True once the agent is shutting down.
     closed: bool,
 }
 
@@ -107,8 +107,8 @@ impl Sessions {
 
     /// Closes a session whose process has no use for its job any more; the host stays a member.
     ///
-    /// After an all-reduce that was given up and has no result the host leaves the job instead: its contribution is in
-    /// the network, where the next process's first all-reduce could be summed with it, or end up behind it.
+    /// If an abandoned all-reduce has no result yet, the host leaves the job instead: its contribution is in the
+    /// network, where the next process's first all-reduce could be summed with it, or end up behind it.
     ///
     /// With `at_end` the training is at its end, and the host leaves the job, too.
     pub(crate) async fn close_job(&self, id: &[u8], at_end: bool) -> Result<(), Status> {

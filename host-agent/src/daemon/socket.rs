@@ -24,7 +24,7 @@ pub enum SocketError {
     /// Something other than a socket has the name.
     #[error("{} is there and is not a socket: remove it, or give another --socket", path.display())]
     NotASocket {
-        /// What is in the way.
+        /// The path of the existing file.
         path: PathBuf,
     },
     /// The operating system refused.
@@ -47,7 +47,8 @@ pub(crate) struct SocketFile {
 
 /// Listens on `path`, and replaces a socket that a crashed agent has left there.
 ///
-/// The socket gets its name only once its permissions are right, so that nobody can connect before.
+/// Listens on a socket at `path`. The socket gets its name only after its permissions are set, so that no process can
+/// connect before.
 pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), SocketError> {
     let failed = |reason| SocketError::System { path: path.into(), reason };
     check_free(path)?;
@@ -82,7 +83,7 @@ fn check_free(path: &Path) -> Result<(), SocketError> {
         Ok(_) => {}
     }
     match UnixStream::connect(path) {
-        // Nobody listens any more: a crash has left it.
+        // No process listens on the socket any more: a crashed agent has left it.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
         Err(reason) => Err(SocketError::System { path: path.into(), reason }),
         Ok(_) => Err(SocketError::InUse { path: path.into() }),

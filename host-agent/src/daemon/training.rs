@@ -178,7 +178,7 @@ impl Training {
 async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
     let mut client = None;
     while let Some(Command { request, mut turn }) = commands.recv().await {
-        // For each reply there may be nobody left who waits for it.
+        // A reply is dropped if its caller no longer waits for it.
         match (request, &mut client) {
             (Request::Begin { initial, reply }, none @ None) => {
                 let joined = Client::join(options.clone(), &initial).await;
@@ -248,13 +248,14 @@ fn place(first: u64) -> usize {
     usize::try_from(first).unwrap_or(usize::MAX)
 }
 
-/// The most bytes that a step of a training of so many parameters takes. Between steps it is less.
+/// Returns the most bytes that a training step with `parameters` parameters takes. Between steps it is less.
 ///
-/// What stays: the initial parameters as they are sent, in case a server has lost them, and the residual of error
-/// feedback. For a step: the gradient as it was read, its server's part of it, and two older ones, which the fabric may
-/// still be aggregating; its code, twice, and twice as it is sent; the parameters as they arrive, decoded, for the
-/// server's range, and for the process. Ten times their size was measured with well-behaved servers. Memory of the
-/// fabric is counted when the fabric takes it.
+/// Memory that stays allocated between steps: the initial parameters as the agent sends them, in case a server has lost
+/// them, and the residual of error feedback. Memory for a step: the gradient that the agent has read, its server's part
+/// of it, and two older gradients, which the fabric may still be aggregating; the encoded gradient, twice, and twice in
+/// wire format; the parameters as they arrive, decoded, for the server's range, and for the process. Measurements with
+/// well-behaved servers gave ten times the parameters' size. The fabric's own memory is counted when the fabric takes
+/// it.
 fn memory(parameters: usize) -> u64 {
     (parameters as u64).saturating_mul(size_of::<f32>() as u64).saturating_mul(COPIES)
 }

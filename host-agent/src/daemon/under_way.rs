@@ -39,7 +39,7 @@ impl Drop for Entry {
 }
 
 impl UnderWay {
-    /// Adds an all-reduce, unless its bytes overlap another one's.
+    /// Adds an all-reduce, unless its bytes overlap those of another all-reduce.
     pub(super) fn enter(self: &Arc<Self>, stretch: Stretch) -> Result<Entry, Status> {
         let mut state = self.state();
         if state.stretches.values().any(|other| other.overlaps(&stretch)) {

@@ -64,7 +64,7 @@ pub(super) async fn pass_on(
     std::future::pending::<()>().await;
 }
 
-/// What the all-reduces under way wait for, and for how long.
+/// Returns the duration and the cause of the wait of the all-reduces under way.
 async fn wait_of(running: &Running) -> Option<(Duration, String)> {
     // The silence cannot be longer than the oldest all-reduce.
     running.under_way().filter(|since| since.elapsed() >= Moments::FIRST)?;
@@ -72,7 +72,7 @@ async fn wait_of(running: &Running) -> Option<(Duration, String)> {
     Some((wait.silent, wait.to_string()))
 }
 
-/// What the controller knows about the wait, or that it is away.
+/// Returns the controller's reasons for the wait, or a text that the controller is away.
 async fn reasons(member: &Member) -> String {
     let away = *member.away.borrow();
     if let Some(since) = away {

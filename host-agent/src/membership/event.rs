@@ -18,14 +18,14 @@ pub enum JobEvent {
     },
     /// To a frozen worker: it [proceeds](crate::WorkerAgent::proceed), and answers when it is done.
     Proceed {
-        /// As in [`Prepare`](Self::Prepare).
+        /// The generation; see [`Prepare`](Self::Prepare).
         generation: u32,
         /// The most operations, counted from the job's start, that it is to begin.
         until: u64,
     },
     /// To a frozen worker: it answers with results that others do not have.
     Provide {
-        /// As in [`Prepare`](Self::Prepare).
+        /// The generation; see [`Prepare`](Self::Prepare).
         generation: u32,
         /// The slices of these results.
         seqs: Vec<Seq>,
@@ -46,7 +46,7 @@ pub enum JobEvent {
     Failed {
         /// Why, with the name of the host or switch at fault.
         reason: String,
-        /// Whether members had a wrong sum.
+        /// True if members had a wrong sum.
         wrong_sum: bool,
     },
     /// The job has ended.
@@ -54,7 +54,7 @@ pub enum JobEvent {
 }
 
 impl JobEvent {
-    /// Whether no event follows.
+    /// Returns true if no event follows.
     pub(super) fn is_last(&self) -> bool {
         matches!(self, Self::Removed { .. } | Self::Relieved | Self::Failed { .. } | Self::Ended)
     }

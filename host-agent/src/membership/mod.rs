@@ -34,7 +34,7 @@ pub struct JobMember {
     pub host: String,
     /// The role in which it joins.
     pub role: MemberRole,
-    /// Whether its process copes with others that join later; then it may also join a running job.
+    /// True if the process accepts members that join later; then it may also join a running job.
     pub elastic: bool,
     /// True if it may begin a new run of a job whose last run is over.
     pub new_run: bool,
@@ -116,7 +116,7 @@ impl Membership {
         self.events.recv().await.unwrap_or(Err(JoinError::Over))
     }
 
-    /// Notes that this host's agent is in this generation; the controller is told when the membership joins again.
+    /// Notes that this host's agent is in this generation; a later join reports the generation to the controller.
     pub fn holds(&self, generation: u32) {
         self.held.store(generation, Ordering::Release);
     }
@@ -140,7 +140,7 @@ impl Membership {
         self.part(&reason.to_owned().into()).await
     }
 
-    /// As [`leave`](Self::leave), or with another parting.
+    /// Leaves the job with any parting; see [`leave`](Self::leave).
     pub(crate) async fn part(self, parting: &Parting) -> Result<(), JoinError> {
         self.leaves.store(true, Ordering::Release);
         self.speaker.clone().leave(parting).await
@@ -152,7 +152,7 @@ impl Membership {
 pub(crate) struct Parting {
     /// The reason, in a few words.
     pub(crate) reason: String,
-    /// Whether its training is at its end.
+    /// True if the training has reached its end.
     at_end: bool,
 }
 

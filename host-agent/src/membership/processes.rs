@@ -8,8 +8,8 @@ use super::{JobMember, Speaker};
 use crate::error::JoinError;
 
 impl Speaker {
-    /// Reports to the controller that the sum of an all-reduce is wrong, with this member's contribution; the job
-    /// fails. Returns the verdict, which says which members contributed what.
+    /// Reports to the controller that the sum of an all-reduce is wrong, with this member's contribution; the job then
+    /// fails. Returns the verdict, which lists the members' contributions.
     ///
     /// # Errors
     /// [`JoinError::Refused`].

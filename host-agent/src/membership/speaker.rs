@@ -1,4 +1,4 @@
-//! What a member tells the controller.
+//! The reports and answers that a member sends to the controller.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ impl Speaker {
     }
 }
 
-/// Whether trying again does not help: the change of generation is off, or the job is over.
+/// Returns true if a retry cannot help: the change of generation is cancelled, or the job is over.
 fn is_final(code: Code) -> bool {
     matches!(code, Code::Aborted) || super::stream::is_final(code)
 }

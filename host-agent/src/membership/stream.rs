@@ -22,7 +22,7 @@ pub(super) struct EventStream {
     member: JobMember,
     /// The generation of the host's agent; 0: it has not started.
     held: Arc<AtomicU32>,
-    /// Whether the host is leaving the job: the controller ends the stream then.
+    /// True once the host is leaving the job: the controller ends the stream then.
     leaves: Arc<AtomicBool>,
     stream: Option<Streaming<v1::JobEvent>>,
 }
@@ -47,8 +47,8 @@ impl EventStream {
         Ok(())
     }
 
-    /// Forwards events until the last one, until nobody listens, or until the host has left. `away` says since when the
-    /// controller has not answered.
+    /// Forwards events until the last event, until the receiver is gone, or until the host has left. `away` holds the
+    /// time since which the controller has not answered.
     pub(super) async fn forward(mut self, events: Events, away: watch::Sender<Option<Instant>>) {
         loop {
             match self.next().await {
@@ -63,7 +63,7 @@ impl EventStream {
                     away.send_replace(Some(Instant::now()));
                     if let Err(refused) = self.join_again(&status).await {
                         let refused = JoinError::refused("let this host join again")(refused);
-                        // There may be nobody who listens.
+                        // The receiver may be gone.
                         let _ = events.send(Err(refused)).await;
                         return;
                     }
@@ -92,7 +92,7 @@ impl EventStream {
     /// Joins again, as often as it takes.
     ///
     /// # Errors
-    /// The controller is there, but does not accept this host any more.
+    /// The controller answers, but does not accept this host any more.
     async fn join_again(&mut self, broken: &Status) -> Result<(), Status> {
         let JobMember { job, .. } = &self.member;
         let (job, generation) = (job.clone(), self.held.load(Ordering::Acquire));
@@ -121,8 +121,7 @@ impl EventStream {
     }
 }
 
-/// Whether the controller is there and has decided that the host is not, or not any more, a member of a job that is
-/// alive.
+/// Returns true if the controller has decided that the host is not a member of a live job.
 pub(super) fn is_final(code: Code) -> bool {
     matches!(code, Code::NotFound | Code::PermissionDenied | Code::FailedPrecondition)
 }

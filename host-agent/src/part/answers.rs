@@ -35,7 +35,7 @@ pub(super) async fn answer(speaker: Speaker, agent: &JobAgent, Ask { generation,
     }
 }
 
-/// Tells the controller that the agent has changed over.
+/// Reports to the controller that the agent has changed to the generation.
 pub(super) async fn changed(speaker: Speaker, generation: u32) {
     speaker.answer(generation, Answer::Changed(v1::Changed {})).await;
 }

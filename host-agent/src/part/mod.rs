@@ -29,7 +29,7 @@ pub fn open_once(port: impl FramePort + 'static) -> OpenPort {
     Arc::new(move || {
         let taken =
             || AgentError::System { step: "open a port twice", reason: ErrorKind::ResourceBusy.into() };
-        // Poisoning is harmless: the port is there or not.
+        // Poisoning is harmless: the option either holds the port or is empty.
         port.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(taken)
     })
 }
@@ -44,7 +44,7 @@ pub(crate) enum JobAgent {
 }
 
 impl JobAgent {
-    /// As [`WorkerAgent::end`].
+    /// Ends the agent; see [`WorkerAgent::end`].
     pub(crate) fn end(&self, reason: &str) {
         match self {
             Self::Worker(agent) => agent.end(reason),
@@ -154,13 +154,13 @@ async fn follow(membership: &mut Membership, agent: &JobAgent, generation: u32) 
 
 type Answering<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// What follows from an event.
+/// The result of handling an event.
 enum Next {
     /// The part has ended well.
     Over,
-    /// The agent is in this generation, which is to be confirmed.
+    /// The agent is in this generation and must confirm it to the controller.
     Changed(u32),
-    /// A question is to be answered.
+    /// The agent must answer a question of the controller.
     Asked(answers::Ask),
     Nothing,
 }
@@ -212,7 +212,8 @@ impl Follower<'_> {
         Ok(Next::Nothing)
     }
 
-    /// Changes over. A controller that orders a change that is done, or an older one, has not heard that it is done.
+    /// Changes to a generation. A controller may repeat the order for this generation or for an older one if it has not
+    /// received the confirmation; the agent then confirms again.
     async fn change(&mut self, config: &JobConfig) -> Result<Next, AgentError> {
         if config.generation < self.generation {
             tracing::info!(job = self.job, config.generation, self.generation, "an old generation is over");

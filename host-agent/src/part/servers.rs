@@ -24,7 +24,7 @@ struct Shared {
     controller: Remote,
     open_port: OpenPort,
     state: Mutex<State>,
-    /// The reason to leave all jobs, if they are to be left.
+    /// The reason to leave all jobs; `None` as long as the host stays in them.
     leaving: watch::Sender<Option<String>>,
 }
 
@@ -134,7 +134,7 @@ impl Servers {
         self.at_work().filter_map(|(job, agent)| Some((job, agent.stats().ok()?))).collect()
     }
 
-    /// What the servers at work know of their jobs' members.
+    /// Returns what each running server knows about the members of its job.
     pub(crate) async fn report(&self) -> Vec<v1::ServedJob> {
         let mut report = Vec::new();
         for (job, agent) in self.at_work() {

@@ -3,7 +3,7 @@
 pub struct Detached {
     /// The generation from which on it is not a member.
     pub generation: u32,
-    /// Whether the others process its data, too; otherwise nobody does.
+    /// True if the other members process its data, too; otherwise the data is left out.
     pub data_adopted: bool,
     /// The reason, in words.
     pub reason: String,

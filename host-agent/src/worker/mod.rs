@@ -27,8 +27,8 @@ use role::{Asked, Command, Reply, WorkerRole};
 /// One member of a job. Training threads share it by reference; dropping it stops its thread.
 pub struct WorkerAgent(Handle<WorkerRole>);
 
-/// A value that is kept as long as an all-reduce's data, and returned with its result. An all-reduce that was given up
-/// or has failed goes on in the background after its caller has the answer, and keeps the value until it is done.
+/// A value that is kept as long as an all-reduce's data, and returned with its result. An all-reduce that has failed or
+/// that its caller has abandoned continues in the background after the answer, and keeps the value until it is done.
 pub(crate) struct KeptAlive(#[allow(dead_code, reason = "to be dropped")] Box<dyn Send>);
 
 impl KeptAlive {
@@ -81,7 +81,7 @@ impl StreamPosition {
         self.broken.fetch_min(self.place, Ordering::AcqRel);
     }
 
-    /// Whether the all-reduce of this place, or one before it, was not started.
+    /// Returns true if the all-reduce of this place, or an earlier one, was not started.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire) <= self.place
     }
@@ -127,15 +127,15 @@ pub struct Members {
 pub struct Situation {
     /// The members of the job.
     pub members: Arc<Members>,
-    /// The joiners for whom the process has to synchronise, if there are any.
+    /// The joiners for which the process has to synchronise, if any.
     pub regroup: Option<Regroup>,
-    /// What the all-reduces under way wait for, if there are any.
+    /// The state of the wait of the all-reduces under way, if any.
     pub wait: Option<Wait>,
-    /// Whether an all-reduce was given up and is not done. Others may still finish it with this worker's contribution.
+    /// True if an abandoned all-reduce is not done. Others may still finish it with this worker's contribution.
     pub has_given_up: bool,
 }
 
-/// What all-reduces wait for.
+/// The duration and the cause of a wait of all-reduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
     /// Time since the last result.
@@ -173,8 +173,8 @@ impl WorkerAgent {
         Handle::start(&format!("worker {}", role.rank()), (&config.name, config.width), role, port).map(Self)
     }
 
-    /// Reduces over all members of the job and blocks until the result is there. Every member must start
-    /// the same operations in the same order; those of several threads run in the order of their calls.
+    /// Reduces over all members of the job and blocks until the result has arrived. Every member must start the same
+    /// operations in the same order; operations of several threads run in the order of their calls.
     ///
     /// # Errors
     /// [`AgentError::Collective`] when the operation failed, [`AgentError::Refused`] when it was not
@@ -182,7 +182,7 @@ impl WorkerAgent {
     /// without this worker, [`AgentError::Ended`] when the agent has ended, or ends meanwhile.
     pub fn all_reduce(&self, operation: AllReduce) -> Result<Reduced, AgentError> {
         let (sender, result) = bounded(1);
-        // If nobody waits for the answer any more, it is dropped.
+        // The answer is dropped if the caller no longer waits for it.
         let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));
         let (terms, held) = (Terms::default(), KeptAlive::new(()));
         self.0.submit(Command::Reduce(Asked { operation, bounds: None, terms, held, reply }))?;
@@ -202,8 +202,8 @@ impl WorkerAgent {
         self.0.ask(|reply| Command::Freeze { reply }).await
     }
 
-    /// Goes on in the present generation until so many operations, counted from the job's start, are begun and
-    /// finished. Returns the worker's standing then, or earlier if another request interrupts it.
+    /// Continues in the present generation until `until` operations are begun and finished. They count from the job's
+    /// start. Returns the worker's standing then, or earlier if another request interrupts it.
     ///
     /// # Errors
     /// [`AgentError::Ended`].
@@ -248,7 +248,7 @@ impl WorkerAgent {
         self.0.ask(|reply| Command::Look { reply }).await
     }
 
-    /// The counters so far.
+    /// Returns the present values of the counters.
     ///
     /// # Errors
     /// [`AgentError::Ended`] when the agent has ended.
@@ -261,7 +261,7 @@ impl WorkerAgent {
         self.0.end(reason);
     }
 
-    /// Waits until the agent has ended, whether it was told to or could not go on, and returns the reason: an
+    /// Waits until the agent has ended, on request or because of a failure, and returns the reason: an
     /// [`AgentError::Ended`].
     pub async fn ended(&self) -> AgentError {
         self.0.wait_for_end().await

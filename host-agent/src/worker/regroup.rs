@@ -1,9 +1,9 @@
 //! Members that join a running job.
 //!
-//! All members learn of them between the same two operations, so that all see the same: a process's next all-reduce is
-//! answered with a [`Regroup`] unless it synchronises for the joiners. From that all-reduce on, everything goes on as
-//! usual. If it turns out that nobody led it, because the leader was lost meanwhile, it was in vain; all members see
-//! that alike, too, by the weight of its result.
+//! The agents notify all members of them between the same two operations, so that all members see the same change: the
+//! agent answers a process's next all-reduce with a [`Regroup`] unless that all-reduce synchronises for the joiners.
+//! From that all-reduce on, the job continues as usual. If the leader was lost meanwhile, no member led the all-reduce
+//! and it had no effect; all members recognise this from the weight of its result.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// `None` if nobody has to synchronise for that generation.
+    /// Returns `None` if no member has to synchronise for that generation.
     pub(super) fn new(config: &JobConfig, members: &Arc<Members>) -> Option<Self> {
         let JobConfig { generation, joined, regroup, .. } = config;
         let (generation, ranks, members) = (*generation, joined.clone(), Arc::clone(members));
@@ -62,7 +62,7 @@ impl Joined {
     }
 }
 
-/// Whether all elements have come from a leader.
+/// Returns true if all elements have come from a leader.
 pub(super) fn is_led(synchronised: &Reduced) -> bool {
     synchronised.weight > 0 && synchronised.runs.iter().all(|run| run.weight > 0)
 }

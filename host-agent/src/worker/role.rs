@@ -24,7 +24,7 @@ pub(super) type Reply = Box<dyn FnOnce(Result<Completion, AgentError>) + Send>;
 /// An operation to start, and the reply for its end.
 pub(crate) struct Asked {
     pub(super) operation: AllReduce,
-    /// Those of its elements, if they are known.
+    /// The bounds of its elements, if they are known.
     pub(super) bounds: Option<Bounds>,
     pub(super) terms: Terms,
     pub(super) held: KeptAlive,
@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Reduce(Asked),
     /// Freeze, and report the standing.
     Freeze { reply: oneshot::Sender<Standing> },
-    /// Go on until so many operations are done, and report then.
+    /// Continue until `until` operations are done, and report then.
     Proceed { until: u64, reply: oneshot::Sender<Standing> },
     /// Hand out results.
     Provide { slices: Vec<Seq>, reply: oneshot::Sender<Vec<FinishedSlice>> },
@@ -56,7 +56,7 @@ struct Pending {
     deadline: Option<Duration>,
     /// When it was started.
     started: Time,
-    /// The joiners for whom it synchronises.
+    /// The joiners that the operation synchronises with the members.
     synchronises: Option<Joined>,
 }
 
@@ -73,19 +73,20 @@ pub(crate) struct WorkerRole {
     /// A result has one of these destinations: the worker's own address, or the job's multicast one.
     addresses: [MacAddr; 2],
     members: Arc<Members>,
-    /// The joiners for whom the process has to synchronise.
+    /// The joiners for which the process has to synchronise.
     joined: Option<Joined>,
     pending: BTreeMap<OperationId, Pending>,
     /// The oldest pending operation, and since when it has been the oldest.
     oldest: Option<(OperationId, Time)>,
-    /// If the operation before it was given up: since when that one had been the oldest. The deadlines run together.
+    /// The time at which the preceding operation became the oldest, if that operation was abandoned. The deadlines run
+    /// together.
     given_up: Option<Time>,
     /// Operations that wait until the outcome of a synchronising one is known: unless it has succeeded, nothing behind
     /// it may be reduced.
     behind: VecDeque<Asked>,
     /// The value that is kept with the data of each operation that the worker is not done with, pending or not.
     held: BTreeMap<OperationId, KeptAlive>,
-    /// Where to report once the worker has proceeded as far as it was told.
+    /// Receives the standing once the worker has proceeded as far as ordered.
     proceeding: Option<oneshot::Sender<Standing>>,
     /// When it was frozen, if it is.
     frozen: Option<Time>,
@@ -193,9 +194,10 @@ impl WorkerRole {
         }
     }
 
-    /// An operation's deadline counts from when it becomes the oldest one, that is, from when all before it are done.
-    /// Behind an operation that was given up it counts from when that one's did, or from the last progress since.
-    /// Otherwise the deadlines of all operations under way would run out one after the other.
+    /// Notes which operation is the oldest. Its deadline counts from the time at which it becomes the oldest, that is,
+    /// from the end of all earlier operations. Behind an abandoned operation the deadline counts from the start of that
+    /// operation's deadline, or from the last progress since. Otherwise the deadlines of all operations under way would
+    /// run out one after the other.
     fn note_oldest(&mut self, now: Time) {
         let oldest = self.pending.first_key_value().map(|(id, pending)| (*id, pending.started));
         if self.oldest.map(|(id, _)| id) != oldest.map(|(id, _)| id) {
@@ -210,7 +212,7 @@ impl WorkerRole {
         reply(outcome.map(|outcome| Completion { outcome, members, held }));
     }
 
-    /// Reports the present standing to the caller that asked the worker to proceed, whether or not it got that far.
+    /// Reports the present standing to the caller of `Proceed`, even if the worker has not got that far.
     fn stop_proceeding(&mut self) {
         if let Some(reply) = self.proceeding.take() {
             let _ = reply.send(self.worker.standing());
@@ -309,7 +311,7 @@ impl WorkerRole {
         self.answer(pending.reply, Err(error), None);
     }
 
-    /// The deadline of the oldest operation; no later one's is earlier.
+    /// Returns the deadline of the oldest operation; later operations have no earlier deadline.
     fn deadline(&self) -> Option<Time> {
         let (id, since) = self.oldest?;
         Some(since + self.pending.get(&id)?.deadline?)
@@ -324,7 +326,7 @@ impl WorkerRole {
         }
     }
 
-    /// What operations wait for; `since` is when the oldest one became the oldest.
+    /// Returns the cause of the operations' wait; `since` is when the oldest operation became the oldest.
     fn wait(&self, now: Time, since: Time) -> Wait {
         let Standing { next, idle, dues, .. } = self.worker.standing();
         let awaited = dues.into_iter().filter(|due| next.is_newer_than(*due));
@@ -367,7 +369,7 @@ impl Role for WorkerRole {
     }
 
     fn handle_command(&mut self, now: Time, command: Command) {
-        // If nobody waits for an answer any more, it is dropped.
+        // An answer is dropped if the caller no longer waits for it.
         match command {
             Command::Reduce(asked) => self.reduce(now, asked),
             Command::Freeze { reply } => {
@@ -437,7 +439,7 @@ impl Role for WorkerRole {
         while let Some(event) = self.worker.poll_event() {
             let (OperationEvent::Completed { operation, .. } | OperationEvent::Failed { operation, .. }) =
                 &event;
-            // An operation that was given up has been answered already.
+            // An abandoned operation has been answered already.
             let Some(pending) = self.pending.remove(operation) else { continue };
             match event {
                 OperationEvent::Completed { operation, reduced } => {

@@ -11,8 +11,8 @@ use crate::error::AgentError;
 
 impl WorkerAgent {
     /// Starts an all-reduce on these terms, behind all that were started before, and returns a future of its outcome.
-    /// When this returns, its place in the order is fixed. `bounds`: those of its elements, if they are known. `held` is
-    /// dropped with the operation's data.
+    /// When this returns, its place in the order is fixed. `bounds`: those of its elements, if they are known. `held`
+    /// is dropped with the operation's data.
     ///
     /// # Errors
     /// [`AgentError::Ended`]. The future's errors are those of [`all_reduce`](Self::all_reduce),
@@ -26,7 +26,7 @@ impl WorkerAgent {
     ) -> Result<impl Future<Output = Result<Completion, AgentError>> + Send + 'static + use<>, AgentError>
     {
         let (sender, result) = oneshot::channel();
-        // If nobody waits for the answer any more, it is dropped.
+        // The answer is dropped if the caller no longer waits for it.
         let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));
         self.0.submit(Command::Reduce(Asked { operation, bounds, terms, held, reply }))?;
         let agent = Arc::clone(self);

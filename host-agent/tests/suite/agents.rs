@@ -114,7 +114,7 @@ fn frames_for_another_host_are_not_ours() {
     let mut seen = [0_usize; 3];
     let flip_destination: Meddle = Box::new(move |from, frame| {
         seen[from] += 1;
-        // A result for nobody in this job floods the hub; a gradient at the wrong node reaches the server.
+        // A result that has no receiver in this job floods the hub; a gradient at the wrong node reaches the server.
         match (from, seen[from] % 16) {
             (2, 0) => frame[4] ^= 0xff,
             (0 | 1, 0) => frame[ENCAPSULATION_BYTES + INA_HEADER_BYTES + 1] ^= 0xff,

@@ -84,7 +84,7 @@ async fn a_process_that_goes_without_a_word_takes_its_host_out_of_the_job() {
     assert!(error.to_string().contains("w0 leaves"), "{error}");
 }
 
-/// Starts an all-reduce that nobody else takes part in, and gives it up.
+/// Starts an all-reduce in which no other member takes part, and abandons it.
 async fn give_up(job: &Job) {
     let mut segment = job.segment(4).await.unwrap();
     let operation = Operation { deadline: Some(Duration::from_millis(1)), ..Operation::whole::<f32>() };

@@ -49,7 +49,7 @@ async fn go_on_without(fabric: &mut Fabric, rank: u8, reason: &'static str) {
 async fn those_who_are_left_go_on_with_what_they_have_begun() {
     let mut fabric = Fabric::start(3, honest()).await;
     let [mut first, mut second, third] = fabric.join_all(JoinOptions::default()).await;
-    // They wait for the third one's contribution until it is gone.
+    // The two workers wait for the third worker's contribution until that worker is gone.
     let loss = lose(&mut fabric, 2, third, "w2 is gone");
     let (a, b, ()) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0), loss);
     assert_eq!((a.unwrap(), b.unwrap()), ((3.0, 2), (3.0, 2)));
@@ -178,7 +178,7 @@ fn divert(frame: &mut [u8]) {
     frame[5] = 99;
 }
 
-/// Keeps results from a worker, from this slice on, until it is told to stop.
+/// Withholds results from a worker, from this slice on, until the returned flag is cleared.
 fn keep_from(rank: u16, from: Seq) -> (Meddle, Arc<AtomicBool>) {
     let keeps = Arc::new(AtomicBool::new(true));
     let meddling = Arc::clone(&keeps);
@@ -445,7 +445,8 @@ async fn start(job: &Job, count: usize) -> Vec<Reduction> {
     started
 }
 
-/// Synchronises, and starts another all-reduce without waiting: returns the parameters, and the other one's outcome.
+/// Synchronises, and starts another all-reduce without waiting. Returns the parameters, and the outcome of the other
+/// all-reduce.
 async fn synchronised_and_more(job: &Job, own: f32) -> (f32, Result<f32, ClientError>) {
     let (mut state, mut behind) = (job.segment(4).await.unwrap(), job.segment(4).await.unwrap());
     state.elements_mut::<f32>().unwrap().fill(own);

@@ -210,7 +210,8 @@ async fn serve(fabric: Arc<Fabric>) -> (String, View, oneshot::Sender<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_aggregate_the_synchronous_groups_gradients() {
     let mut group = Group::start().await;
-    // The fast workers are four epochs ahead of the slow one's single epoch: the group consists of all three.
+    // The fast workers are four epochs ahead of the slow worker's single epoch: the group consists of all three
+    // workers.
     for _ in 0..4 * EPOCH {
         group.push([0.0; 3]).await;
     }
@@ -225,7 +226,7 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
             (PARAMETERS, &["w0", "w1", "w2"].map(String::from)[..])
         );
     }
-    // This gradient still goes over TCP: the step that answers it says that the fabric is there.
+    // This gradient still goes over TCP: the step that answers it reports that the fabric is ready.
     group.push([0.0; 3]).await;
     let iterations = 4 * EPOCH + 2;
     group.push([1.0, 4.0, 7.0]).await;

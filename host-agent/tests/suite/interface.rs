@@ -71,7 +71,7 @@ fn agents_on_one_interface_are_spared_the_frames_of_each_others_jobs() {
     }
 }
 
-/// The port tells frames apart by the generation's id.
+/// The port distinguishes frames by the generation's id.
 #[tokio::test]
 async fn agents_of_interfaces_go_on_in_the_next_generation() {
     if !netns::enter_with_veth_pair("left", "right") {

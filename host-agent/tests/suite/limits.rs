@@ -256,7 +256,7 @@ async fn bytes_of_two_all_reduces_under_way_do_not_overlap() {
     refused(said.remove(&2).unwrap(), Code::InvalidArgument, "overlap");
     assert!(said.remove(&3).is_none_or(|answer| answer.is_err()));
     said.into_values().for_each(|answer| drop(answer.unwrap()));
-    // Afterwards the bytes can be used as before, also through another segment number.
+    // Afterwards the bytes are usable again, also through another segment number.
     let again = process.open(&file, 4096).await.unwrap();
     let (answer, sums) = tokio::join!(process.reduce(again, 100), sum(&mut second, &[1.0; 100]));
     answer.unwrap();
@@ -276,7 +276,7 @@ async fn connections_are_as_many_as_there_may_be() {
         }
         assert!(open.len() < 100, "nothing is refused");
     };
-    // The refusal is in HTTP/2, since there is no room for a session.
+    // The refusal is in HTTP/2, since the limits leave no session to this process.
     assert!(format!("{refusal:?}").contains("LimitNOFILE"), "{refusal:?}");
     // Processes that open connections and read nothing do not keep the refusal from others.
     let mut silent = Vec::new();
@@ -305,7 +305,7 @@ async fn segments_are_as_large_together_as_they_may_be_and_count_once() {
     }
     refused(process.open(&files[3], 4096).await, Code::ResourceExhausted, "close segments");
     let again = process.open(&files[0], 4096).await.unwrap();
-    // It is released once nobody has it open any more.
+    // The agent releases the mapping once no session has the file open any more.
     process.close(open[0]).await.unwrap();
     refused(process.open(&files[3], 4096).await, Code::ResourceExhausted, "close segments");
     process.close(again).await.unwrap();
@@ -326,7 +326,7 @@ async fn a_segment_that_shrinks_under_way_harms_its_own_process_only() {
     assert_eq!(sum(&mut second, &[1.0; 1024]).await.unwrap(), [1.0; 1024]);
     refused(call.await.unwrap(), Code::FailedPrecondition, "shorter");
     assert_eq!(file.len(), 100, "the agent has not made it longer again");
-    // It is noticed before reading, too; and other segments can be used as before.
+    // The agent notices it before reading, too; and other segments remain usable.
     refused(process.reduce(segment, 1024).await, Code::FailedPrecondition, "cannot be used");
     let file = File::of(4096);
     let segment = process.open(&file, 4096).await.unwrap();

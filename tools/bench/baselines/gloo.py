@@ -40,7 +40,7 @@ def measure(elements: torch.Tensor, rank: int, ranks: int, iteration: int) -> tu
 
 
 def main() -> None:
-    """Meets the other ranks, and runs the all-reduces that standard input asks for."""
+    """Connects to the other ranks, and runs the all-reduces that standard input requests."""
     rank, ranks, elements = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])
     torch.set_num_threads(1)
     store = dist.FileStore(sys.argv[3], ranks)

@@ -30,12 +30,12 @@ def ways(model: Callable[[], nn.Module], buckets: str) -> tuple[TimePoints, dict
 
 
 class Settled(NamedTuple):
-    """How time points came by their schedule."""
+    """The profiling that led to the schedule of time points."""
 
     profiles: int
-    """Number of profiles until there was one."""
+    """Number of profiles until a schedule existed."""
     profiled_sets: int
-    """Number of its sets, before the trial."""
+    """Number of the schedule's sets, before the trial."""
 
 
 def settle(points: TimePoints, step: Callable[[], object]) -> Settled:

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use thiserror::Error;
 
-/// Why a program could not be compiled.
+/// An error of compiling a program.
 #[derive(Debug, Error)]
 pub enum CompileError {
     /// The source could not be written.

@@ -71,7 +71,7 @@ impl Ratio {
     }
 }
 
-/// Why there are no statistics.
+/// The reason for missing statistics.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum StatisticsError {
     /// Nothing was measured.

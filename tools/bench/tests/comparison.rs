@@ -110,7 +110,7 @@ fn limits_depend_on_the_links_rate_and_mtu() {
     assert_eq!(limits(9000, 50), [0.62, 0.15]);
     assert_eq!([limits(1500, 200), limits(1500, 1000)], [[0.65], [1.2]]);
     assert_eq!([limits(9000, 200), limits(9000, 1000)], [[0.62], [0.70]]);
-    // There are no gates where no limits are set.
+    // A setting without limits has no gates.
     assert!(limits(1500, 300).is_empty() && limits(4000, 100).is_empty());
 }
 

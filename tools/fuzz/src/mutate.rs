@@ -50,7 +50,7 @@ impl Mutator {
         }
     }
 
-    /// A random position in the input, including its end. Headers are in front, so half of the positions are there.
+    /// A random position in the input, including its end. Half of the positions are in the headers at the front.
     fn place(&mut self, input: &[u8]) -> usize {
         let most = if self.random.random() { input.len() } else { input.len().min(80) };
         self.random.random_range(0..=most)

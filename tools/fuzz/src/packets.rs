@@ -53,7 +53,7 @@ pub(crate) fn frame(header: Header, hops: &[Hop], values: Option<&[i32]>) -> Vec
     bytes
 }
 
-/// Addresses that no switch looks at.
+/// Addresses that no switch reads.
 pub(crate) const ADDRESSES: FrameHeader = FrameHeader {
     source_mac: MacAddr(2, 0, 0, 0, 0, 1),
     destination_mac: MacAddr(2, 0, 0, 0, 0, 2),

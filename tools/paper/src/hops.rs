@@ -1,4 +1,6 @@
-//! What each level of aggregation gains, for the busiest link and for all, with results that come back in the same way.
+//! Measures the gain of each level of aggregation, for the busiest link and for all links.
+//!
+//! The results come back in the same way at each level.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +11,7 @@ use tributary_picture::{Axis, Bars, Chart, OTHERS, OURS};
 
 use crate::results::Results;
 
-/// Where gradients are aggregated and how results come back, in the words of `tributary demo`.
+/// Levels of aggregation, and ways in which results come back, in the words of `tributary demo`.
 const LEVELS: [(&str, &str); 4] =
     [("none", "none"), ("leaf", "leaves"), ("two-levels", "two levels"), ("tree", "three levels")];
 const DOWNLINKS: [&str; 2] = ["multicast", "unicast"];

@@ -50,7 +50,7 @@ enum ResultsFolder {
     Forwarding,
     /// Many tensors beside one; needs root
     Overlap,
-    /// What tags cost
+    /// The cost of tags
     Tags,
     /// The protocol under losses, simulated
     Losses,
@@ -58,13 +58,13 @@ enum ResultsFolder {
     Plan,
     /// The fabric in large clusters, simulated
     Scale,
-    /// What is done about slow processes; needs root
+    /// Countermeasures against slow processes; needs root
     Degraded,
     /// Gradients that leave at time points; needs root
     TimePoints,
     /// PyTorch over the fabric and over gloo; needs root
     Pytorch,
-    /// What each level of aggregation gains
+    /// The gain of each level of aggregation
     Hops,
     /// Codecs without a network
     CodecsAlone,

@@ -1,8 +1,8 @@
-//! How far a study is.
+//! Shows the progress of a study.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line that counts, since nobody knows before how many trainings a study needs.
+/// A line that counts trainings. It has no total, because the number of trainings is not known in advance.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
@@ -17,13 +17,13 @@ impl Progress {
         Self(bar)
     }
 
-    /// One more is done, of this contender.
+    /// Counts a finished training of this contender.
     pub(crate) fn one(&self, contender: &str) {
         self.0.set_message(contender.to_owned());
         self.0.inc(1);
     }
 
-    /// The study is over. A line stays, where nobody looks at a terminal, too.
+    /// Ends the study's line, and prints a summary that also appears without a terminal.
     pub(crate) fn done(&self) {
         let (study, trainings) = (self.0.prefix(), self.0.position());
         let seconds = self.0.elapsed().as_secs();

@@ -14,9 +14,9 @@ use tributary_picture::Chart;
 
 /// The folder of one part. It is written beside the last one, whose place it takes when it is [whole](Self::finish).
 pub(crate) struct Results {
-    /// Where it is to be.
+    /// The final folder.
     place: PathBuf,
-    /// Where it is made.
+    /// The folder of the unfinished results.
     folder: PathBuf,
     page: String,
 }
@@ -40,7 +40,7 @@ impl Results {
         Ok(Self { place, folder, page })
     }
 
-    /// A heading of the page, and what is to be said there.
+    /// Writes a heading and its text to the page.
     pub(crate) fn section(&mut self, heading: &str, said: &str) {
         let _ = write!(self.page, "\n## {heading}\n");
         if !said.is_empty() {
@@ -48,7 +48,7 @@ impl Results {
         }
     }
 
-    /// Rows for programs, as CSV.
+    /// Writes rows for programs, as CSV.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -56,7 +56,7 @@ impl Results {
         self.write_csv(name, |writer| rows.iter().try_for_each(|row| writer.serialize(row)))
     }
 
-    /// The same of figures that are text already, a row each.
+    /// Writes rows of text for programs, as CSV.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -102,10 +102,10 @@ impl Results {
         self.svg(name, &chart.title, format!("{}\n", chart.draw()))
     }
 
-    /// A picture that somebody else has drawn, as SVG.
+    /// Adds a picture from an SVG file of another program.
     ///
     /// # Errors
-    /// There is none, or the file cannot be written.
+    /// The picture is missing, or the file cannot be written.
     pub(crate) fn picture(&mut self, drawn: &Path, name: &str, title: &str) -> Result<()> {
         let svg = fs::read_to_string(drawn).with_context(|| format!("cannot read {}", drawn.display()))?;
         self.svg(name, title, svg)

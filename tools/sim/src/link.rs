@@ -29,7 +29,7 @@ pub(crate) struct LinkDirection {
     link: Link,
     /// The departure time of each packet that is queued or being sent.
     departures: VecDeque<Time>,
-    /// When everything so far has been sent at the link's rate.
+    /// The time at which all accepted packets will have been sent at the link's rate.
     sent_by: Time,
     pub(crate) carried: Carried,
 }
@@ -61,7 +61,9 @@ impl LinkDirection {
         Some(departure + self.link.delay)
     }
 
-    /// When the packet that is sent now leaves: a bucket that is full lets it pass, an empty one fills for a burst.
+    /// Returns the departure time of a packet that is sent now.
+    ///
+    /// A full token bucket lets the packet pass; an empty bucket first fills for a burst.
     fn departure(&self, now: Time) -> Time {
         let burst = self.time_of(self.link.burst);
         let wait = (self.sent_by - now).saturating_sub(burst);

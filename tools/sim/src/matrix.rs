@@ -107,8 +107,9 @@ pub struct FailedScenario {
     pub error: SimError,
 }
 
-/// Runs the [cases](case) of `seeds`, on as many threads as there are cores. Reports the totals to `told` after each,
-/// until `told` says that it is enough.
+/// Runs the [cases](case) of `seeds`, with one thread for each core.
+///
+/// It reports the totals to `told` after each case, until `told` requests the end.
 pub fn search(
     seeds: impl Iterator<Item = u64> + Send,
     values: usize,

@@ -23,7 +23,7 @@ use crate::tree::Child;
 /// Virtual time after which a simulation counts as stuck.
 const TOO_LONG: Duration = Duration::from_secs(3600);
 
-/// Why a simulation has no outcome. All variants but the first would be errors of the protocol.
+/// An error of a simulation. All variants except the first would be errors of the protocol.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SimError {
     /// The scenario cannot be set up.
@@ -55,7 +55,7 @@ pub enum SimError {
     Stuck {
         /// Number of workers that still wait.
         unfinished: usize,
-        /// When the simulation was stopped, in virtual seconds.
+        /// The time when the simulation was stopped, in virtual seconds.
         seconds: u64,
     },
 }
@@ -250,7 +250,7 @@ impl<'a> Simulation<'a> {
         self.schedule(handled, Event::Packet(to, packet));
     }
 
-    /// When a node handles a packet that arrives at `arrival`.
+    /// Returns the time when a node handles a packet that arrives at `arrival`.
     fn handled(&mut self, node: Node, arrival: Time) -> Time {
         let host = self.scenario.host;
         let free_at = match node {

@@ -15,7 +15,7 @@ pub struct Scenario {
     pub tree: Tree,
     /// Elements in each all-reduce.
     pub elements: usize,
-    /// Whether elements are i32, whose sums are compared exactly, or f32.
+    /// True if elements are i32, with exact comparison of the sums; otherwise they are f32.
     pub integers: bool,
     /// Number of all-reduces, one after the other.
     pub operations: u32,
@@ -25,7 +25,7 @@ pub struct Scenario {
     pub width: SliceWidth,
     /// The job's window: slices in flight, a power of two.
     pub window: u32,
-    /// How first results travel.
+    /// The way in which first results travel.
     pub downlink: Downlink,
     /// Retransmission timers of the workers.
     pub timers: Timers,
@@ -50,8 +50,9 @@ pub struct Link {
     pub rate: u64,
     /// Propagation delay.
     pub delay: Duration,
-    /// What a token bucket that is full lets pass at once, in bytes; it then fills for as much, so that packets leave in groups.
-    /// 0: each packet takes its time.
+    /// The size of a token bucket, in bytes; 0 for a link without a bucket.
+    ///
+    /// A full bucket lets this number of bytes pass at once. It then fills again, so that packets leave in groups.
     pub burst: u64,
     /// The most packets that wait for the link; further ones are dropped silently.
     pub queue: usize,
@@ -72,7 +73,7 @@ pub struct Faults {
     pub reboots: Vec<(usize, Duration)>,
 }
 
-/// How a host handles packets.
+/// The handling of packets by a host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Host {
     /// Processing time of each received packet, one after the other.
@@ -130,7 +131,7 @@ impl Scenario {
         }
     }
 
-    /// How long a slice, as a GRADIENT with a full hop stack, takes on a link.
+    /// The time that a slice, as a GRADIENT with a full hop stack, takes on a link.
     pub fn slice_time(&self) -> Duration {
         Duration::from_secs_f64(longest_frame(self.width) as f64 * 8.0 / self.link.rate as f64)
     }

@@ -19,7 +19,7 @@ pub struct Sweep {
     pub windows: Vec<u32>,
     /// Ways that results travel.
     pub downlinks: Vec<Downlink>,
-    /// How late one worker starts, in milliseconds.
+    /// The delay of one worker's start, in milliseconds.
     pub late_ms: Vec<u64>,
     /// Seeds for each combination; a row holds the means.
     pub seeds: u64,
@@ -49,7 +49,7 @@ pub struct Row {
     pub window: u32,
     /// "multicast" or "unicast".
     pub downlink: &'static str,
-    /// How late one worker starts, in milliseconds.
+    /// The delay of one worker's start, in milliseconds.
     pub late_ms: u64,
     /// Time until the last worker has the last result.
     pub seconds: f64,

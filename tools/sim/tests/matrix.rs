@@ -10,7 +10,7 @@ use tributary_wire::{Seq, SliceWidth};
 
 const SLICES: u64 = 512;
 const MAX_SLICES: u64 = SLICES.div_ceil(42);
-/// What a few blocks need beyond one integer for each value.
+/// The need of a few blocks beyond one integer for each value.
 const REST_SLICES: u64 = 1;
 /// Ethernet, IPv4, UDP and INA headers in front of a slice's values, and the values.
 const FRAME: u64 = 70 + 1024;
@@ -108,9 +108,9 @@ fn heavy_losses_are_asked_for_at_the_usual_times() {
     assert!(mean < 140.0, "{mean:.0} s");
 }
 
-/// Round trips are longer than any timeout there, and through empty queues or full token buckets shorter than all later ones. If
-/// slices are asked for before their results can be there, the questions fill the queues, and nothing else gets through; the more
-/// so where members begin one after the other, and the first of them have asked already.
+/// Round trips on these links are longer than any timeout. Through empty queues or full token buckets, they are shorter
+/// than all later ones. If members request slices before the results can exist, the requests fill the queues and block
+/// all other packets. This is worse if members begin one after the other, since the first ones have sent requests then.
 #[test]
 fn slow_links_carry_slices_and_not_questions() {
     let (ethernet, widest) = (SliceWidth::ETHERNET, SliceWidth::WIDEST);
@@ -152,7 +152,7 @@ fn a_late_worker_causes_no_storm() {
         let late = Duration::from_millis(late_ms);
         let outcome = run(&Scenario { stragglers: vec![(3, late)], ..small() }).unwrap();
         assert!(outcome.duration < late + Duration::from_millis(100), "{:?}", outcome.duration);
-        // Seven workers wait; each asks in doubling intervals for a few slices.
+        // Seven workers wait; each requests a few slices, in doubling intervals.
         assert!(outcome.retransmitted() < 7 * 30, "{late_ms} ms: {} asked", outcome.retransmitted());
     }
 }
@@ -223,8 +223,8 @@ fn random_scenarios_end_as_they_did() {
     assert_eq!(total, as_it_was);
 }
 
-/// 16 members with short queues in front of them; one misses a result that the others have. When all asked at the same
-/// instant, the same request was dropped each time.
+/// 16 members have short queues in front of them; one member misses a result that the others have. When all members
+/// sent requests at the same instant, the same request was dropped each time.
 #[test]
 fn a_member_that_is_behind_is_heard_among_those_that_wait_for_it() {
     run(&case(776_509, 1 << 20)).unwrap();

@@ -1,4 +1,4 @@
-//! Certificates from `tributary certs` for everyone in a network.
+//! Certificates from `tributary certs` for all members of a network.
 use std::process::Command;
 
 use crate::binary::json;

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::process::Command;
 
 const COMPILER: &str = "p4c-bm2-ss";
-/// What the Makefile makes of a program.
+/// The endings of the files that the Makefile makes of a program.
 const MADE: [&str; 3] = ["json", "p4info.txtpb", "sha256"];
 
-/// Checks that what is compiled in `folder` is of the sources beside it: by the sources' hashes and, where the compiler
-/// is on the PATH, by compiling them again in a copy.
+/// Checks that the compiled programs in `folder` match the sources beside them.
+///
+/// It compares the sources' hashes and, if the compiler is on the PATH, compiles the sources again in a copy.
 ///
 /// # Panics
-/// If a program is not.
+/// If a program does not match its source.
 pub fn check(folder: &Path) {
     let names = names(folder);
     assert!(!names.is_empty(), "no programs in {}", folder.display());

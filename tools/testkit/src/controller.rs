@@ -15,9 +15,9 @@ pub struct PlainController {
     /// Everything that it needs is here.
     folder: TempDir,
     child: Child,
-    /// `127.0.0.1:PORT` of the API.
+    /// The API's address, `127.0.0.1:PORT`.
     pub api: String,
-    /// `127.0.0.1:PORT` of the page.
+    /// The page's address, `127.0.0.1:PORT`.
     pub page: String,
 }
 
@@ -60,7 +60,7 @@ impl PlainController {
 
 impl Drop for PlainController {
     fn drop(&mut self) {
-        // It is no error if it has ended.
+        // An error is harmless: the controller may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

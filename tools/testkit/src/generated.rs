@@ -33,7 +33,7 @@ pub fn check(checked_in: &str, generate: impl FnOnce(&Path)) {
     );
 }
 
-/// What is in a folder, by name; nothing where there is no such folder.
+/// Returns the contents of a folder's files, by name; empty if the folder is missing.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(folder)
         .into_iter()

@@ -9,7 +9,7 @@ use crate::binary::{stderr, tributary};
 /// The tools that a lab with losses needs.
 const TOOLS: [&str; 3] = ["ip", "ethtool", "nft"];
 
-/// Whether there are the tools that make labs; says so if there are not.
+/// Returns true if the tools for labs are on the PATH; prints a note if a tool is missing.
 pub fn tools_are_there() -> bool {
     if let Some(tool) = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err()) {
         eprintln!("SKIPPED: there is no {tool} on the PATH: `make tools` installs it");
@@ -18,7 +18,9 @@ pub fn tools_are_there() -> bool {
     true
 }
 
-/// Whether this process may make labs that can be looked at from outside, as root's can; says so if it may not.
+/// Returns true if this process can make labs that are visible from outside; prints a note if not.
+///
+/// Only the labs of root are visible.
 pub fn can_be_made() -> bool {
     if !tools_are_there() {
         return false;

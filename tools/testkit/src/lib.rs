@@ -1,7 +1,7 @@
-//! What the tests of several crates have in common: under `[dev-dependencies]` only.
+//! Helpers for the tests of several crates, for use under `[dev-dependencies]` only.
 //!
-//! A crate below this one may use it in `tests/`. Its unit tests may only where no type of their crate is in what they
-//! use, since cargo compiles the crate twice for them: once as it is tested, once for this one.
+//! A dependency of this crate may use it in `tests/`. The dependency's unit tests may use only helpers without types of
+//! the dependency, since cargo compiles the dependency twice for them: once for the test, and once for this crate.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

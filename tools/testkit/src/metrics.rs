@@ -3,10 +3,10 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 
-/// What is under `/metrics` at this address.
+/// Reads `/metrics` at this address.
 ///
 /// # Errors
-/// Nobody answers there.
+/// No server answers at the address.
 pub fn page(address: impl ToSocketAddrs) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;

@@ -1,10 +1,11 @@
-//! A network namespace for one test thread; it is gone when the thread and its sockets are.
+//! A network namespace for one test thread; it ends with the thread and its sockets.
 use std::process::Command;
 
 use rustix::thread::UnshareFlags;
 
-/// Moves the calling thread into a new network namespace with two connected interfaces, both up. Where that is not
-/// possible, it says why and returns `false`.
+/// Moves the calling thread into a new network namespace with two connected interfaces, both up.
+///
+/// If that is not possible, it prints the reason and returns `false`.
 #[must_use]
 pub fn enter_with_veth_pair(left: &str, right: &str) -> bool {
     let entered = enter();
@@ -14,8 +15,10 @@ pub fn enter_with_veth_pair(left: &str, right: &str) -> bool {
     entered
 }
 
-/// Moves the calling thread, and the threads and processes that it starts from now on, into a new and empty network
-/// namespace. Where that is not possible, it says why and returns `false`.
+/// Moves the calling thread into a new and empty network namespace.
+///
+/// The threads and processes that the thread starts later are in the namespace, too. If that is not possible, it prints
+/// the reason and returns `false`.
 #[must_use]
 pub fn enter() -> bool {
     // SAFETY: a new network namespace changes nothing about memory or file descriptors of other threads.

@@ -225,7 +225,7 @@ impl Network {
         self.start_endless(job)
     }
 
-    /// The same for a job that is there.
+    /// Does the work of [`start_endless_job`](Self::start_endless_job) for an existing job.
     pub fn start_endless(&self, job: &str) -> (Daemon, Vec<Daemon>) {
         let server = Daemon::start(self.server_command(job));
         let options = ["--size", "64KiB", "--iterations", "1000000"];
@@ -257,7 +257,7 @@ impl Network {
         found.unwrap()["job_id"].as_u64().unwrap()
     }
 
-    /// How many slices of a job its server has finished, as far as the controller knows.
+    /// The number of slices that a job's server has finished, as far as the controller knows.
     pub fn progress(&self, job: &str) -> u64 {
         let jobs = self.ask(&["jobs", "list"]);
         let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
@@ -400,7 +400,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It is no error if it has ended.
+        // An error is harmless: the daemon may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

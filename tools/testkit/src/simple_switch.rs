@@ -14,7 +14,7 @@ const FIRST_TCP_PORT: u16 = 9559;
 /// A switch that is not up by then is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether BMv2 is on the PATH; prints a note if it is not.
+/// Returns true if BMv2 is on the PATH; prints a note if it is not.
 #[must_use]
 pub fn is_installed() -> bool {
     let found = Command::new(PROGRAM).arg("--version").output().is_ok();
@@ -115,7 +115,7 @@ impl Drop for SimpleSwitch {
     }
 }
 
-/// Whether it was built with Thrift; otherwise it refuses the option.
+/// Returns true if BMv2 was built with Thrift; without Thrift, it refuses the option.
 fn has_thrift() -> bool {
     let help = Command::new(PROGRAM).arg("--help").output().unwrap();
     String::from_utf8_lossy(&help.stdout).contains("--thrift-port")

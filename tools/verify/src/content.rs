@@ -29,14 +29,16 @@ impl Content {
         ValuesView::new(&self.bytes)
     }
 
-    /// Whether `other` differs at most in the tag, with which the server vouches. The receiver verifies the tag.
+    /// Returns true if `other` differs at most in the tag.
+    ///
+    /// The server vouches for the content with the tag, and the receiver verifies it.
     pub(crate) fn is_served_as(&self, other: &Self) -> bool {
         let tally = Tally { tag: other.tally.tag, ..self.tally };
         (self.operator, tally, &self.bytes) == (other.operator, other.tally, &other.bytes)
     }
 }
 
-/// All contents so far.
+/// All contents that the check has found.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     all: Vec<Content>,
@@ -74,7 +76,7 @@ impl Contents {
         id
     }
 
-    /// The sum of two contents, as a switch computes it: the operator is the first one's, as in a slot.
+    /// Adds two contents as a switch does: the sum has the operator of the first content, as in a slot.
     pub(crate) fn add(&mut self, a: ContentId, b: ContentId) -> ContentId {
         if let Some(&sum) = self.sums.get(&(a, b)) {
             return sum;

@@ -24,7 +24,7 @@ pub use slot::Bug;
 use thiserror::Error as ThisError;
 use tributary_protocol::{ConfigError, StartError};
 
-/// Why something cannot be checked.
+/// An error of a check.
 #[derive(Debug, Clone, PartialEq, ThisError)]
 pub enum Error {
     /// The state machines refuse the configuration.

@@ -33,7 +33,7 @@ pub(crate) enum WorkerInput {
         content: ContentId,
         to: Option<u8>,
     },
-    /// Time passes until the worker has asked for everything that it waits for.
+    /// Time passes until the worker has requested everything that it waits for.
     Ask,
     Change,
 }
@@ -92,7 +92,7 @@ impl Workers {
             window: setup.window * wider,
             start: START,
             begun: 0,
-            // The silence timers ask for everything that gaps would ask for.
+            // The silence timers request everything that gaps would request.
             timers: Timers { gap: u32::MAX, asks: u32::MAX, ..Timers::default() },
         };
         let mut worker = Worker::new(config).map_err(Error::Config)?;

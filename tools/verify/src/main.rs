@@ -9,7 +9,7 @@ use clap::Parser;
 use indicatif::ProgressBar;
 use tributary_verify::{Bug, Change, Progress, Row, Setup, check, everything, table};
 
-/// How often to report progress without a terminal.
+/// The interval between progress reports without a terminal.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Checks the protocol's state machines under everything that a network can do: every state, whatever is lost,
@@ -32,7 +32,7 @@ struct Arguments {
     #[arg(long, value_delimiter = ',')]
     operations: Vec<usize>,
 
-    /// Whether the generation changes at some time
+    /// Change the generation at some time
     #[arg(long, value_enum)]
     change: Option<Change>,
 
@@ -91,7 +91,7 @@ fn main() -> Result<ExitCode> {
     Ok(if rows.iter().all(Row::is_as_expected) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints a result as soon as it is there.
+/// Prints a result.
 fn tell(row: &Row) {
     match (&row.outcome.found, row.setup.bug) {
         (Some((violation, schedule)), bug) => {

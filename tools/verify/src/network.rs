@@ -78,7 +78,7 @@ impl Net {
     }
 }
 
-/// All lasting packets so far.
+/// All lasting packets that the check has found.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     all: Vec<Packet>,
@@ -99,7 +99,7 @@ impl Packets {
         Ok(id as u16)
     }
 
-    /// The RESULTs so far whose destination is a worker.
+    /// The RESULTs that the check has found for workers.
     pub(crate) fn to_workers(&self) -> impl Iterator<Item = Packet> + '_ {
         self.all.iter().copied().filter(|packet| matches!(packet.to(), Node::Worker(_)))
     }

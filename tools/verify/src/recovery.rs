@@ -1,4 +1,6 @@
-//! Whether a job completes when faults stop: all packets in flight are lost, then everything arrives in order.
+//! Checks that a job completes when faults stop.
+//!
+//! All packets in flight are lost; from then on, all packets arrive in order.
 
 use std::collections::VecDeque;
 
@@ -9,7 +11,7 @@ use crate::machines::WorkerInput;
 use crate::network::Packet;
 use crate::world::{Parts, World};
 
-/// The limit of deliveries in one round: beyond it packets circulate for ever.
+/// The limit of deliveries in one round; beyond it, packets circulate forever.
 const TOO_MANY: usize = 100_000;
 
 /// States that are known to complete.
@@ -24,8 +26,9 @@ impl Recovery {
         self.complete.len()
     }
 
-    /// Whether the job completes from here with no packets in flight, if each member repeatedly asks for everything it
-    /// waits for. It does not if a state recurs.
+    /// Returns true if the job completes from here with no packets in flight.
+    ///
+    /// Each member repeatedly requests everything that it waits for. The job does not complete if a state recurs.
     pub(crate) fn completes(&mut self, world: &mut World, parts: &Parts) -> Result<bool, Error> {
         let (mut parts, mut path) = (parts.clone(), FxHashSet::default());
         let done = loop {
@@ -44,7 +47,9 @@ impl Recovery {
     }
 }
 
-/// All members ask, and all packets arrive, until none are in flight. `false`: that never ends, or violates something.
+/// Lets all members send requests, and delivers all packets until none are in flight.
+///
+/// Returns `false` if the deliveries never end, or if a property is violated.
 fn round(world: &mut World, parts: &mut Parts) -> Result<bool, Error> {
     let mut packets = VecDeque::new();
     for worker in world.behind(parts) {

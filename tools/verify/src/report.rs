@@ -10,7 +10,7 @@ use crate::setup::{Change, Setup};
 /// One check, and its results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// What was checked.
+    /// The checked setup.
     #[serde(flatten)]
     pub setup: Setup,
     /// The results.
@@ -19,7 +19,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether the results are as expected: a violation if a bug was planted, otherwise none.
+    /// Returns true if the results are as expected: a violation if a bug was planted, otherwise none.
     pub fn is_as_expected(&self) -> bool {
         self.outcome.found.is_some() == self.setup.bug.is_some()
     }

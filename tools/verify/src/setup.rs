@@ -10,14 +10,14 @@ use crate::slot::Bug;
 pub(crate) const WIDTH: SliceWidth = SliceWidth::NARROWEST;
 /// The first slice: its number is close to the wrap-around.
 pub(crate) const START: Seq = Seq(u32::MAX - 1);
-/// The job whose leftovers are in every slot; it is no generation's.
+/// The job whose leftovers are in every slot. No generation has this number.
 pub(crate) const LEFTOVER: u16 = 999;
 
-/// Whether the job's generation changes, at any time.
+/// The change of the job's generation, which can happen at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// There is no change.
+    /// The generation stays.
     None,
     /// The same members go on with different slots.
     Replan,
@@ -30,13 +30,13 @@ pub enum Change {
 pub struct Setup {
     /// Number of workers under each leaf switch.
     pub leaves: Vec<u8>,
-    /// Whether there is a switch between the leaves and the server.
+    /// True if there is a switch between the leaves and the server.
     pub spine: bool,
     /// The window S, in slices.
     pub window: u32,
     /// SUM slices of each operation; each has one MAX slice in front.
     pub operations: Vec<usize>,
-    /// What happens to the job.
+    /// The change of the job's generation.
     pub change: Change,
     /// A bug in the model, if any.
     pub bug: Option<Bug>,

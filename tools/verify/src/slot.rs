@@ -16,7 +16,7 @@ pub enum Bug {
     BlindRelease,
     /// Slots do not store their job.
     NoJob,
-    /// A new generation gets the old one's slots while the old one is still at work.
+    /// A new generation gets the slots of the old generation while the old generation is still at work.
     SharedSlots,
 }
 
@@ -65,13 +65,13 @@ pub struct Arrival<C> {
     pub child: u8,
     /// The number of children that contribute to the slice.
     pub fan_in: u8,
-    /// Whether its retransmit flag is set.
+    /// The packet's retransmit flag.
     pub retransmit: bool,
     /// Its content.
     pub content: C,
 }
 
-/// What happens to the packet.
+/// The result of handling a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Onwards<C> {
     /// It continues with the slice's sum.

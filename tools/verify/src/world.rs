@@ -262,7 +262,7 @@ impl World {
         Ok(Effect { next: step.next, out, violation })
     }
 
-    /// Whether this is the sum of each member's contribution to the slice, counted once.
+    /// Returns true if the content is the sum of each member's contribution to the slice, counted once.
     fn is_right(&mut self, generation: u8, slice: u8, content: ContentId) -> bool {
         let mut sums: Vec<Option<ContentId>> = vec![None];
         for rank in self.setup.members(generation) {
@@ -278,8 +278,10 @@ impl World {
         sums.into_iter().flatten().any(|sum| self.contents.get(sum).is_some_and(|sum| sum.is_served_as(got)))
     }
 
-    /// Switches the server to the next generation and removes members that leave. Returns the server's answers to
-    /// members that ask for slices finished before: to all, as if several had asked.
+    /// Switches the server to the next generation and removes members that leave.
+    ///
+    /// Returns the server's answers to requests for slices that were finished before. The answers go to all members, as
+    /// if several members had sent requests.
     pub(crate) fn change_server(&mut self, parts: &mut Parts) -> Result<Vec<Packet>, Error> {
         let server = self.server_part();
         let mut answers = Vec::new();
@@ -326,7 +328,7 @@ impl World {
         held.fold(server.map_or(0, |facts| facts.taken), |all, sum| all | self.contents.origins(sum))
     }
 
-    /// Whether every member has every result.
+    /// Returns true if every member has every result.
     pub(crate) fn is_done(&self, parts: &Parts) -> bool {
         let workers = parts.iter().take(self.server_part());
         workers.filter(|&&id| id != GONE).all(|&id| self.workers.facts(id).is_some_and(|facts| facts.is_done))

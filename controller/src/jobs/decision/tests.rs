@@ -1,4 +1,4 @@
-//! The next step of a job, given what the controller knows of its members and its fabric.
+//! The next step of a job, given the signs of life of its members and its fabric.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::liveness::Life;
 use crate::state::ControllerState;
 use crate::testing::{TERMS, controller_state, first_generation, request, topology, two_spines};
 
-/// A member joins a job, and is told to start.
+/// Lets a member join a job and start.
 fn join(topology: &Topology, job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
     let joined =
         job.join(topology, &Joining { host, role, elastic: true, resume: 0, new_run: false }).unwrap();
@@ -24,13 +24,13 @@ fn join(topology: &Topology, job: &mut Job, host: &str, role: v1::MemberRole) ->
     joined
 }
 
-/// A running job of all the topology's workers, with its members: workers by rank, then the server.
+/// Creates a running job of all the topology's workers, with its members: workers by rank, then the server.
 fn running(state: &mut ControllerState) -> (JobKey, Vec<Joined>) {
     let request = JobRequest::of(state.topology(), 64, 4_000_000).unwrap();
     running_with(state, &request)
 }
 
-/// A running job of these workers and this server, with its members.
+/// Creates a running job of these workers and this server, with its members.
 fn running_with(state: &mut ControllerState, request: &JobRequest) -> (JobKey, Vec<Joined>) {
     let topology = Arc::clone(state.topology());
     let key = state.create("job", request, TERMS).unwrap();
@@ -50,7 +50,7 @@ fn carry_out(state: &mut ControllerState, key: JobKey, desired: &DesiredGenerati
     job.retire_others();
 }
 
-/// The change that is due, while the controller is at work and hears somebody.
+/// Returns the change that is due while the controller is not at a standstill.
 fn due(state: &mut ControllerState, key: JobKey, now: Instant) -> DesiredGeneration {
     state.standstills.beat(now);
     match state.next_step(key, now) {
@@ -83,11 +83,11 @@ fn a_worker_that_a_job_has_gone_on_without_is_told_of_as_one_that_is_not_there()
 /// Connects a daemon that could serve.
 fn attend(state: &mut ControllerState, host: &str, now: Instant) {
     let hello = v1::Hello { host: host.into(), serves: true, ..v1::Hello::default() };
-    // Nobody reads its orders.
+    // No task reads its orders.
     drop(state.hosts.enter(&hello, now));
 }
 
-/// Reports that a switch has heard a host's probe.
+/// Reports that a switch has received a host's probe.
 fn probe(state: &mut ControllerState, host: &str, now: Instant) {
     let topology = Arc::clone(state.topology());
     let host = topology.find(host).unwrap();
@@ -121,7 +121,7 @@ fn tell_of_wait_on(
     beat(state, host, &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
 }
 
-/// Reports that the server hears these ranks, which wait for a result.
+/// Reports that the requests of these ranks, which wait for a result, reach the server.
 fn tell_of_asking(state: &mut ControllerState, ranks: &[u32], now: Instant) {
     tell_of_asking_on("ps", state, ranks, now);
 }
@@ -190,7 +190,7 @@ fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     };
     assert_eq!(reason_without_w3(&mut state, at(6500)), "w3 is gone");
 
-    // Once w2's daemon has its controller again, w2 has time to come back to the job, whatever its switch hears.
+    // Once w2's daemon has its controller again, w2 has time to come back to the job. Its probes do not matter then.
     let hello = v1::Hello { host: "w2".into(), works: true, ..v1::Hello::default() };
     let _orders = state.hosts.enter(&hello, at(6550));
     for beat in 0..16 {
@@ -236,7 +236,7 @@ fn a_long_step_puts_nobody_out_whom_only_the_controller_cannot_hear() {
     assert!(matches!(state.next_step(key, at(500)), Step::Rest(Some(_))));
     waits(&mut state, 6_000, at(600));
     assert_eq!(due(&mut state, key, at(600)).reason, "w1 is gone");
-    // w2 dies: w1 cannot be told that the others go on without it.
+    // w2 dies. The controller cannot notify w1 that the others go on without it.
     lose(&mut state, 2);
     waits(&mut state, 900, at(700));
     assert_eq!(due(&mut state, key, at(700)).reason, "w1, w2 are gone");
@@ -309,7 +309,7 @@ fn a_silent_switch_that_frames_come_through_is_alive_however_long_a_step_takes()
     state.standstills.beat(at(900));
     let step = state.next_step(key, at(900));
     assert!(matches!(step, Step::Rest(Some(_))), "rank 2 is behind it, and the server hears it: {step:?}");
-    // From now on nothing comes through it.
+    // From now on no frames come through leaf1.
     tell_of_asking(&mut state, &[0, 1], at(950));
     assert_eq!(due(&mut state, key, at(950)).reason, "nothing is heard of switch leaf1");
 }
@@ -407,7 +407,7 @@ fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
     let job = state.jobs.get_mut(key).unwrap();
     members[1..4].iter().for_each(|member| job.depart(&member.participant, None));
 
-    // The leaf of w2 and w3 is there, but nobody can tell it anything.
+    // The leaf of w2 and w3 works, but the controller cannot reach it.
     let leaf = topology.find("leaf1").unwrap();
     state.health.set_node(leaf, Life::Silent, at(600));
     let come = |state: &mut ControllerState, host: &str| {
@@ -462,7 +462,7 @@ fn who_is_behind_a_link_that_loses_long_packets_is_not_given_up_while_results_co
     state.health.set_link(link, Life::ShortOfMtu(width), start);
     tell_of_wait(&mut state, 5_000, at(5));
     assert!(matches!(state.next_step(key, at(5)), Step::Rest(_)), "it may be mended");
-    // It is, which the probes do not show yet.
+    // The link works again; the probes do not show that yet.
     tell_of_wait(&mut state, 300, at(12));
     state.standstills.beat(at(12));
     assert!(matches!(state.next_step(key, at(12)), Step::Rest(_)));
@@ -535,7 +535,7 @@ fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
     let server = join(&topology(), job, "ps", v1::MemberRole::Server);
     assert!(matches!(state.next_step(key, now), Step::Rest(Some(_))));
 
-    // The server's stream breaks. The same daemon is asked again after a while, another one at once.
+    // The server's stream breaks. The same daemon is invited again after a pause, another daemon at once.
     state.jobs.get_mut(key).unwrap().lose(&server.participant, server.session, at(1));
     let Step::Rest(Some(later)) = state.next_step(key, at(1)) else {
         panic!("{:?}", state.next_step(key, at(1)))
@@ -554,7 +554,7 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
     attend(&mut state, "ps", now);
     state.jobs.get_mut(key).unwrap().leave(&members[4].participant, "it has no thread", later);
     state.standstills.beat(later);
-    // Nobody else could serve: the job leaves ps alone for a while.
+    // No other host could serve: the job does not invite ps until its pause ends.
     let Step::Rest(Some(until)) = state.next_step(key, later) else {
         panic!("{:?}", state.next_step(key, later))
     };
@@ -567,7 +567,7 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
         (topology.find("w0").unwrap(), "server ps is gone: it has no thread")
     );
 
-    // A daemon that is started again may do better.
+    // A daemon that is started again may succeed.
     attend(&mut state, "ps", until - Duration::from_secs(1));
     let desired = due(&mut state, key, until - Duration::from_secs(1));
     assert_eq!(desired.server, topology.find("ps").unwrap());

@@ -20,7 +20,7 @@ fn join(job: &mut Job, host: &str) -> Joined {
     job.join(&topology(), &joining(host, true, 0)).unwrap()
 }
 
-/// A running job, with its members' streams of events.
+/// Creates a running job, with its members' streams of events.
 fn running() -> (Job, Vec<Joined>) {
     let mut job = created();
     let members: Vec<_> = HOSTS.iter().map(|host| join(&mut job, host)).collect();

@@ -1,4 +1,4 @@
-//! What BMv2 holds after anything that can happen to it or to the controller.
+//! The state of BMv2 after faults and restarts of BMv2 or of the controller.
 
 use tributary_api::v1;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
@@ -80,8 +80,8 @@ fn whatever_bmv2_held_it_is_brought_into_its_state() {
         let (_, ours) = look.running("leaf").await;
         controller.shutdown().await.unwrap();
 
-        // Under our program's cookie the entries stay; under another one the program is installed anew, and
-        // BMv2 drops the entries but keeps the multicast groups.
+        // Under our program's cookie the entries stay. Under another cookie the controller installs the program again,
+        // and BMv2 drops the entries but keeps the multicast groups.
         for cookie in [ours, ours ^ 1] {
             let other = Bmv2Network::look(&fabric);
             other.install_and_write("leaf", cookie, &leftovers()).await;
@@ -143,7 +143,7 @@ fn what_bmv2_refuses_is_told_by_name() {
             // BMv2 does not say that the table is full.
             assert!(reason.contains("(UNKNOWN: Error when adding match entry to target)"), "{reason}");
         }
-        // Ending it once more waits until its tables are withdrawn.
+        // The second end waits until the job's tables are withdrawn.
         end(&mut client, "digits", &token).await.unwrap();
         assert_eq!(look.read_all().await, bare);
     });

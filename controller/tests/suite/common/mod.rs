@@ -41,7 +41,7 @@ pub async fn start(
     start_with(topology, switches, PipelineSource::BuiltIn).await
 }
 
-/// The same with the program that the switches are to run.
+/// Does the same with the given program for the switches.
 pub async fn start_with(
     topology: Topology,
     switches: BTreeMap<String, SwitchAddress>,
@@ -124,7 +124,7 @@ impl Member {
         }
     }
 
-    /// Waits until it is told that the job goes on without it, which is the last event.
+    /// Waits for the event that the job goes on without the member, which is the last event.
     pub async fn removed(&mut self) -> String {
         let Some(Event::Removed(removed)) = self.next().await else { panic!("{}: not removed", self.host) };
         assert_eq!(self.next().await, None);

@@ -1,4 +1,4 @@
-//! Embedded switches, and a way to look into them that the controller does not know of.
+//! Embedded switches, with access to their contents that bypasses the controller.
 
 pub mod gate;
 
@@ -92,7 +92,7 @@ impl Switches {
         self.program = directory.to_owned();
     }
 
-    /// A session that any controller takes over from: it may read, and write while there is no controller.
+    /// Opens a session that any controller supersedes: it may read, and write until a controller connects.
     async fn session(&self, name: &str) -> Result<Session, tributary_p4runtime::SessionError> {
         let (address, device_id) = self.addresses[name];
         let target = Target { name: name.to_owned(), address: address.to_string(), device_id };

@@ -11,9 +11,10 @@ pub(crate) fn own() -> Endpoint {
     Endpoint { mac: MacAddr::new(2, 0xba, 0xd0, 0, 0, 1), ip: [10, 66, 66, 66].into() }
 }
 
-/// What the server's last switch would send it for the job's first all-reduce if the workers, by rank, had these
-/// values. Only the numbers are wrong, and the secret behind their tags, which the forger does not have. `job` is the
-/// server's configuration; `from` is the sender's addresses.
+/// Forges the packets of the server's last switch for the job's first all-reduce.
+///
+/// `values_of` returns a worker's values by rank. The packets are wrong only in the numbers and in the secret behind
+/// their tags, which the forger does not have. `job` is the server's configuration; `from` is the sender's addresses.
 ///
 /// The forger runs the all-reduce with workers and a server of its own, and sends the results as gradients.
 pub(crate) fn gradients(

@@ -1,4 +1,4 @@
-//! Frames of a job as its members have sent them, and as anybody could make them who knows everything but its secret.
+//! Frames of a job: sent by its members, or forged by an attacker that knows everything except the job's secret.
 
 use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};
@@ -34,7 +34,7 @@ impl Packet {
         Self { header, hops: up.clone(), values, from: worker.own, to: worker.server }
     }
 
-    /// A result that nobody computed, to all workers.
+    /// A forged result, to all workers.
     pub(crate) fn result(worker: &JobConfig, seq: Seq) -> Self {
         let gradient = Self::gradient(worker);
         let tally =
@@ -78,7 +78,9 @@ impl Packet {
     }
 }
 
-/// What a worker sends in its job's first all-reduce, tagged with its secret, as an attacker could have recorded it.
+/// Returns a worker's frames of its job's first all-reduce, tagged with its secret.
+///
+/// An attacker could have recorded these frames.
 pub(crate) fn recorded(worker: &JobConfig, values_of: impl Fn(u16) -> Vec<i32>) -> Vec<Vec<u8>> {
     let Role::Worker { rank, secret, .. } = &worker.role else { panic!("not what a worker was told") };
     let (packet, mut frames) = (Packet::gradient(worker), Vec::new());

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use tributary_testkit::root;
 
-/// What a program does wrong.
+/// The fault of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mutant {
     /// The first two blocks of lanes change places when a child is added.

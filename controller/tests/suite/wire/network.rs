@@ -13,7 +13,7 @@ use crate::switches::Switches;
 /// The interfaces of each node: port and name.
 pub(crate) type Interfaces = BTreeMap<NodeKey, Vec<(u16, String)>>;
 
-/// Runs a test with BMv2 in its own network namespace, or says why it cannot.
+/// Runs a test with BMv2 in its own network namespace, or prints the reason why it cannot.
 pub(crate) fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
     if simple_switch::is_installed() {
         in_bare_namespace(test);

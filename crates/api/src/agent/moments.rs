@@ -1,4 +1,4 @@
-//! When a process is told what it waits for: the same whether its agent tells it, or the agent itself is silent.
+//! Times of the reports to a waiting process, the same from its agent and about a silent agent.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// How long nothing must move before it is told first.
+    /// The time without progress before the first report.
     pub const FIRST: Duration = Duration::from_secs(2);
     /// How long between later times.
     const AGAIN: Duration = Duration::from_secs(5);
-    /// Time between two looks at whether anything has moved.
+    /// The time between two checks for progress.
     pub const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-    /// Whether to tell now, when nothing has moved for `time`.
+    /// Returns true if a report is due after `time` without progress.
     pub fn is_one(&mut self, time: Duration) -> bool {
         if self.said.is_some_and(|said| time < said) {
             // Something has moved since.

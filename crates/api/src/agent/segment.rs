@@ -10,7 +10,8 @@ const PREFIX: &str = "tributary-";
 const DIGITS: usize = 32;
 
 /// The name of a segment of shared memory.
-/// It is a name of a fixed form, not a path, so that nobody can make an agent that runs as root open any other file.
+///
+/// It is a name of a fixed form, not a path. So no process can make an agent that runs as root open any other file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentName(String);
 

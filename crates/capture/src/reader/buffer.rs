@@ -22,7 +22,7 @@ impl<R: Read> Buffer<R> {
         Self { source, bytes: Vec::new(), begin: 0, offset: 0 }
     }
 
-    /// What was read and not consumed.
+    /// The bytes that were read and not consumed.
     pub(super) fn unread(&self) -> &[u8] {
         self.bytes.get(self.begin..).unwrap_or_default()
     }
@@ -32,7 +32,7 @@ impl<R: Read> Buffer<R> {
         self.offset
     }
 
-    /// Consumes bytes and hands them out once more.
+    /// Consumes bytes and returns them.
     pub(super) fn consume(&mut self, bytes: usize) -> &[u8] {
         let begin = self.begin;
         self.begin = self.bytes.len().min(begin + bytes);

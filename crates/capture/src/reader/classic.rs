@@ -22,7 +22,7 @@ pub(super) struct Classic {
     parser: PcapParser,
 }
 
-/// Whether a file that begins like this is one: big-endian or little-endian, with microseconds or nanoseconds.
+/// Returns true if the file is in this format, in either byte order, with micro- or nanoseconds.
 pub(super) fn begins(file: &[u8]) -> bool {
     matches!(
         file,

@@ -1,6 +1,6 @@
-//! Frames out of a capture.
+//! Frames from a capture.
 //!
-//! A file is read through a buffer that holds one record at least and grows only with what the file really has: a length
+//! The reader has a buffer for at least one record. The buffer grows only with the actual bytes of the file: a length
 //! in a damaged file costs no memory. `classic` and `next_generation` are the two formats.
 
 mod buffer;
@@ -19,7 +19,7 @@ use buffer::Buffer;
 use classic::Classic;
 use next_generation::NextGeneration;
 
-/// The bytes by which the formats are told.
+/// The number of bytes at the start of a file that identify its format.
 const MAGIC: usize = 4;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -81,7 +81,7 @@ impl<R: Read> CaptureReader<R> {
     /// Reads a capture's header. `name`: for errors.
     ///
     /// # Errors
-    /// [`CaptureError`]: it is no capture of Ethernet frames.
+    /// [`CaptureError`]: `source` is not a capture of Ethernet frames.
     pub fn new(name: impl Into<String>, source: R) -> Result<Self, CaptureError> {
         let name = name.into();
         let mut buffer = Buffer::new(source);
@@ -91,7 +91,7 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
-    /// Whether times may be finer than a microsecond.
+    /// Returns true if times may be finer than a microsecond.
     pub fn is_fine(&self) -> bool {
         match &self.format {
             Format::Classic(classic) => classic.is_fine(),
@@ -119,7 +119,7 @@ impl<R: Read> CaptureReader<R> {
     }
 }
 
-/// Tells the format and reads the header.
+/// Detects the format and reads the header.
 fn open<R: Read>(buffer: &mut Buffer<R>) -> Result<Format, Problem> {
     while buffer.unread().len() < MAGIC && buffer.fill()? {}
     match buffer.unread() {

@@ -15,7 +15,7 @@ use crate::error::Problem;
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// The longest block, as Wireshark has it. Blocks other than frames may be longer than these.
 const MOST_BYTES: usize = 16 << 20;
-/// The most interfaces of a section: the parser keeps what it knows of each.
+/// The most interfaces of a section: the parser keeps data about each of them.
 const MOST_INTERFACES: usize = 4096;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct NextGeneration {
     last: Duration,
 }
 
-/// Whether a file that begins like this is one.
+/// Returns true if the file is in this format.
 pub(super) fn begins(file: &[u8]) -> bool {
     file.starts_with(&SECTION_HEADER)
 }

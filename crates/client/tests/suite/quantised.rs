@@ -9,7 +9,7 @@ fn gradient() -> Vec<f32> {
     (0..VALUES).map(|at| (at as f32 * 0.7).sin().powi(5)).collect()
 }
 
-/// Reduces with an agent that claims so many members in its first sum, and in its second.
+/// Reduces with an agent that claims these numbers of members in its first and in its second sum.
 async fn reduce(contributors: [u32; 2], feedback: bool) -> (Result<Sent, ClientError>, Vec<f32>) {
     let agent = Agent::start(contributors).await;
     let job =

@@ -1,4 +1,4 @@
-//! An agent that is stopped, or does not accept connections: whoever waits for it is told, and deadlines are kept.
+//! An agent that is stopped, or does not accept connections: waiting callers receive reports, and deadlines are kept.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn told() -> (JoinOptions, Told) {
     (JoinOptions::default().on_waiting(move |waiting| drop(tell.send(waiting.clone()))), told)
 }
 
-/// After how many seconds the process was told that its agent says nothing.
+/// Returns the times, in seconds, of the reports that the agent is silent.
 fn seconds(told: &mut Told) -> Vec<u64> {
     let mut seconds = Vec::new();
     while let Ok(Waiting { what, time, agent_is_silent }) = told.try_recv() {
@@ -57,7 +57,7 @@ async fn a_process_that_joins_is_told_and_goes_on_waiting() {
     let _listener = UnixListener::bind(&socket).unwrap();
     let (options, mut told) = told();
     let agent = tributary_client::Agent::connect(&socket).await.unwrap();
-    // The deadline is that of all-reduces: nobody knows how long other members take to join.
+    // The deadline is the deadline of all-reduces: the time that other members take to join is unknown.
     let joining = agent.join_with("job", vec![], options.deadline(DEADLINE));
     timeout(Duration::from_secs(14), joining).await.unwrap_err();
     assert_eq!(seconds(&mut told), [2, 7, 12]);

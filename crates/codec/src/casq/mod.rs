@@ -109,7 +109,7 @@ pub(crate) fn open(clusters: u16, mut body: Reader<'_>, values: usize) -> Result
     Ok(Box::new(move |out| unpack(packed, width(clusters), out, read)))
 }
 
-/// Checks the number of clusters in a code's header: at least one, unless there are no values.
+/// Checks the number of clusters in a code's header: at least one, unless the code has no values.
 pub(crate) fn check_clusters(clusters: u16, most: usize, values: usize) -> Result<usize, DecodeError> {
     let clusters = usize::from(clusters);
     if clusters <= most && (clusters == 0) == (values == 0) {

@@ -25,10 +25,10 @@ pub struct Lanes {
     fields: usize,
 }
 
-/// Why there are no lanes, or why their sum is invalid.
+/// The reason why a gradient cannot have lanes, or why the sum of lanes is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LanesError {
-    /// The sum of so many workers' levels needs more than a lane.
+    /// The sum of the levels of this many workers needs more bits than a lane has.
     #[error("the levels of {0} workers don't add up in 31 bits: use fewer workers, or casq-4 and a server")]
     TooManyWorkers(u32),
     /// The number of lanes does not match the values.
@@ -118,7 +118,7 @@ impl Lanes {
     /// It has the same bits as the sum of decoded codes, where these are exact (see [`Codebook`]).
     ///
     /// # Errors
-    /// [`LanesError::Length`], or [`LanesError::Sum`] if a lane is not a sum of so many workers' levels.
+    /// [`LanesError::Length`], or [`LanesError::Sum`] if a lane is not a sum of the levels of `workers` workers.
     pub fn sum_of(&self, lanes: &[i32], workers: u32) -> Result<Vec<f32>, LanesError> {
         if lanes.len() != self.count() {
             return Err(LanesError::Length { expected: self.count(), got: lanes.len() });

@@ -6,7 +6,7 @@
 //! multiples: [`Lanes`] packs several of them into each integer of an all-reduce.
 //!
 //! The codebook follows from this round's gradients and not from the last round's sum: a sum of gradients is
-//! distributed differently (much of them cancels out), and the sketch costs only 8 KiB. There are no hash buckets:
+//! distributed differently (much of them cancels out), and the sketch costs only 8 KiB. This codec has no hash buckets:
 //! their means are useless to other workers.
 
 mod codebook;

@@ -20,20 +20,21 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use super::place;
 use super::refusal::{self, Refusal};
 
-/// What the holder prints when its namespaces can be entered; otherwise it prints why they cannot.
+/// The line that the holder prints when its namespaces can be entered; otherwise it prints the reason.
 pub(super) const READY: &str = "ready";
 
 const RUN: &str = "/run";
-/// What was in `/run` before.
+/// The former contents of `/run`.
 const OUTSIDE: &str = "/run/.outside";
-/// What labs have there. That of the machine's own labs is not seen.
+/// The folders that labs have in `/run`. The folders of the machine's own labs are not visible.
 const OWN: [&str; 2] = ["netns", "tributary"];
 
-/// Makes a user's namespaces and holds them until SIGTERM. It tells [`enter`](super::enter), which has started it, by
-/// its standard output how it went. Its standard input is the lock of the user's folder, which it closes then.
+/// Makes a user's namespaces and holds them until SIGTERM. The holder reports the result to its parent,
+/// [`enter`](super::enter), by standard output. The holder's standard input is the lock of the user's folder, which it
+/// closes then.
 ///
 /// # Errors
-/// The namespaces cannot be made, or whoever wanted them has ended.
+/// The namespaces cannot be made, or the parent process has ended.
 pub fn hold(folder: &Path) -> io::Result<Infallible> {
     match make(folder) {
         Ok(_lock) => {
@@ -61,7 +62,7 @@ fn make(folder: &Path) -> Result<File, Refusal> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     unshare().map_err(Refusal::at("make a user namespace"))?;
     let map = |file: &str, text: String| fs::write(format!("/proc/self/{file}"), text);
-    // The kernel asks for it: who could drop a group could open what is closed to that group.
+    // The kernel requires it: by dropping a group, a process could open files that are closed to that group.
     map("setgroups", "deny".into()).map_err(Refusal::at("give groups up"))?;
     map("uid_map", format!("0 {user} 1")).map_err(Refusal::at("become root in a user namespace"))?;
     map("gid_map", format!("0 {group} 1")).map_err(Refusal::at("become root in a user namespace"))?;

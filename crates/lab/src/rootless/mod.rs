@@ -1,10 +1,10 @@
 //! Labs without root's rights.
 //!
-//! Where the kernel allows it, an ordinary user may make a user namespace, in which the user has root's rights over what
-//! belongs to it: network namespaces that are made there, and mounts. [`enter`] takes the calling process into one. All
-//! labs of a user are in the same one, together with a `/run` of their own, so that everything else in this crate finds
-//! what it makes where root would have it. A process that does nothing else, the holder, keeps it from the first
-//! command until the last lab is gone.
+//! Where the kernel allows it, an ordinary user may make a user namespace. In it, the user has root's rights over its
+//! mounts and over network namespaces that are made there. [`enter`] takes the calling process into one. All labs of a
+//! user are in the same namespace, together with a `/run` of their own. So everything else in this crate finds its
+//! files under the same paths as with root's rights. The holder, a process that does nothing else, keeps the namespace
+//! from the first command until the last lab is gone.
 
 mod holder;
 mod place;
@@ -39,13 +39,13 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Whether the labs are those of an ordinary user, and not those of the machine.
+    /// Returns true if the labs belong to an ordinary user, and not to the machine.
     pub fn are_a_users(&self) -> bool {
         self.entered.is_some()
     }
 }
 
-/// What keeps the user's namespaces while this process is in them.
+/// Keeps the user's namespaces while this process is in them.
 #[derive(Debug)]
 struct Entered {
     place: Place,
@@ -80,7 +80,7 @@ pub fn enter(holder: Command) -> Result<Rights, LabError> {
 
 /// Starts the holder, and returns its process id once its namespaces can be entered.
 ///
-/// It has the lock, too, until then: if this process is killed meanwhile, nobody finds a holder that is half made.
+/// The holder shares the lock until then: if this process is killed meanwhile, no process finds an unfinished holder.
 fn start(place: &Place, lock: &Locked<'_>, mut holder: Command) -> Result<Pid, LabError> {
     let failed = LabError::rootless("start the process that holds the labs' namespaces");
     let lock = lock.handle().map_err(&failed)?;

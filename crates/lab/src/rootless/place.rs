@@ -35,7 +35,7 @@ impl Place {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(failed("make the folder"))?,
         }
-        // Somebody else may have made one of that name in /tmp.
+        // Another user may have made a folder of that name in /tmp.
         let found = fs::symlink_metadata(&folder).map_err(failed("look at"))?;
         if !found.is_dir() || found.uid() != getuid().as_raw() || found.mode() & 0o077 != 0 {
             return Err(LabError::ForeignFolder(folder));
@@ -54,7 +54,7 @@ impl Place {
         Ok(Locked(&self.handle))
     }
 
-    /// Takes this process's share of the lock of those that use the labs. Nobody has the whole for long.
+    /// Takes this process's share of the lock of processes that use the labs. Exclusive locks on it are brief.
     pub(super) fn share(&self) -> Result<File, LabError> {
         let users = open(&self.folder, USERS).map_err(self.failed("open a file in"))?;
         users.lock_shared().map_err(self.failed("lock a file in"))?;

@@ -23,7 +23,7 @@ struct Parameter {
     name: &'static str,
     /// The value that forbids them.
     forbids: u64,
-    /// Who forbids them then, and what root can do.
+    /// The component that forbids them then, and the setting by which root allows them.
     advice: &'static str,
 }
 

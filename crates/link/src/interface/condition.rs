@@ -1,4 +1,4 @@
-//! How the system has set up an interface, where that affects the fabric's frames, or others through it.
+//! The system's settings of an interface that affect the fabric's frames, or other frames through it.
 
 use std::os::fd::OwnedFd;
 
@@ -25,16 +25,16 @@ const VIRTUAL_CABLE: &str = "veth";
 const DRIVER_INFO_WORDS: usize = 49;
 const DRIVER_NAME: std::ops::Range<usize> = 1..9;
 
-/// How the system has set up an interface.
+/// The system's settings of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceCondition {
     /// The longest packet that it carries, without its Ethernet header, in bytes.
     pub mtu: u32,
     /// The kernel's driver, such as "veth"; empty if the kernel does not tell.
     pub driver: String,
-    /// Whether it is up and its cable is connected to another end that is up.
+    /// True if it is up and its cable is connected to another end that is up.
     pub is_up: bool,
-    /// Whether it has an IPv4 address, which a switch's port must not have.
+    /// True if it has an IPv4 address, which a switch's port must not have.
     pub has_address: bool,
     /// The offloads that are on, by ethtool's names, of "tso", "gso", "gro", "tx" and "lro".
     pub offloads: Vec<&'static str>,

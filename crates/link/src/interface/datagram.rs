@@ -47,13 +47,13 @@ const IPV6_LENGTH_AT: usize = 4;
 const IPV6_PROTOCOL_AT: usize = 6;
 const UDP_LENGTH_AT: usize = 4;
 pub(super) const UDP_CHECKSUM_AT: usize = 6;
-/// What datagrams of one stream have in common: everything but lengths and checksums.
+/// The bytes that datagrams of one stream have in common: all except lengths and checksums.
 const COMMON: [Range<usize>; 4] = [0..16, 18..24, 26..38, HEADER_BYTES..HEADER_BYTES + COMMON_PAYLOAD_BYTES];
 
 /// The header of the Internet Protocol in front of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ip {
-    /// Of so many bytes. A UDP checksum of zero means that there is none.
+    /// The length of an IPv4 header in bytes. A UDP checksum of zero means that the datagram has no checksum.
     V4(usize),
     /// Without extensions. Every datagram has a checksum.
     V6,
@@ -82,15 +82,15 @@ impl Ip {
     }
 }
 
-/// Whether a frame carries UDP over IPv4 without options, so that a checksum of zero means that there is none.
+/// Returns true if a frame carries UDP over IPv4 without options. A checksum of zero then means no checksum.
 pub(super) fn may_lack_checksum(frame: &[u8]) -> bool {
     let packet = frame.get(IP_AT..).filter(|_| frame.get(TYPE) == Some(&TYPE_OF_IPV4));
     packet.and_then(|packet| Ip::under_udp(TYPE_OF_IPV4, packet)) == Some(Ip::V4(IPV4_BYTES))
 }
 
-/// Whether this frame would come out the same if the system joined it with others and split it off again: a whole
-/// datagram over IPv4 without a UDP checksum, and nothing behind it. The system makes new lengths and checksums, which
-/// must not repair wrong ones.
+/// Returns true if the system can join this frame with others and split it off again unchanged. The frame must be a
+/// whole datagram over IPv4 without a UDP checksum, and nothing behind it. The system makes new lengths and checksums,
+/// which must not repair wrong ones.
 pub(super) fn is_plain(frame: &[u8]) -> bool {
     let Some((header, _)) = frame.split_first_chunk::<HEADER_BYTES>() else { return false };
     let udp = &header[UDP_AT..];
@@ -103,7 +103,7 @@ pub(super) fn is_plain(frame: &[u8]) -> bool {
         && Ipv4Packet::new(&header[IP_AT..]).is_some_and(|ip| ipv4::checksum(&ip) == ip.get_checksum())
 }
 
-/// Whether two plain frames differ only in lengths and checksums.
+/// Returns true if two plain frames differ only in lengths and checksums.
 pub(super) fn is_one_stream(one: &[u8], other: &[u8]) -> bool {
     COMMON.into_iter().all(|range| one.get(range.clone()) == other.get(range))
 }
@@ -164,7 +164,7 @@ impl Headers {
         big_endian(&self.bytes[length..length + 2]).saturating_sub(UDP_BYTES)
     }
 
-    /// Makes them those of a datagram with so many bytes of payload, without a UDP checksum.
+    /// Sets the headers for a datagram with `bytes` bytes of payload, without a UDP checksum.
     pub(super) fn set_payload(&mut self, bytes: usize) {
         let udp_at = self.udp_at();
         self.set(udp_at + UDP_LENGTH_AT, UDP_BYTES + bytes);
@@ -178,8 +178,8 @@ impl Headers {
         }
     }
 
-    /// Makes them those of the next datagram. Over IPv4 it has the next number, by which fragments are put together, unless
-    /// it may not be fragmented, so that the number says nothing (RFC 6864).
+    /// Makes them those of the next datagram. Over IPv4 it has the next number, by which fragments are put together,
+    /// unless it may not be fragmented, so that the number says nothing (RFC 6864).
     pub(super) fn go_on(&mut self) {
         let (fragment_at, id_at) = (self.ip_at + IPV4_FRAGMENT_AT, self.ip_at + IPV4_ID_AT);
         if self.ip != Ip::V6 && self.bytes[fragment_at..fragment_at + 2] != WHOLE {
@@ -189,7 +189,7 @@ impl Headers {
         }
     }
 
-    /// Makes the checksum of the IPv4 header anew.
+    /// Recalculates the checksum of the IPv4 header.
     fn finish_ipv4(&mut self) {
         if let Some(mut ip) = MutableIpv4Packet::new(&mut self.bytes[self.ip_at..]) {
             let checksum = ipv4::checksum(&ip.to_immutable());
@@ -197,8 +197,8 @@ impl Headers {
         }
     }
 
-    /// Leaves the UDP checksum of a [plain](is_plain) datagram to the system or the interface. They expect in its place the
-    /// sum of the parts outside the datagram: addresses, protocol and length.
+    /// Leaves the UDP checksum of a [plain](is_plain) datagram to the system or the interface. They expect in its place
+    /// the sum of the parts outside the datagram: addresses, protocol and length.
     pub(super) fn leave_checksum(&mut self) {
         let mut pseudo = [0; 12];
         let (addresses, rest) = pseudo.split_at_mut(8);

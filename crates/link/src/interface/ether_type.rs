@@ -53,7 +53,8 @@ impl FramePort for EtherTypePort {
                 Err(Errno::INTR) => {}
                 // The interface is down; or it was, which the socket reports once, in place of sending.
                 Err(Errno::NETDOWN) if !is_down => is_down = true,
-                // A full queue, an interface that is down, a frame longer than its MTU: the frame is lost, as on any link.
+                // A full queue, an interface that is down, a frame longer than its MTU: the frame is lost, as on any
+                // link.
                 Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE) => return Ok(()),
                 Err(errno) => return Err(self.failed("send", errno)),
             }

@@ -14,8 +14,8 @@ use crate::MAX_FRAME_BYTES;
 /// The most frames in one: with more, splitting would cost far more than joining. Linux does not accept more from a UDP
 /// socket, either.
 const MOST_FRAMES: usize = 128;
-/// How many errors in a row a socket may report before the port gives up the frame. More than one is not to be expected,
-/// since the kernel keeps only the last one; the limit keeps an unknown one from holding up the thread.
+/// How many errors in a row a socket may report before the port gives up the frame. More than one is not to be
+/// expected, since the kernel keeps only the last one; the limit keeps an unknown one from holding up the thread.
 const MOST_ERRORS: usize = 4;
 
 /// A frame that was received outside of the ring.

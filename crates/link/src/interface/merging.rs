@@ -1,5 +1,5 @@
-//! Offloads of an interface that merge the frames which come in. What carries TCP cannot be split again, so a switch's port
-//! has to be without them.
+//! Offloads of an interface that merge the frames which come in. What carries TCP cannot be split again, so a switch's
+//! port has to be without them.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;

@@ -7,13 +7,13 @@
 //!
 //! An owner that wants only some of the frames says [which](filter), and the kernel leaves out the others.
 //!
-//! Frames leave through the interface's queueing discipline, so that `tc` rates and nftables rules apply to them, unless
-//! the owner wants them to go [past](xdp) it, which is faster and ignores both.
+//! Frames leave through the interface's queueing discipline, so that `tc` rates and nftables rules apply to them,
+//! unless the owner wants them to go [past](xdp) it, which is faster and ignores both.
 //!
-//! Three habits of the kernel matter here. It takes the first VLAN tag off a frame before a socket sees it; the port
-//! puts it back, so that frames come out as they were on the wire, with all of their tags. Frames of a host on the same
-//! machine have [unfinished](offload) checksums; the port finishes them. And where a host has joined many datagrams
-//! into one frame, the port [splits](joined) it; ports also [join](send) datagrams themselves if they are told to. TCP
+//! Three habits of the kernel matter here. It takes the first VLAN tag off a frame before a socket receives the frame;
+//! the port puts it back, so that frames have all of their tags, as on the wire. Frames of a host on the same machine
+//! have [unfinished](offload) checksums; the port finishes them. And where a host has joined many datagrams into one
+//! frame, the port [splits](joined) it; ports also [join](send) datagrams themselves if configured to do so. TCP
 //! segments are not split: such a frame is dropped if it is longer than the MTU, unless segmentation offload of the
 //! host's interface is off (`ethtool -K`).
 //!
@@ -91,9 +91,9 @@ impl InterfacePort {
     /// The same port; if `wanted`, it joins neighbouring datagrams of one stream, as the kernel joins TCP segments (UDP
     /// segmentation offload): they cross a virtual cable as one frame, which takes a fraction of the time. As many are
     /// joined as the interface takes now (`gso_max_size` and `gso_max_segs`): behind a token bucket, these should be no
-    /// more than it lets pass at once. This has no effect on interfaces of another kind, if the interface's offloads are
-    /// off, or before Linux 6.2. The other end must be a port like this or a host's kernel: another reader of raw frames
-    /// gets one that is longer than the MTU.
+    /// more than it lets pass at once. This has no effect on interfaces of another kind, if the interface's offloads
+    /// are off, or before Linux 6.2. The other end must be a port like this or a host's kernel: another reader of raw
+    /// frames gets one that is longer than the MTU.
     #[must_use]
     pub fn with_segmentation_offload(mut self, wanted: bool) -> Self {
         if wanted && let Some(limits) = Segmentation::of(&self.socket, &self.name, self.index) {
@@ -102,10 +102,10 @@ impl InterfacePort {
         self
     }
 
-    /// The same port; if `wanted`, its frames leave past the interface's queueing discipline, by an `AF_XDP` socket: over a
-    /// virtual cable that takes a quarter less time. Rates and queues (`tc`), nftables' rules for what leaves, and captures
-    /// at this end of what leaves have no effect then. Frames of more than 3,840 bytes go the usual way, and all frames of
-    /// interfaces of another kind.
+    /// The same port; if `wanted`, its frames leave past the interface's queueing discipline, by an `AF_XDP` socket:
+    /// over a virtual cable that takes a quarter less time. Rates and queues (`tc`), nftables' rules for what leaves,
+    /// and captures at this end of what leaves have no effect then. Frames of more than 3,840 bytes go the usual way,
+    /// and all frames of interfaces of another kind.
     ///
     /// # Errors
     /// [`LinkError::NotPermitted`], or [`LinkError::Interface`] with the step that failed.

@@ -1,5 +1,5 @@
-//! What the kernel and a packet socket tell each other about a frame besides its bytes (`PACKET_VNET_HDR`): the work
-//! that is left on its checksum, and whether it is many datagrams in one.
+//! The header that the kernel and a packet socket exchange with each frame (`PACKET_VNET_HDR`). It describes the work
+//! that is left on the frame's checksum, and the datagrams in a joined frame.
 
 use super::datagram::{self, HEADER_BYTES, Headers, UDP_AT, UDP_BYTES, UDP_CHECKSUM_AT};
 
@@ -24,7 +24,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// How many of them there are in a frame of so many bytes.
+    /// Returns the number of datagrams in a frame of `len` bytes.
     pub(super) fn within(self, len: usize) -> usize {
         len.saturating_sub(self.headers).div_ceil(self.payload)
     }
@@ -44,14 +44,15 @@ pub(super) struct Offload {
 }
 
 impl Offload {
-    /// The information about a finished frame of so many bytes. The whole frame counts as headers: otherwise the kernel
-    /// would scatter a frame of a page or more, and gather it again where the interface cannot, which costs a copy.
+    /// Returns the information about a finished frame of `len` bytes. The whole frame counts as headers: otherwise the
+    /// kernel would scatter a frame of a page or more, and gather it again where the interface cannot, which costs a
+    /// copy.
     pub(super) fn single(len: usize) -> Self {
         let headers = if len <= LONGEST_IN_ONE_PIECE { len as u16 } else { 0 };
         Self { headers, ..Self::default() }
     }
 
-    /// The information about a frame that carries datagrams of so many bytes of payload each.
+    /// Returns the information about a frame of datagrams with `segment` bytes of payload each.
     pub(super) fn datagrams(segment: u16) -> Self {
         let checksum = (UDP_AT as u16, UDP_CHECKSUM_AT as u16);
         Self { flags: NEEDS_CHECKSUM, kind: DATAGRAMS, headers: HEADER_BYTES as u16, segment, checksum }
@@ -91,8 +92,8 @@ impl Offload {
         self.flags & NEEDS_CHECKSUM != 0
     }
 
-    /// Finishes the frame's checksum if that is left to do. A UDP datagram over IPv4 gets none: it would protect nothing,
-    /// since none was calculated where the datagram was made.
+    /// Finishes the frame's checksum if that is left to do. A UDP datagram over IPv4 gets none: it would protect
+    /// nothing, since none was calculated where the datagram was made.
     pub(super) fn finish(self, frame: &mut [u8]) {
         if !self.needs_checksum() {
             return;

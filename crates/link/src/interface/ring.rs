@@ -85,7 +85,7 @@ pub(super) struct Ring {
     layout: Layout,
     /// The slot that is read next, or whose frame is handed out.
     slot: usize,
-    /// Whether the frame in `slot` is handed out; it goes back to the kernel at the next call.
+    /// True if the frame in `slot` is handed out; it goes back to the kernel at the next call.
     handed_out: bool,
     /// Frames that came in as one.
     many: JoinedFrames,
@@ -172,8 +172,8 @@ impl Ring {
         }
     }
 
-    /// Restores the present slot's frame as it was on the wire, and returns its offset and length. `None` if the slot
-    /// does not hold all of it, or if it is longer than a port may hand out.
+    /// Restores the wire format of the present slot's frame, and returns its offset and length. `None` if the slot does
+    /// not hold all of it, or if it is longer than a port may hand out.
     fn complete(&mut self, head: &Head) -> Option<(usize, usize)> {
         let Head { len, offset, tag, offload, .. } = *head;
         if !self.has_all(head) {
@@ -191,7 +191,7 @@ impl Ring {
         Some((begin, tagged_len))
     }
 
-    /// Whether the present slot holds its whole frame.
+    /// Returns true if the present slot holds its whole frame.
     fn has_all(&self, head: &Head) -> bool {
         head.len <= head.kept && head.offset + head.len <= self.layout.slot_bytes
     }
@@ -223,17 +223,18 @@ impl Ring {
             many.clear();
             self.meter.count_all_dropped(segments.map_or(1, |segments| segments.within(len)) as u64);
         } else {
-            // All at once: a counter that others may read waits for all that was written before, such as the last packet.
+            // All at once: a counter that others may read waits for all that was written before, such as the last
+            // packet.
             let (frames, bytes) = many.left();
             self.meter.count_all_carried(frames, bytes);
         }
         self.many = many;
     }
 
-    /// Receives the frame that the present slot announces. The kernel fills the slots and the queue outside of the ring in
-    /// the same order. Should they ever be out of step, frames are discarded until the announced one comes: each slot
-    /// has its own frame again at the latest when the queue was empty. A discarded frame counts as dropped with its slot. `None`
-    /// if the frame is not there.
+    /// Receives the frame that the present slot announces. The kernel fills the slots and the queue outside of the ring
+    /// in the same order. Should they ever be out of step, frames are discarded until the announced one comes: each
+    /// slot has its own frame again at the latest when the queue was empty. A discarded frame counts as dropped with
+    /// its slot. `None` if the frame is not there.
     fn receive_apart(&self, many: &mut JoinedFrames, head: &Head, socket: &OwnedFd) -> Option<Apart> {
         let mut discarded = 0_u64;
         let found = loop {

@@ -23,10 +23,10 @@ pub(super) struct Segmentation {
 }
 
 impl Segmentation {
-    /// Of the interface `name`, which has this index; `None` if single frames are all that it takes.
+    /// Returns the limits of the interface `name` with this index; `None` if it takes only single frames.
     ///
-    /// Only virtual cables take more: a real interface would put a checksum into each datagram, and switches that change
-    /// the datagram do not update that.
+    /// Only virtual cables take more: a real interface would put a checksum into each datagram, and switches that
+    /// change the datagram do not update that.
     pub(super) fn of(socket: &OwnedFd, name: &str, index: libc::c_int) -> Option<Self> {
         if !is_cable_with_offloads(socket, name) || !system_takes_many() {
             return None;
@@ -51,8 +51,8 @@ impl Segmentation {
     }
 }
 
-/// Makes the kernel take each message that is sent by a UDP socket as many datagrams of this many bytes of payload; the last
-/// one may have fewer (UDP segmentation offload).
+/// Makes the kernel take each message that is sent by a UDP socket as many datagrams of this many bytes of payload; the
+/// last one may have fewer (UDP segmentation offload).
 ///
 /// # Errors
 /// The kernel's: before Linux 4.18.
@@ -61,7 +61,7 @@ pub fn split_datagrams(socket: &impl AsRawFd, payload: u16) -> io::Result<()> {
     Ok(set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &payload)?)
 }
 
-/// Whether packet sockets may send joined datagrams: since Linux 6.2.
+/// Returns true if packet sockets may send joined datagrams: since Linux 6.2.
 fn system_takes_many() -> bool {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy();
@@ -69,7 +69,7 @@ fn system_takes_many() -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(2))
 }
 
-/// Asks for an interface's limits (`ip link set … gso_max_size … gso_max_segs …`).
+/// Requests an interface's limits (`ip link set … gso_max_size … gso_max_segs …`).
 fn ask(index: libc::c_int) -> io::Result<Segmentation> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;

@@ -118,7 +118,7 @@ struct Message {
     head: Head,
 }
 
-/// The bytes in front of a message's frames. If they include headers, the frames are sent without theirs.
+/// The bytes in front of a message's frames. If they include headers, the frames are sent without their own headers.
 struct Head {
     bytes: [u8; OFFLOAD_BYTES + HEADER_BYTES],
     /// The number of bytes of the frames' headers in it.

@@ -14,8 +14,8 @@ const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
 /// The size of the buffer for joined frames that come in and wait outside of the ring.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 8 << 20;
 
-/// Opens a socket that receives nothing yet, and may get every frame that passes the interface `name`, except those that
-/// leave by it. Returns it with the interface's index and MTU in bytes.
+/// Opens a promiscuous socket on the interface `name` that receives nothing yet. The socket may get every frame that
+/// passes the interface, except frames that leave by it. Returns it with the interface's index and MTU in bytes.
 ///
 /// # Errors
 /// As [`InterfacePort::open`](super::InterfacePort::open).
@@ -28,10 +28,11 @@ pub(super) fn open_promiscuous(name: &str) -> Result<(OwnedFd, libc::c_int, usiz
     Ok((socket, index, mtu))
 }
 
-/// Opens a socket that only sends, frames with offload information in front, by the interface `name`, which has this index.
+/// Opens a socket that only sends, frames with offload information in front, by the interface `name`, which has this
+/// index.
 ///
-/// It is not the one that receives: a thread waits for that, and the kernel would look whether to wake it whenever a frame
-/// has left and there is room for another.
+/// It is not the one that receives: a thread waits for that, and the kernel would look whether to wake it whenever a
+/// frame has left and there is room for another.
 ///
 /// # Errors
 /// As [`InterfacePort::open`](super::InterfacePort::open).
@@ -141,8 +142,8 @@ fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
-/// Enlarges a buffer as far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, by the first option, up to
-/// it without, by the second. A port with small buffers works, but loses more frames in a burst.
+/// Enlarges a buffer as far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, by the first option,
+/// up to it without, by the second. A port with small buffers works, but loses more frames in a burst.
 fn enlarge(socket: &OwnedFd, [forced, asked]: [libc::c_int; 2], bytes: libc::c_int) {
     if set_option(socket, libc::SOL_SOCKET, forced, &bytes).is_err() {
         let _ = set_option(socket, libc::SOL_SOCKET, asked, &bytes);
@@ -171,7 +172,7 @@ pub(super) fn mtu(socket: &OwnedFd, name: &str) -> Result<usize, Errno> {
     usize::try_from(mtu).map_err(|_| Errno::INVAL)
 }
 
-/// Whether the interface is up, and has a carrier.
+/// Returns true if the interface is up, and has a carrier.
 #[allow(unsafe_code)]
 pub(super) fn is_up(socket: &OwnedFd, name: &str) -> Result<bool, Errno> {
     let answer = ask(socket, name, libc::SIOCGIFFLAGS)?;
@@ -181,7 +182,7 @@ pub(super) fn is_up(socket: &OwnedFd, name: &str) -> Result<bool, Errno> {
     Ok(flags & wanted == wanted)
 }
 
-/// Whether the interface has an IPv4 address.
+/// Returns true if the interface has an IPv4 address.
 pub(super) fn has_address(socket: &OwnedFd, name: &str) -> bool {
     ask(socket, name, libc::SIOCGIFADDR).is_ok()
 }

@@ -1,5 +1,6 @@
-//! Frames on their way out by an `AF_XDP` socket: past the interface's queueing discipline, and past most of what a packet
-//! socket does for each frame. Over a veth pair, sending takes a quarter less time so; receiving by one took more.
+//! Frames on their way out by an `AF_XDP` socket: past the interface's queueing discipline, and past most of what a
+//! packet socket does for each frame. Over a veth pair, sending takes a quarter less time so; receiving by one took
+//! more.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -47,8 +48,8 @@ impl XdpSender {
     /// For the interface `name`, which has this index and sends frames of up to `longest` bytes.
     ///
     /// # Errors
-    /// [`LinkError::NotPermitted`], or [`LinkError::Interface`] with the step that failed: among others, another program
-    /// has such a socket on this interface.
+    /// [`LinkError::NotPermitted`], or [`LinkError::Interface`] with the step that failed: among others, another
+    /// program has such a socket on this interface.
     pub(super) fn open(name: &str, index: u32, longest: usize) -> Result<Self, LinkError> {
         let deadline = Instant::now() + GIVEN_UP_WITHIN;
         loop {
@@ -74,7 +75,7 @@ impl XdpSender {
             UmemCfgBuilder { frame_size: FrameSize::FourK, frame_count: FRAMES, ..Default::default() };
         let memory = Umem::map(layout.build().map_err(misfit)?)
             .map_err(refused(name, "map memory for an AF_XDP socket"))?;
-        // Nothing is received: that ring is there because the kernel wants one.
+        // The socket receives nothing: that ring exists because the kernel requires one.
         let rings =
             RingConfigBuilder { rx_count: 0, fill_count: 1, tx_count: FRAMES, completion_count: FRAMES };
         let failed = |error| {
@@ -105,11 +106,12 @@ impl XdpSender {
         self.longest
     }
 
-    /// Hands frames to the kernel, none of which is [too long](Self::longest), and counts those that are sent and those that
-    /// are dropped: there is no room for them, the interface is down, or the other end does not take them.
+    /// Hands frames to the kernel, and counts the sent and the dropped frames. No frame may be
+    /// [too long](Self::longest). Frames are dropped if the ring is full, if the interface is down, or if the other end
+    /// does not take them.
     ///
     /// # Errors
-    /// The kernel's: there is no such interface any more.
+    /// The kernel's error: the interface does not exist any more.
     #[allow(unsafe_code)]
     pub(super) fn send(&mut self, frames: &[&[u8]], meter: &DirectionMeter) -> Result<(), Errno> {
         if self.is_down || !self.under_way.is_empty() {
@@ -129,13 +131,14 @@ impl XdpSender {
                 None => meter.count_dropped(),
             }
         }
-        // SAFETY: the packets are of `self.memory`, which ends after the socket, by the order of the fields. The ring has room
-        // for as many as that memory has.
+        // SAFETY: the packets are of `self.memory`, which ends after the socket, by the order of the fields. The ring
+        // has room for as many as that memory has.
         unsafe { self.ring.send(&mut packets) };
         self.send_under_way(meter)
     }
 
-    /// Lets the kernel send what is in the ring. What it cannot send now, when the interface has just gone down, stays there.
+    /// Lets the kernel send what is in the ring. What it cannot send now, when the interface has just gone down, stays
+    /// there.
     fn send_under_way(&mut self, meter: &DirectionMeter) -> Result<(), Errno> {
         loop {
             let called = self.call();
@@ -145,7 +148,7 @@ impl XdpSender {
             match called {
                 Ok(()) | Err(Errno::NETDOWN | Errno::NOBUFS | Errno::NOMEM) => return Ok(()),
                 Err(Errno::BUSY | Errno::INTR) => {}
-                // It sends so many by one call, and no more.
+                // The kernel sends a limited number of frames in a call.
                 Err(Errno::AGAIN) if taken > 0 => {}
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(errno) => return Err(errno),
@@ -160,7 +163,7 @@ impl XdpSender {
         rustix::net::send(socket, &[], SendFlags::DONTWAIT).map(|_nothing| ())
     }
 
-    /// A copy of the frame in memory that is shared with the kernel; `None` while there is no room.
+    /// Copies the frame to memory that is shared with the kernel; `None` if that memory is full.
     #[allow(unsafe_code)]
     fn packet(&mut self, frame: &[u8]) -> Option<Packet> {
         // SAFETY: the packet goes into the ring, or back to the memory, before `self` ends.
@@ -174,8 +177,8 @@ impl XdpSender {
         }
     }
 
-    /// Takes back the memory of frames that were sent, of which the last one may have been dropped, and counts them. Returns
-    /// how many.
+    /// Takes back the memory of frames that were sent, of which the last one may have been dropped, and counts them.
+    /// Returns how many.
     fn take_back(&mut self, last_is_dropped: bool, meter: &DirectionMeter) -> usize {
         let mut taken = 0;
         loop {

@@ -56,8 +56,8 @@ pub(crate) fn is_ours(frame: &[u8]) -> bool {
     frame[..12] == ADDRESSES
 }
 
-/// The next frame that satisfies `is_meant`, if it is there already; the kernel's own frames on a new interface are
-/// skipped.
+/// Returns the next frame that satisfies `is_meant`, if it has already arrived. Skips the kernel's own frames on a new
+/// interface.
 pub(crate) fn next(port: &mut InterfacePort, is_meant: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     while let Some(frame) = port.receive().unwrap() {
         if is_meant(frame) {

@@ -9,7 +9,7 @@ pub enum EntryError {
     /// The P4Info has no object of this name.
     #[error("the P4Info has no {kind} called {name}")]
     UnknownName {
-        /// What kind of object was looked up.
+        /// The kind of object that was looked up.
         kind: &'static str,
         /// The name given.
         name: String,
@@ -17,7 +17,7 @@ pub enum EntryError {
     /// The P4Info has no object with this id.
     #[error("the P4Info has no {kind} with the id {id:#010x}")]
     UnknownId {
-        /// What kind of object was looked up.
+        /// The kind of object that was looked up.
         kind: &'static str,
         /// The id given.
         id: u32,
@@ -65,7 +65,7 @@ pub enum EntryError {
         place: String,
         /// The field.
         field: String,
-        /// What is wrong with the number.
+        /// The problem with the number.
         reason: ByteStringError,
     },
     /// A prefix, mask or range contradicts its value or itself, or matches anything: in that case leave the field
@@ -76,7 +76,7 @@ pub enum EntryError {
         place: String,
         /// The field.
         field: String,
-        /// What is wrong with it.
+        /// The problem with the match.
         reason: &'static str,
     },
     /// A priority in a table whose entries can't overlap, or none in one where they can.
@@ -86,7 +86,7 @@ pub enum EntryError {
         place: String,
         /// The priority given.
         priority: i32,
-        /// What is wrong with it.
+        /// The problem with the priority.
         reason: &'static str,
     },
     /// The action may not be used here.

@@ -8,7 +8,7 @@ use super::{EntryError, key};
 use crate::p4::v1 as message;
 use crate::p4info::{P4Info, Table};
 
-/// How one field of a key must match. A field that may have any value is left out of the key.
+/// The match of one field of a key. A key omits a field that may have any value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
     /// Exactly this.
@@ -59,7 +59,7 @@ pub struct TableEntry {
     pub priority: i32,
     /// The action for packets that match. `None` in a deletion or a query, or to reset a default action.
     pub action: Option<ActionCall>,
-    /// Whether this is the default action; its key is then empty.
+    /// True if this is the default action; its key is then empty.
     pub default: bool,
 }
 
@@ -69,7 +69,7 @@ impl TableEntry {
         Self { table: table.to_owned(), ..Self::default() }
     }
 
-    /// The default entry of a table, without an action so far.
+    /// Creates the default entry of a table, still without an action.
     pub fn default_of(table: &str) -> Self {
         Self { default: true, ..Self::new(table) }
     }

@@ -9,15 +9,15 @@ pub enum P4InfoError {
     /// An object has no preamble, so it has neither a name nor an id.
     #[error("a {kind} of the P4Info has no preamble")]
     NoPreamble {
-        /// What kind of object.
+        /// The kind of object.
         kind: &'static str,
     },
     /// Two objects share an id.
     #[error("the {kind} {name} of the P4Info has the id {id:#010x} of another one")]
     DuplicateId {
-        /// What kind of object.
+        /// The kind of object.
         kind: &'static str,
-        /// The second one's name.
+        /// The name of the second object.
         name: String,
         /// The id.
         id: u32,
@@ -25,7 +25,7 @@ pub enum P4InfoError {
     /// Two objects of a kind share a name or an alias.
     #[error("two {kind}s of the P4Info are called {name}")]
     DuplicateName {
-        /// What kind of object.
+        /// The kind of object.
         kind: &'static str,
         /// The name.
         name: String,
@@ -45,7 +45,7 @@ pub enum P4InfoError {
     Senseless {
         /// The object or field.
         place: String,
-        /// What is wrong with it.
+        /// The problem with the number.
         what: String,
     },
 }

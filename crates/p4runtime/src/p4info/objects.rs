@@ -10,7 +10,7 @@ pub use message::match_field::MatchType;
 /// Id and names of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
-    /// The id; its first byte tells the kind of object.
+    /// The id; its first byte is the kind of object.
     pub id: u32,
     /// The full name, e.g. `MyIngress.admission`.
     pub full: String,
@@ -29,9 +29,9 @@ pub struct Table {
     pub actions: Vec<ActionRef>,
     /// How many entries fit; `None` if the P4Info doesn't say.
     pub size: Option<u64>,
-    /// Whether the default action can't be changed.
+    /// True if the default action can't be changed.
     pub const_default: bool,
-    /// Whether it was declared with `const entries`, so that no entry can be written.
+    /// True if the table was declared with `const entries`, so that no entry can be written.
     pub const_entries: bool,
     /// The id of the action profile or selector that entries refer to, if the table has one.
     pub implementation: Option<u32>,
@@ -50,7 +50,7 @@ impl Table {
         self.key.iter().find(|field| field.id == id)
     }
 
-    /// Whether entries can overlap, so that each needs a priority.
+    /// Returns true if entries can overlap, so that each needs a priority.
     pub fn needs_priority(&self) -> bool {
         self.key
             .iter()
@@ -67,7 +67,7 @@ pub struct MatchField {
     pub name: String,
     /// Width in bits; 0: a string, which its translated type makes of it.
     pub width: u32,
-    /// How it matches.
+    /// The kind of match.
     pub kind: MatchType,
 }
 
@@ -76,7 +76,7 @@ pub struct MatchField {
 pub struct ActionRef {
     /// The action's id.
     pub id: u32,
-    /// Whether it may be used in entries, as the default, or both.
+    /// The scope of the action: in entries, as the default, or both.
     pub scope: Scope,
 }
 
@@ -107,12 +107,14 @@ pub struct Counter {
     pub name: Name,
     /// Number of cells.
     pub size: u64,
-    /// Whether it counts packets, bytes or both.
+    /// The unit of the counter: packets, bytes or both.
     pub unit: Unit,
 }
 
-/// A register array. P4Runtime servers don't give access to registers, but the size tells for what the program was
-/// compiled.
+/// A register array.
+///
+/// P4Runtime servers don't give access to registers, but the size shows the parameters that the program was compiled
+/// with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Register {
     /// Id and names.
@@ -132,7 +134,7 @@ pub struct ControllerHeader {
     pub fields: Vec<Field>,
 }
 
-/// What all kinds of objects share.
+/// The common interface of all kinds of objects.
 pub(super) trait Object: Sized {
     /// The message that it is made from.
     type Message;

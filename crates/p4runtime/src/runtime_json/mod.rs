@@ -53,7 +53,7 @@ pub enum RuntimeJsonError {
     Entry {
         /// The list, the entry's number in it from 1 on, and its table.
         place: String,
-        /// What is wrong, and what is possible.
+        /// The problem, and the possible values.
         problem: String,
     },
 }
@@ -78,7 +78,7 @@ pub struct RuntimeJson {
 pub struct Entry {
     /// Where it is in the file, for errors.
     pub place: String,
-    /// What is to be written to the switch.
+    /// The update to write to the switch.
     pub update: Update,
 }
 
@@ -86,7 +86,7 @@ impl RuntimeJson {
     /// Reads a file's text.
     ///
     /// # Errors
-    /// [`RuntimeJsonError::Form`] and [`RuntimeJsonError::Target`]; entries are looked at by [`RuntimeJson::updates`].
+    /// [`RuntimeJsonError::Form`] and [`RuntimeJsonError::Target`]; [`RuntimeJson::updates`] checks the entries.
     pub fn parse(text: &str) -> Result<Self, RuntimeJsonError> {
         let file: Self =
             serde_json::from_str(text).map_err(|error| RuntimeJsonError::Form(error.to_string()))?;

@@ -130,7 +130,7 @@ fn pair<'a>(value: &'a Value, needed: &str) -> Result<[&'a Value; 2], String> {
     }
 }
 
-/// Whether canonical bytes are the largest value of this width.
+/// Returns true if canonical bytes are the largest value of this width.
 fn is_all_ones(bytes: &[u8], width: u32) -> bool {
     bytes.iter().map(|byte| byte.count_ones()).sum::<u32>() == width
 }

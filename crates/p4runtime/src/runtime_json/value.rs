@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 
 use crate::canonical;
 
-/// What is possible, for errors.
+/// The possible values, for errors.
 const POSSIBLE: &str =
     r#"a number, or text such as "10.0.1.1", "08:00:00:00:01:11", "2001:db8::1", "0x1f" or "31""#;
 

@@ -56,8 +56,9 @@ impl Session {
         }
     }
 
-    /// The same with a single attempt, for callers that do other things between attempts. An address where nobody
-    /// listens fails at once; the deadline is for one where nobody answers.
+    /// Connects like [`Session::connect`] but with a single attempt.
+    ///
+    /// If the machine refuses the connection, this fails at once; the deadline is for an address that does not answer.
     pub async fn connect_once(
         target: Target,
         election_id: u128,
@@ -88,7 +89,7 @@ fn unreachable(target: Target, failed: Attempt) -> SessionError {
 /// A failed attempt.
 struct Attempt {
     words: String,
-    /// Whether the machine answered that nobody listens there.
+    /// True if the machine refused the connection, because no program listens there.
     refused: bool,
 }
 
@@ -106,7 +107,7 @@ impl Attempt {
 enum Failure {
     /// Worth another attempt.
     Passing(Attempt),
-    /// The switch has refused for good.
+    /// The switch has refused permanently.
     Final(SessionError),
 }
 
@@ -179,7 +180,7 @@ async fn open_stream(
     }
 }
 
-/// Whether the machine has answered that nobody listens.
+/// Returns true if the machine has refused the connection, because no program listens there.
 fn is_refusal(error: &tonic::transport::Error) -> bool {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

@@ -17,19 +17,19 @@ pub enum SessionError {
         switch: String,
         /// The address given.
         address: String,
-        /// What is wrong with it.
+        /// The problem with it.
         reason: String,
     },
-    /// Nobody answered at the address in time: the switch may not be running, or this is not its P4Runtime port.
+    /// The address did not answer in time: the switch may be down, or this is not its P4Runtime port.
     #[error("switch {switch}: no answer from {address} in time: {reason}")]
     Unreachable {
         /// The switch's name.
         switch: String,
         /// The address of the switch.
         address: String,
-        /// How the last attempt ended.
+        /// The outcome of the last attempt.
         reason: String,
-        /// Whether the machine answered that nobody listens: then the switch is not running.
+        /// True if the machine refused the connection: then the switch is not running.
         refused: bool,
     },
     /// The switch refused a request.
@@ -51,7 +51,7 @@ pub enum SessionError {
         switch: String,
         /// How many updates the Write had.
         total: usize,
-        /// Those that failed, in order.
+        /// The updates that failed, in order.
         failures: Vec<UpdateFailure>,
     },
     /// The connection stands, but the switch does not answer: it hangs, or is extremely busy.
@@ -91,7 +91,7 @@ impl fmt::Display for UpdateFailure {
     }
 }
 
-/// Shows only the first few failures: a thousand lines help nobody.
+/// Shows only the first few failures: a thousand lines do not help the user.
 struct Listed<'a>(&'a [UpdateFailure]);
 
 impl fmt::Display for Listed<'_> {
@@ -125,7 +125,7 @@ impl SessionError {
     }
 }
 
-/// Whether the connection failed, rather than the switch having answered.
+/// Returns true if the connection failed, rather than the switch having answered.
 pub(super) fn is_transport(status: &Status) -> bool {
     let caused_here = std::error::Error::source(status).is_some();
     status.code() == tonic::Code::Unavailable || (caused_here && status.code() == tonic::Code::Unknown)

@@ -21,7 +21,7 @@ impl Session {
     /// Probes the switch every `interval` from now on. The session [ends](Mastership::Ended) when an answer takes
     /// longer than `patience`.
     ///
-    /// The probe asks for the switch's capabilities, which costs it nothing. HTTP/2 pings would do as well, but
+    /// The probe requests the switch's capabilities, which costs the switch nothing. HTTP/2 pings would also work, but
     /// BMv2's gRPC server closes connections that ping more often than once in five minutes.
     pub fn watch_silence(&mut self, interval: Duration, patience: Duration) {
         let (mut client, states) = (self.client.clone(), self.states.clone());

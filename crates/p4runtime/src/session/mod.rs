@@ -39,7 +39,7 @@ pub struct Target {
     pub device_id: u64,
 }
 
-/// What the switch last said about its primary controller.
+/// The switch's last report about its primary controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mastership {
     /// This session is primary: it may write.
@@ -49,7 +49,7 @@ pub enum Mastership {
         /// The primary's election id.
         primary: u128,
     },
-    /// Nobody is primary: the last one has left, and its election id is higher than ours.
+    /// The switch has no primary: the last one has left, and its election id is higher than ours.
     Nobody,
     /// The session has ended.
     Ended {
@@ -93,12 +93,12 @@ impl Session {
         self.election_id
     }
 
-    /// Who is primary, now and after each change.
+    /// The primary controller, now and after each change.
     pub fn mastership(&self) -> watch::Receiver<Mastership> {
         self.states.watch()
     }
 
-    /// Whether this session may write, as far as the switch has told.
+    /// Returns true if this session may write, according to the switch's last report.
     pub fn is_primary(&self) -> bool {
         *self.states.watch().borrow() == Mastership::Primary
     }
@@ -115,8 +115,9 @@ impl Session {
         }
     }
 
-    /// Packets from the switch from now on, and its complaints about packets we sent. A reader that is too slow loses
-    /// the oldest, and is told how many.
+    /// Packets from the switch from now on, and its complaints about packets we sent.
+    ///
+    /// A reader that is too slow loses the oldest notifications, and gets an error with their number.
     pub fn notifications(&self) -> broadcast::Receiver<Notification> {
         self.notifications.subscribe()
     }

@@ -1,4 +1,4 @@
-//! What the switch sends unasked: who is primary, packets, and complaints.
+//! Messages that the switch sends without a request: its primary controller, packets, and complaints.
 
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -31,7 +31,9 @@ impl Incoming {
     }
 }
 
-/// Who is primary, as far as is known. A session that has ended stays so, whatever arrives later.
+/// The last known primary controller.
+///
+/// A session that has ended stays in that state, whatever arrives later.
 #[derive(Debug, Clone)]
 pub(super) struct States(watch::Sender<Mastership>);
 
@@ -97,7 +99,7 @@ async fn read(
             Some(Update::Error(error)) => Notification::Refused(error),
             _ => continue,
         };
-        // It does not matter if nobody listens.
+        // The notification may have no receiver.
         let _ = notifications.send(notification);
     };
     tracing::debug!(switch, reason, "session ended");
@@ -112,7 +114,7 @@ pub(super) fn arbitration(response: &message::StreamMessageResponse, own: u128) 
     Some(match Code::try_from(code) {
         Ok(Code::Ok) => Mastership::Primary,
         Ok(Code::NotFound) => Mastership::Nobody,
-        // Some switches report the highest id they have ever seen: if it is ours, nobody is primary.
+        // Some switches report the highest id they have ever seen: if it is ours, the switch has no primary.
         _ if highest == own => Mastership::Nobody,
         _ => Mastership::Backup { primary: highest },
     })

@@ -10,7 +10,7 @@ pub struct Performance {
     pub rank: u16,
     /// The time that it takes for a step.
     pub model: Model,
-    /// Whether it is degraded.
+    /// True if the process is degraded.
     pub degraded: bool,
 }
 
@@ -19,13 +19,13 @@ pub struct Performance {
 pub struct Candidate {
     /// Ranks, ascending.
     pub members: Vec<u16>,
-    /// What becomes of the others' data; `None` if there are no others.
+    /// The treatment of the other processes' data; `None` without other processes.
     pub mode: Option<Mode>,
     /// Seconds that the slowest member would compute in a step.
     pub compute: f64,
     /// Seconds that a step would take: `compute` and the all-reduce after it.
     pub seconds: f64,
-    /// Whether it may be chosen: all processes that are well are in, and θ demands this mode.
+    /// True if the team may choose this group: it has all processes that are well, and θ demands this mode.
     pub eligible: bool,
 }
 
@@ -62,8 +62,7 @@ pub struct SelectionInput<'a> {
     pub theta: f64,
 }
 
-/// What becomes of the data of the processes that are left out: with r = degraded / all, detach if r ≤ θ, else
-/// shrink.
+/// The treatment of excluded processes' data: with r = degraded / all, detach if r ≤ θ, else shrink.
 pub fn mode(degraded: usize, all: usize, theta: f64) -> Mode {
     // Compared without dividing, which would round: 1 of 8 is within θ = 0.125, and 3 of 10 within 0.3.
     let within = degraded as f64 <= theta * all as f64 * (1.0 + f64::EPSILON);

@@ -8,7 +8,7 @@ pub const STEADY_STEPS: u32 = 5;
 /// The condition of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Condition {
-    /// As fast as most.
+    /// About the speed of most processes.
     #[default]
     Well,
     /// Much slower than most.

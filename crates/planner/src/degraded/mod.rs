@@ -1,16 +1,15 @@
-//! Processes that have become slow: how long their steps take, which ones are degraded, and whether a job is better
-//! off without them.
+//! Detects degraded processes, and decides if a job is faster without them.
 //!
 //! Pure functions and state machines. [`Team`] takes the steps that the processes of one job have made;
-//! [`Team::decide`] says what is to be done:
+//! [`Team::decide`] returns the decision:
 //!
 //! 1. A process takes t(b) = α + β · b for a step of b samples ([`Model`]), fitted to its measured times.
-//! 2. It is *degraded* once it has taken more than [`DEGRADED_ABOVE`] times the median for [`STEADY_STEPS`] steps,
-//!    and well again once it has stayed below [`WELL_BELOW`] times the median for as many ([`Condition`]).
-//! 3. Let r be the degraded processes' share of all. r ≤ θ: *detach*, the others go on with their own data. r >
-//!    θ: *shrink*, the others take over the data of those that are left out ([`Mode`]).
-//! 4. Of the groups that keep all processes that are well, the one whose step takes the least time is chosen
-//!    ([`Candidate`]), if it takes at most [`WORTH_IT`] of the present time of a step.
+//! 2. It is *degraded* once it has taken more than [`DEGRADED_ABOVE`] times the median for [`STEADY_STEPS`] steps, and
+//!    well again once it has stayed below [`WELL_BELOW`] times the median for the same number of steps ([`Condition`]).
+//! 3. Let r be the degraded processes' share of all. r ≤ θ: *detach*, the others continue with their own data. r > θ:
+//!    *shrink*, the others take over the data of the excluded processes ([`Mode`]).
+//! 4. The candidates are the groups that keep all processes that are well. The team chooses the candidate whose step
+//!    takes the least time ([`Candidate`]), if that is at most [`WORTH_IT`] of the present time of a step.
 //! 5. A process that is well again comes back.
 
 mod choice;
@@ -31,11 +30,11 @@ use std::fmt;
 /// is a pause, and what is hardly better now may be worse in a minute.
 pub const WORTH_IT: f64 = 0.9;
 
-/// What becomes of the data of processes that are left out.
+/// The treatment of the data of excluded processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Nobody processes their data.
+    /// No process uses their data.
     Detach,
     /// The others process their data.
     Shrink,

@@ -1,4 +1,4 @@
-//! The processes of one job, and what is to be done about slow ones.
+//! The processes of one job, and the decision about slow processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub struct Team {
     processes: BTreeMap<u16, Process>,
     active: BTreeSet<u16>,
     detached: BTreeSet<u16>,
-    /// What becomes of the data of detached processes.
+    /// The treatment of the data of detached processes.
     mode: Option<Mode>,
     /// Seconds that the all-reduce last took while no active process was slow.
     undisturbed: Option<f64>,
@@ -35,12 +35,12 @@ struct Pace {
     median: f64,
 }
 
-/// What is known of one process.
+/// The present state of one process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Member<'a> {
     /// Its rank.
     pub rank: u16,
-    /// Whether it takes part in the job; otherwise it is detached.
+    /// True if the process takes part in the job; otherwise it is detached.
     pub is_active: bool,
     /// The times of its steps.
     pub profile: &'a Profile,
@@ -65,7 +65,7 @@ pub enum Verdict {
     Change,
 }
 
-/// What is to be done about a team, and the figures behind it.
+/// A decision about a team, and the figures behind it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// The outcome of a decision.
@@ -74,7 +74,7 @@ pub struct Decision {
     pub degraded: usize,
     /// All processes that could take part: the active and the detached ones.
     pub all: usize,
-    /// What θ demands for the data of those that are left out.
+    /// The mode that θ demands for the data of the excluded processes.
     pub mode: Mode,
     /// Samples that each process has in a step when all take part.
     pub share: f64,
@@ -96,8 +96,9 @@ impl Decision {
 }
 
 impl Team {
-    /// Sets which processes are active, which are detached, and what becomes of the latter's data. All other
-    /// processes are forgotten.
+    /// Sets the active processes, the detached processes, and the treatment of the latter's data.
+    ///
+    /// Forgets all other processes.
     pub fn arrange(
         &mut self,
         active: impl IntoIterator<Item = u16>,
@@ -150,12 +151,12 @@ impl Team {
         self.detached.iter().copied()
     }
 
-    /// What becomes of the data of detached processes; `None` if there are none.
+    /// The treatment of the data of detached processes; `None` without detached processes.
     pub fn mode(&self) -> Option<Mode> {
         self.mode
     }
 
-    /// Decides what is to be done, with this θ.
+    /// Decides which processes should take part, with this θ.
     pub fn decide(&self, theta: f64) -> Decision {
         let processes = self.performances();
         let degraded = processes.iter().filter(|one| one.degraded).count();
@@ -241,7 +242,7 @@ impl Team {
         Communication { today, undisturbed: undisturbed.min(today) }
     }
 
-    /// The all-reduce's time when it is held up least, for a team in which somebody has been slow from the start.
+    /// The all-reduce's time with the least delay, for a team that has had a slow process from the start.
     fn least_reduce(&self) -> Option<f64> {
         let least = |rank: &u16| self.processes.get(rank)?.profile.least_reduce();
         self.active.iter().filter_map(least).min_by(f64::total_cmp)

@@ -25,7 +25,7 @@ pub struct Gradient {
 /// Why profiles cannot be combined.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProfileError {
-    /// There are no workers.
+    /// The request has no workers.
     #[error("no worker has a profile")]
     NoWorker,
     /// The model has no parameters.

@@ -35,7 +35,7 @@ impl Stall {
         (gap > median * MAX_GAP).then_some(Self { after, before, gap, median })
     }
 
-    /// Whether this is the same gap, measured again: then the model computes there, and nothing stalled.
+    /// Returns true if this is the same gap, measured again: then the model computes, and did not stall.
     pub(crate) fn is_again(&self, earlier: &Self) -> bool {
         let (short, long) = (self.gap.min(earlier.gap), self.gap.max(earlier.gap));
         (self.after, self.before) == (earlier.after, earlier.before) && long < short * 2

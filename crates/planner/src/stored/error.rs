@@ -27,7 +27,7 @@ pub enum StoredPlanError {
         to: String,
         /// Its port.
         to_port: u16,
-        /// What is there now.
+        /// The present value.
         now: String,
     },
     /// A node on a worker's way has another id, or no longer runs our program, or now does.

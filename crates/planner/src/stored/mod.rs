@@ -1,8 +1,7 @@
 //! Plans on disk, by names: keys are only valid for one reading of one topology file.
 //!
-//! What members and switches of a running job hold, above all the hop stacks, is stored as it is, so that a later
-//! version of the planner finds it as it was given out. What follows from it (table entries, bytes, the way back) is
-//! worked out again.
+//! A stored plan has the values that members and switches of a running job hold, above all the hop stacks. So a later
+//! version of the planner restores the same values. It computes the rest again: table entries, bytes, the reverse path.
 
 mod error;
 mod restore;

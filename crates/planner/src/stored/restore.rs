@@ -18,11 +18,12 @@ use crate::traffic::{Frames, Traffic, Use};
 use crate::tree::Tree;
 
 impl StoredPlan {
-    /// Restores the plan on a topology that still has everything it uses. Whether that is alive, and whether plain
-    /// switches forward along the plan, is for [`Plan::works`] to say.
+    /// Restores the plan on a topology that still has everything that the plan uses.
+    ///
+    /// [`Plan::works`] checks that all of it is alive, and that plain switches forward along the plan.
     ///
     /// # Errors
-    /// [`StoredPlanError`]: what the topology no longer has, or what is wrong with the plan itself.
+    /// [`StoredPlanError`]: the topology lacks a part of the plan, or the plan itself is wrong.
     pub fn into_plan(self, topology: &Topology) -> Result<Plan, StoredPlanError> {
         let job = self.job(topology)?;
         validate(topology, &job).map_err(StoredPlanError::Job)?;

@@ -154,7 +154,7 @@ pub(crate) fn walk(topology: &Topology, plan: &Plan) {
         let workers: BTreeSet<_> = plan.workers.iter().map(|worker| worker.key).collect();
         assert_eq!((reached.len(), reached.into_iter().collect::<BTreeSet<_>>()), (workers.len(), workers));
     }
-    // Slices of values of 4 bytes each, and for so many of those one slice of their bounds.
+    // Slices of values of 4 bytes each, and one slice of bounds for each `slices_bounded_by_one` of them.
     let values = plan.width.values() as u64;
     let sum_slices = plan.gradient_bytes.div_ceil(4).div_ceil(values);
     let slices = sum_slices + sum_slices.div_ceil(plan.width.slices_bounded_by_one() as u64);

@@ -10,8 +10,9 @@ use super::vectors::{self, Extent};
 
 /// For each block of a member's contribution, how large and how fine its elements are.
 ///
-/// A worker without bounds measures the elements when it announces their slices, and reads all of them once more for that. A
-/// caller that copies the elements anyway measures them meanwhile, piece by piece, while the processor has them in its cache.
+/// A worker without bounds measures the elements when it announces their slices, and reads all of them again for that.
+/// A caller that copies the elements anyway measures them meanwhile, piece by piece, while the processor has them in
+/// its cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     width: SliceWidth,

@@ -12,26 +12,26 @@ pub struct AllReduce {
     /// Name of the tensor (or of the packed tensors): the same on all members. It is part of the check, so that members
     /// which reduce equal tensors in another order have an error, and no sum of different things.
     pub name: String,
-    /// What this member contributes.
+    /// The elements that this member contributes.
     pub data: GradientData,
-    /// What this member's contribution is multiplied by. 0: it has nothing to give and `data` does not
-    /// matter, except for its type and length.
+    /// The factor of this member's contribution. With 0 the member contributes nothing, and only the type and length of
+    /// `data` matter.
     pub weight: u32,
 }
 
-/// What one operation reduces: as much of it as is known without any data.
+/// The description of one operation's tensor: as much of it as is known without any data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
     /// Its name (or that of the packed tensors): the same everywhere.
     pub name: String,
-    /// What its elements are.
+    /// The type of the elements.
     pub element_type: ElementType,
     /// Number of elements.
     pub len: usize,
 }
 
 impl AllReduce {
-    /// What it reduces.
+    /// Returns the description of the tensor that this operation reduces.
     pub fn tensor(&self) -> Tensor {
         Tensor { name: self.name.clone(), element_type: self.data.element_type(), len: self.data.len() }
     }
@@ -72,7 +72,7 @@ impl GradientData {
         }
     }
 
-    /// Returns true if there are no elements.
+    /// Returns true if the data has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -196,8 +196,8 @@ pub struct Reduced {
     pub weight: u32,
     /// Members when the operation began.
     pub contributors: u32,
-    /// What each stretch of elements was really summed over, in order, without gaps: one run, unless
-    /// a member left while the operation was under way. Empty for no elements.
+    /// The stretches of elements with the members that each was summed over, in order, without gaps: one run, unless a
+    /// member left while the operation was under way. Empty for no elements.
     pub runs: Vec<Run>,
     /// Where some member has contributed NaN or infinity. The sum of such an element is what IEEE 754 makes of it.
     pub not_finite: Option<NotFinite>,
@@ -220,13 +220,13 @@ pub struct Run {
 /// Sums per element.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sums {
-    /// Of floats of up to 32 bits: the fixed-point sum, rounded once.
+    /// Sums of floats of up to 32 bits: the fixed-point sum, rounded once.
     F32(Vec<f32>),
-    /// Of floats of 64 bits.
+    /// Sums of floats of 64 bits.
     F64(Vec<f64>),
-    /// Of integers: exact.
+    /// Sums of integers of up to 32 bits: exact.
     I32(Vec<i32>),
-    /// Of integers of 64 bits: exact.
+    /// Sums of integers of 64 bits: exact.
     I64(Vec<i64>),
 }
 
@@ -241,7 +241,7 @@ impl Sums {
         }
     }
 
-    /// Returns true if there are no elements.
+    /// Returns true if the sums have no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,15 +1,16 @@
-//! Between numbers and the integers that the fabric aggregates.
+//! Conversion between numbers and the integers that the fabric aggregates.
 //!
-//! With the agreed exponent e of a block and the total weight W, a member of weight w sends
-//! `round(w · x · 2^(S − e − ceil(log2 W)))`, where S is 30 or 31. Each is at most w · 2^(S − ceil(log2 W)) in magnitude, so
-//! their sum fits into 32 bits. Rounding comes after the multiplication by w: the sum of N members is then off by at most N/2
-//! units, where w · round(x · …) would be off by up to W/2, which is 2 decimal digits worse for weights that are batch sizes
-//! of a few hundred.
+//! With the agreed exponent e of a block and the total weight W, a member of weight w sends `round(w · x · 2^(S − e −
+//! ceil(log2 W)))`, where S is 30 or 31. Each is at most w · 2^(S − ceil(log2 W)) in magnitude, so their sum fits into
+//! 32 bits. Rounding comes after the multiplication by w: the sum of N members is then off by at most N/2 units. With w
+//! · round(x · …) it would be off by up to W/2. For weights that are batch sizes of a few hundred, this is 2 decimal
+//! digits worse.
 //!
-//! Where the unit of these integers is coarser than the finest that a member has asked for, the block has further *limbs*:
-//! integers of the same kind for what rounding has left over, each limb with a unit that is 2^[`step`](Scale) finer. What is
-//! left over is at most half a unit for each member, so that a limb has about as many bits as the first. Where few bits are
-//! missing, the block has one further limb of so many bits, and one integer carries several of these.
+//! If the unit of these integers is coarser than the finest unit that a member has requested, the block has further
+//! *limbs*: integers of the same kind for the remainder of the rounding. The unit of each limb is finer by
+//! 2^[`step`](Scale). The remainder is at most half a unit for each member, so that a limb has about as many bits as
+//! the first. If few bits are missing, the block has one further limb with the missing bits only, and one integer
+//! carries several of these limbs.
 
 use std::num::NonZeroU8;
 
@@ -146,7 +147,7 @@ impl Scale {
         f64::from(weight) * power_of_two(-i32::from(self.first))
     }
 
-    /// What one unit of the first limb's sum is worth.
+    /// Returns the value of one unit of the first limb's sum.
     pub(crate) fn unit(self) -> f64 {
         power_of_two(self.first.into())
     }
@@ -170,7 +171,7 @@ impl Scale {
 
     /// The number that the sums of all limbs stand for, from the first to the last.
     pub(crate) fn join(self, sums: impl DoubleEndedIterator<Item = i32> + Clone) -> Number {
-        // As digits that are not negative below a leading one, most significant first, so that what is too small to matter
+        // Digits below the leading digit are made non-negative, most significant first. Then digits too small to matter
         // can be left out.
         let mut digits = [0_i64; u8::MAX as usize];
         let (mut carry, mut at) = (0, self.limbs());
@@ -192,7 +193,7 @@ impl Scale {
             exponent -= i32::from(self.step);
         }
         if others.any(|digit| *digit != 0) {
-            // The rest is less than one unit: one more bit says that it is there.
+            // The rest is less than one unit: one more bit records that it is not zero.
             (mantissa, exponent) = ((mantissa << 1) + 1, exponent - 1);
         }
         Number { mantissa, exponent }
@@ -243,7 +244,7 @@ impl Number {
         (self.exponent == 0).then(|| i64::try_from(self.mantissa).ok()).flatten()
     }
 
-    /// The nearest number of so many bits that is a multiple of 2^`lowest`.
+    /// Returns the nearest number of `bits` bits that is a multiple of 2^`lowest`.
     fn rounded(self, bits: i32, lowest: i32) -> f64 {
         let magnitude = self.mantissa.unsigned_abs();
         let len = (u128::BITS - magnitude.leading_zeros()).cast_signed();
@@ -363,7 +364,7 @@ mod tests {
         fn packed_limbs_are_added_up_as_single_ones(
             values in prop::collection::vec(prop::collection::vec(-1.0_f32..1.0, 130), 1..70), bits in 1..8,
         ) {
-            // The smallest value asks for so many bits more than one integer has.
+            // The smallest value needs this many bits more than one integer has.
             let members: Vec<(f32, u32)> = values.iter().map(|_| (1.0, 1)).collect();
             let one = scale_of(ElementType::F32, &members).unwrap();
             let least = 2f32.powi(i32::from(one.first) + 11 - bits);

@@ -1,4 +1,4 @@
-//! Asks for memory before it is needed.
+//! Prefetching: requests memory before it is needed.
 
 /// The bytes that a processor's cache moves at once.
 #[cfg(target_arch = "x86_64")]

@@ -15,8 +15,8 @@ use super::prefetch::prefetch;
 /// All of an f32 but its sign.
 const F32_MAGNITUDE: u32 = 0x7fff_ffff;
 
-/// How large and how small some floats are. Without their sign, floats are ordered like the integers that their bits spell;
-/// infinities come after all numbers, and NaNs after them.
+/// The largest and smallest magnitudes of some floats. Without their sign, floats are ordered like the integers that
+/// their bits spell; infinities come after all numbers, and NaNs after infinities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Extent {
     /// The bits of the largest magnitude.
@@ -57,7 +57,7 @@ pub(crate) fn extent(values: &[f32]) -> Extent {
     extent_of_block(values)
 }
 
-/// The extent of each block of so many values, as far as `out` goes.
+/// Measures the extent of each block of `block` values, until `out` is full.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn extents(values: &[f32], block: usize, out: &mut [Extent]) {
     for (to, values) in out.iter_mut().zip(values.chunks(block)) {
@@ -76,8 +76,8 @@ pub(crate) fn largest_long_integer(values: &[i64]) -> u64 {
     values.iter().fold(0, |largest, value| largest.max(value.unsigned_abs()))
 }
 
-/// Each value as [`quantise`] makes it an integer, as far as all slices go; each block of so many values has its multiplier.
-/// Meanwhile the processor fetches the `next` values.
+/// Converts each value to an integer as [`quantise`] does, up to the end of the shortest slice; each block of values
+/// has its multiplier. Meanwhile the processor fetches the `next` values.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn quantise_all(
     (values, next): (&[f32], &[f32]),
@@ -101,7 +101,8 @@ pub(crate) fn weigh_all(values: &[i32], weight: i32, out: &mut [i32]) {
     }
 }
 
-/// Each integer times the unit of its block of so many values, which is a power of two: the product, rounded once to f32.
+/// Multiplies each integer by the unit of its block of `block` values, a power of two. Each product is rounded once to
+/// f32.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn restore_all(integers: ValuesView<'_>, (block, units): (usize, &[f64]), out: &mut [f32]) {
     let blocks = integers.bytes().chunks(block * size_of::<i32>());

@@ -1,4 +1,4 @@
-//! How operations end.
+//! The events that report the end of an operation.
 
 use crate::error::CollectiveError;
 use crate::numbers::Reduced;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tributary_wire::SliceWidth;
 
-/// What one slice of an operation is for.
+/// The role of one slice of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SliceRole {
     /// Carries the bounds of several SUM slices.
@@ -15,11 +15,11 @@ pub(crate) enum SliceRole {
     Rest(usize),
 }
 
-/// An operation's slices at consecutive positions: those with the operator MAX, then one SUM slice for each so many
-/// elements, then the [rest](super::rest), whose number follows from the bounds.
+/// An operation's slices at consecutive positions: first the slices with the operator MAX, then the SUM slices with an
+/// equal number of elements each, then the [rest](super::rest), whose number of slices follows from the bounds.
 ///
-/// Each packet needs these numbers several times, and a division takes as long as ten other instructions: they are divided
-/// once.
+/// Each packet needs these numbers several times, and a division takes as long as ten other instructions. So the
+/// divisions are done once, when the layout is made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     /// Position of the first slice.

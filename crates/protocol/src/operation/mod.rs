@@ -23,7 +23,7 @@ pub(crate) use layout::SliceRole;
 pub(crate) use queue::Operations;
 use rest::Rest;
 
-/// What is known about the SUM slices whose bounds one MAX slice carries.
+/// The agreement about the SUM slices whose bounds one MAX slice carries.
 #[derive(Debug, Clone, Copy, Hash)]
 enum Agreement {
     /// The MAX slice has no result yet.
@@ -50,7 +50,7 @@ impl Tensor {
         let per_sum_slice = size_of::<Tally>() + 3 * size_of::<Run>();
         let per_block =
             size_of::<Bound>() + size_of::<BlockLanes>() + size_of::<Option<Scale>>() + Rest::BYTES_PER_BLOCK;
-        // What is withheld of an operation that is given up is a bool for each.
+        // An operation that its caller gives up needs one more bool per MAX slice: true if the slice is withheld.
         let per_max_slice = size_of::<u32>() + size_of::<Agreement>() + size_of::<bool>();
         let of = |count: usize, bytes: usize| (count as u64).saturating_mul(bytes as u64);
         let elements = Elements::memory(self.element_type, self.len);
@@ -66,7 +66,7 @@ impl Tensor {
 /// The [lanes](Lanes) of a block as a MAX slice carries them.
 type BlockLanes = [i32; Lanes::COUNT];
 
-/// The memory that an all-reduce needs until its result is there.
+/// The memory that an all-reduce needs until its result is complete.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     /// The bounds of what is contributed, if they were measured before.
@@ -115,13 +115,13 @@ pub(crate) struct Operation<C> {
     pub(crate) layout: Layout,
     first_seq: Seq,
     tensor: Tensor,
-    /// What tags need to know of it.
+    /// The digests of the operation that tags cover.
     subject: SubjectDigests,
-    /// What is contributed here; `()` where sums are only read.
+    /// The contribution of this member; `()` where sums are only read.
     pub(crate) own: C,
     /// The member that contributes here, if there is one.
     member: Option<Rank>,
-    /// What the members' weights add up to at least: the weight of what is contributed here.
+    /// The minimum of the sum of the members' weights: the weight of this member's contribution.
     least_weight: u32,
     /// The bounds of what is contributed here, if they were known at the start.
     measured: Option<Vec<Bound>>,
@@ -200,13 +200,13 @@ impl<C> Operation<C> {
         self.least_weight = weight;
     }
 
-    /// What is contributed here has this weight at least.
+    /// Sets the minimum weight of this member's contribution.
     pub(crate) fn least_weight_is(&mut self, weight: u32) {
         self.least_weight = weight;
     }
 
-    /// Works out the lanes that MAX slice `index` carries of what this rank contributes here with this weight, which is not 0.
-    /// None of the blocks that they are of is done, nor is anything agreed on about them.
+    /// Computes the lanes of MAX slice `index` for this rank's contribution. `weight` is not 0. None of
+    /// the blocks of these lanes may have a result or an agreement yet.
     pub(crate) fn measure(&mut self, index: usize, rank: Rank, weight: u32) {
         let (blocks, width) = (self.layout.blocks_bounded_in(index), self.layout.width);
         let mut own = Vec::new();
@@ -231,7 +231,7 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Leaves out what is contributed here to the SUM slices whose bounds MAX slice `index` carries, which has no result.
+    /// Leaves out the contribution to the SUM slices whose bounds MAX slice `index` carries. That slice has no result.
     pub(crate) fn leave_out(&mut self, index: usize) {
         let blocks = self.layout.blocks_bounded_in(index);
         self.lanes.get_mut(blocks).unwrap_or_default().fill(BlockLanes::default());
@@ -272,7 +272,7 @@ impl<C> Operation<C> {
         self.not_finite(slice) != 0
     }
 
-    /// What the scales of a SUM slice follow from.
+    /// Returns the values that determine the scales of a SUM slice.
     pub(crate) fn agreed(&self, slice: usize) -> Option<Agreed<'_>> {
         let Agreement::Reached(Total { weight, .. }) = self.agreement(slice) else { return None };
         let lanes = self.lanes.get(self.layout.blocks_of(slice..slice + 1))?;
@@ -297,7 +297,7 @@ impl<C> Operation<C> {
         self.scales.get(self.layout.blocks_of(slice..slice + 1)).unwrap_or_default()
     }
 
-    /// How the slice is combined.
+    /// Returns the operator that combines the slice.
     pub(crate) fn operator(&self, position: u64) -> Operator {
         match self.layout.part(position) {
             SliceRole::Max(_) => Operator::Max,
@@ -305,7 +305,7 @@ impl<C> Operation<C> {
         }
     }
 
-    /// What the slice at `position` is, as these members' tags say it.
+    /// Returns the identity of the slice at `position` as the tags of these members encode it.
     pub(crate) fn meaning(&self, position: u64, members: &Membership) -> Meaning {
         let agreed = match self.layout.part(position) {
             SliceRole::Max(_) | SliceRole::Rest(_) => None,
@@ -400,12 +400,12 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Whether its caller has yet to be told of an error, which is done now.
+    /// Records that the caller receives an error. Returns true if this is its first error.
     fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
 
-    /// Its caller does not wait any more; the error, unless it has had one.
+    /// Gives up the operation for its caller. Returns the error, unless the caller has received one before.
     pub(crate) fn abandon(&mut self, first: u64, sent: u32) -> Option<CollectiveError> {
         let slices = (self.layout.known_end() - self.layout.first) as usize;
         let first = self.seq(first);
@@ -413,13 +413,14 @@ impl<C> Operation<C> {
         self.tell().then(|| CollectiveError::Abandoned { tensor: self.tensor.name.clone(), missing })
     }
 
-    /// Whether its caller does not wait any more, and no member has made it fail: what was not started by all is among
-    /// these.
+    /// Returns true if the caller has given up the operation, and no member has made it fail. This is true of
+    /// every operation that the caller gave up before all members had started it.
     pub(super) fn is_given_up(&self) -> bool {
         self.told && !self.failed
     }
 
-    /// Gives up a slice whose result is wrong for good; the error, if the operation has not failed before.
+    /// Records that the result of a slice is permanently wrong. Returns the error, if the operation has not failed
+    /// before.
     pub(crate) fn give_up(
         &mut self,
         position: u64,

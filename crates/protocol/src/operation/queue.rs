@@ -101,7 +101,7 @@ impl<C> Operations<C> {
         None
     }
 
-    /// Whether one of them was given up, and has not failed.
+    /// Returns true if an operation under way was abandoned by its caller and has not failed.
     pub(crate) fn has_given_up(&self) -> bool {
         self.under_way.iter().any(Operation::is_given_up)
     }

@@ -1,10 +1,10 @@
-//! What some blocks need beyond one integer for each element: further limbs of their values, and which values are NaN or
-//! infinite.
+//! The rest of some blocks: data beyond one integer for each element. It consists of the further limbs of their values,
+//! and of the marks of values that are NaN or infinite.
 //!
-//! It travels in slices behind the operation's other ones. Their lanes are those of one such block after the other: its
-//! elements' [classes](Class), if a member has NaN or infinity near there, then its elements' further limbs, as
-//! [`pack`](Scale::pack) puts them into integers. The operation *holds* such a block's sums until all of them are there, since
-//! it still needs the contribution in their place.
+//! The rest travels in slices behind the operation's other slices. Their lanes follow block by block: first the
+//! elements' [classes](Class), if a member has NaN or infinity near the block, then the elements' further limbs, as
+//! [`pack`](Scale::pack) puts them into integers. The operation *holds* such a block's sums until all of them have
+//! come, since it still needs the contribution in their place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::numbers::bound::owner;
 use crate::numbers::fixed_point::Scale;
 use crate::numbers::{Class, DoesNotFit, NotFinite};
 
-/// The blocks that have a rest, and the sums that are there of them.
+/// The blocks that have a rest, and the sums of these blocks that have come.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rest {
     /// In order, once all bounds are agreed on.
@@ -41,7 +41,7 @@ struct RestBlock {
 struct Held {
     /// The first limbs' sums, then the rest in the order of its lanes.
     sums: Vec<i32>,
-    /// How many of them are there.
+    /// The number of sums that have come.
     arrived: usize,
 }
 
@@ -155,7 +155,7 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Takes in slice `index` of the rest, which has come from so many members.
+    /// Takes in slice `index` of the rest, the sum of this number of contributors.
     pub(super) fn accept_rest(&mut self, index: usize, contributors: u32, values: ValuesView<'_>) {
         let least = self.rest.least_contributors.unwrap_or(contributors);
         self.rest.least_contributors = Some(least.min(contributors));
@@ -169,7 +169,7 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Holds sums of a block, the first of which is the one of this number, and puts all into their place once they are there.
+    /// Holds sums of a block, from sum number `first` on. Puts all into their place once the last sum has come.
     fn hold(&mut self, block: usize, first: usize, values: impl ExactSizeIterator<Item = i32>) {
         let len = self.layout.elements_of_block(block).len();
         let needed = len + self.rest_lanes(block);

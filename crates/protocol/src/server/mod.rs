@@ -27,7 +27,7 @@ const INITIAL_ROUND_TRIP: Duration = Duration::from_millis(1);
 /// window is wide, even the shortest measurement holds a worker's wait for its turn to send.
 const LONGEST_WAY: Duration = Duration::from_millis(5);
 
-/// Whom a result goes to.
+/// The receivers of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Recipient {
     /// Every member, by multicast.
@@ -39,7 +39,7 @@ pub enum Recipient {
 /// A RESULT to be sent: the caller puts hop stack and addresses around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultOut<'a> {
-    /// Whom it goes to.
+    /// The receivers of the packet.
     pub to: Recipient,
     /// Its header.
     pub header: Header,
@@ -79,14 +79,14 @@ pub struct ServerStats {
     pub round_trip: Option<Duration>,
 }
 
-/// The root of a job's tree: finishes the sums, keeps results as long as a member can ask for them, and
-/// answers. It needs no timers: whoever waits asks.
+/// The root of a job's tree: finishes the sums, keeps results as long as a member can request them, and answers. It
+/// needs no timers, because members that wait send retransmit requests.
 ///
-/// A server that [reads the sums](ServerConfig::reads) is told each operation by [`expect`](Self::expect), and
-/// tells what became of it by [`poll_event`](Self::poll_event).
+/// A server that [reads the sums](ServerConfig::reads) receives each operation through [`expect`](Self::expect), and
+/// reports its end through [`poll_event`](Self::poll_event).
 ///
-/// After each [`handle_gradient`](Self::handle_gradient) the caller sends what
-/// [`poll_transmit`](Self::poll_transmit) yields, until `None`.
+/// After each [`handle_gradient`](Self::handle_gradient) the caller sends what [`poll_transmit`](Self::poll_transmit)
+/// yields, until `None`.
 #[derive(Debug, Clone)]
 pub struct Server {
     job: JobId,
@@ -98,7 +98,7 @@ pub struct Server {
     vouchers: Vouchers,
     reader: Option<Reader>,
     slots: Box<[Slot]>,
-    /// What is to be sent: the slice, and to whom.
+    /// The packets to send: the slice and its receivers.
     queue: VecDeque<(Seq, Recipient)>,
     /// When each member sent something again the last time.
     asked: BTreeMap<Rank, Time>,
@@ -273,9 +273,10 @@ impl Server {
         }
     }
 
-    /// Tells a server that reads what the members' next operation is: they follow one another from the job's
-    /// first slice on. Best before the members start it: until then the server takes no slice that is more
-    /// than a window ahead of what it knows of, and these are sent again.
+    /// Announces the members' next operation to a server that reads. The operations follow one another from the job's
+    /// first slice on. The caller should announce an operation before the members start it: until then the server
+    /// rejects every slice more than a window ahead of the announced operations, and the workers send these slices
+    /// again.
     ///
     /// # Errors
     /// [`StartError::ReadsNothing`], [`StartError::NoMemory`].
@@ -291,13 +292,13 @@ impl Server {
         self.reader.as_mut()?.poll_event()
     }
 
-    /// Changes over to a new generation of the job. Finished slices are served as before, under the new job id; unfinished
-    /// ones start afresh. `members` may have lost some; they may have gained some only while the others are
-    /// [frozen](crate::Worker::freeze) between operations, when no slice is begun.
+    /// Changes over to a new generation of the job. The server continues to serve finished slices, under the new job
+    /// id; unfinished slices start afresh. `members` may have lost some; they may have gained some only while the
+    /// others are [frozen](crate::Worker::freeze) between operations, when no slice is begun.
     ///
     /// # Errors
-    /// [`ConfigError`] when the members or the fan-in make no sense, when somebody would join inside an operation, or
-    /// when `job` is not a new one; the old generation then stays.
+    /// [`ConfigError`] if the members or the fan-in are invalid, if a member would join inside an operation, or if
+    /// `job` is not a new job id; the old generation then stays.
     pub fn change_generation(&mut self, job: JobId, members: &[Rank], fan_in: u8) -> Result<(), ConfigError> {
         if job == self.job {
             return Err(ConfigError::SameJob(job));
@@ -327,7 +328,7 @@ impl Server {
         self.asked.iter().filter(move |(_, asked)| now - **asked <= time).map(|(rank, _)| *rank)
     }
 
-    /// What was counted so far.
+    /// Returns the server's counters.
     pub fn stats(&self) -> ServerStats {
         ServerStats { round_trip: self.round_trip, ..self.stats }
     }

@@ -87,7 +87,7 @@ impl Reader {
         }
     }
 
-    /// Whether finishing this slice would overwrite one of an operation that is not known yet.
+    /// Returns true if finishing this slice would overwrite a slice of an operation that is not known yet.
     pub(super) fn is_too_early(&self, seq: Seq) -> bool {
         self.operations.position(seq) >= self.operations.known_next() + u64::from(self.window)
     }
@@ -113,7 +113,7 @@ impl Reader {
         }
         let failure = match operation.verify(position, (sum.operator, sum.tally), values, (members, None)) {
             Ok(()) => operation.accept(position, sum.tally, values).err(),
-            // There is no other copy of it.
+            // The server has no other copy of the sum, so it cannot retry.
             Err(mismatch) => operation.give_up(position, sum.tally, mismatch),
         };
         let operation = operation.id;

@@ -21,7 +21,7 @@ pub(super) struct Sum {
     pub(super) operator: Operator,
     pub(super) tally: Tally,
     pub(super) values: Box<[i32]>,
-    /// Who was in when it was finished, where sums are read.
+    /// The members of the generation that finished the slice; set only if the server reads sums.
     pub(super) members: Option<Arc<Membership>>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Slot {
     pub(super) partial: Sum,
     /// The slice one window before `due`, unless that is before the job's start.
     pub(super) finished: Option<Sum>,
-    /// Who has been sent the finished slice.
+    /// The members that the server has sent the finished slice to.
     pub(super) answers: Answers,
 }
 
@@ -102,7 +102,7 @@ impl Slot {
         sum.store(slice.operator, slice.tally, slice.values());
     }
 
-    /// Whether nothing of the awaited slice has come yet.
+    /// Returns true if no part of the awaited slice has come yet.
     pub(super) fn is_empty(&self) -> bool {
         self.children == 0
     }
@@ -142,8 +142,8 @@ impl Slot {
         Contribution::Finished
     }
 
-    /// Forgets what has come of the awaited slice, and whom the finished one was sent to: both were of another
-    /// generation, whose results the members do not take any more.
+    /// Discards the parts of the awaited slice, and the record of receivers of the finished slice. Both belong to
+    /// another generation, whose results the members do not accept any more.
     pub(super) fn restart(&mut self, job: JobId) {
         self.children = 0;
         self.partial.job = job;
@@ -151,13 +151,13 @@ impl Slot {
     }
 }
 
-/// When a finished slice was sent to whom.
+/// The times at which the server sent a finished slice, by receiver.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Answers {
     to_all: Option<Time>,
     /// Ranks that asked since, and when they were answered.
     to_one: Vec<(Rank, Time)>,
-    /// Somebody has asked.
+    /// True if a member has sent a retransmit request.
     asked: bool,
 }
 

@@ -5,7 +5,7 @@ use tributary_wire::Tag;
 /// How many members a job may have: with more, a value of 32 bits would not fit below the prime.
 pub(crate) const MOST_MEMBERS: usize = (1 << 15) - 1;
 
-/// With so many members a digit has the fewest bits.
+/// The number of bits of a digit with [`MOST_MEMBERS`], the fewest bits.
 const FEWEST_BITS: u32 = 17;
 
 /// As many bits are enough for a forgery to be as good as impossible. With the two more that few members leave room for, it
@@ -27,7 +27,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// For so many members: [`MOST_MEMBERS`] at most.
+    /// Makes the field for this number of members: [`MOST_MEMBERS`] at most.
     pub(super) fn new(members: usize) -> Self {
         let doublings = members.clamp(1, MOST_MEMBERS).next_power_of_two().trailing_zeros();
         let digit_bits = (u32::BITS - doublings).min(MOST_BITS);

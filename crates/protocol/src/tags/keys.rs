@@ -16,7 +16,7 @@ use crate::numbers::bound::Lanes;
 /// below the prime.
 const LEFT_OUT: u32 = 8;
 
-/// What tags are made from in all generations of a job, as long as they are numbers of the same field.
+/// The keys of tags in all generations of a job, as long as the tags are numbers of the same field.
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) secret: JobSecret,
@@ -33,7 +33,7 @@ impl Keys {
     }
 }
 
-/// What each value of a slice is multiplied by, and what else a tag covers.
+/// The coefficients of a slice's values, and of the other numbers that a tag covers.
 pub(super) struct Coefficients {
     pub(super) values: Multipliers,
     pub(super) weight: u64,
@@ -93,12 +93,13 @@ impl Subjects {
     }
 }
 
-/// What hides the rest of a tag: fresh for each member, slice and generation.
+/// The pads that hide the rest of a tag: fresh for each member, slice and generation.
 ///
-/// Each member has a random number for each slice: an encrypted block that says what the slice is, and whose number. The
-/// members stand in a row, and a member's pad is its number less that of the member behind it; the last one's is its number.
-/// So pads are as random as the numbers are, each of which follows from the pads from there to the end of the row. And all
-/// members' pads add up to the first one's number, which is all that a receiver has to make, however many there are.
+/// Each member has a random number for each slice: an encrypted block that identifies the slice and the member. The
+/// members stand in a row. A member's pad is its number less the number of the member behind it; the last member's pad
+/// is its number. So pads are as random as the numbers are: each number follows from the pads from there to the end of
+/// the row. And all members' pads add up to the first member's number. A receiver has to make only this number, for any
+/// number of members.
 #[derive(Debug, Clone)]
 pub(super) struct Pads(Aes128);
 

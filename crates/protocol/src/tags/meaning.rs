@@ -1,9 +1,9 @@
-//! What identifies a slice and its operation, for tags.
+//! The identity of a slice and its operation, for tags.
 
 use sha2::{Digest, Sha256};
 use tributary_wire::{Operator, Seq};
 
-/// What identifies an operation: slices of different operations must not be added up.
+/// The identity of an operation: slices of different operations must not be added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// Where the operation began. It names the operation: a count of operations would not do, since one
@@ -30,20 +30,20 @@ impl Subject {
     }
 }
 
-/// What the pads of an operation's slices have in common, for either operator. It is worked out once, and as good as random
-/// to whoever does not have the job's secret.
+/// The digests that the pads of an operation's slices have in common, one for each operator. They are computed once,
+/// and are as good as random without the job's secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SubjectDigests {
     pub(super) sum: u128,
     pub(super) max: u128,
 }
 
-/// What identifies a slice: values that mean different things must not be added up.
+/// The identity of a slice: values that mean different things must not be added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meaning {
     /// The operation.
     pub(crate) subject: SubjectDigests,
-    /// How it is combined.
+    /// The operator that combines the slice.
     pub(crate) operator: Operator,
     /// The slice's number.
     pub(crate) seq: Seq,

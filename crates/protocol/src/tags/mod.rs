@@ -1,4 +1,4 @@
-//! The tags that tell a right sum from a wrong one, whoever has made it.
+//! Tags: they distinguish a right sum from a wrong one, independent of its source.
 //!
 //! Each worker puts into its header the tag
 //!
@@ -6,23 +6,23 @@
 //! t = Σ r_i · v_i  +  r_w · weight  +  Σ r_l · owns_l  +  F(rank, job, slice)    mod P
 //! ```
 //!
-//! of its values v_i, written in two digits. Switches and the server add digits as plain numbers, which is all that they do
-//! and know. The receiver knows the members, so it knows what the sum of their tags must be for the sum that it got: with
-//! Σ v_i, Σ weight and ΣF in place of one member's. The coefficients r and the pads F come from the job's
-//! [secret](JobSecret). ΣF takes no longer to make than one of them does ([`Pads`]).
+//! of its values v_i, written in two digits. Switches and the server only add the digits as plain numbers, without any
+//! other knowledge of tags. The receiver knows the members, so it can compute the sum of their tags for the sum that it
+//! received: with Σ v_i, Σ weight and ΣF in place of one member's. The coefficients r and the pads F come from the
+//! job's [secret](JobSecret). Making ΣF takes no longer than making one pad ([`Pads`]).
 //!
-//! To whoever has not got the secret a tag is a random number, because of its pad, and says nothing of the coefficients. One
-//! who changes values by d_i, not all of them 0, has to change the tag by Σ r_i · d_i mod P, which takes each value with the
-//! same probability as long as some d_i is not a multiple of P. None is: P is above 2^32. (Two tags modulo a prime
-//! below 2^32 each, which take as many bits, do not give this: a value that is wrong by such a prime is right for its tag.)
-//! What was added twice, left out, put into another slice's place, repeated from another generation, or made by a member that
-//! runs another operation, changes the sum of the pads.
+//! Without the secret a tag is a random number, because of its pad, and reveals nothing about the coefficients. An
+//! attacker who changes values by d_i, not all of them 0, has to change the tag by Σ r_i · d_i mod P. This sum takes
+//! each value with the same probability as long as some d_i is not a multiple of P. None is: P is above 2^32. (Two tags
+//! modulo a prime below 2^32 each, which take as many bits, do not give this: a value that is wrong by such a prime is
+//! right for its tag.) The sum of the pads changes if a contribution was added twice, left out, put into another
+//! slice's place or repeated from another generation, or if its member runs another operation.
 //!
-//! MAX is not linear: a MAX slice's tag covers the weight only. A maximum that is too low is noticed by a member that has sent
-//! more. Against one that is too high, each lane of a bound names the member that it comes from, which confirms it in the SUM
-//! slice whose scale follows from it: `owns_l` is 1 at the owner of lane l and 0 at others. The receiver expects each lane
-//! whose owner is still a member to be confirmed once. And what the members take for the bounds is part of the pads, as a
-//! keyed digest, so that maxima that differ between members are noticed, too.
+//! MAX is not linear: a MAX slice's tag covers the weight only. A member that has sent more notices a maximum that is
+//! too low. Against a maximum that is too high, each lane of a bound names the member that it comes from. That member
+//! confirms it in the SUM slice whose scale follows from it: `owns_l` is 1 at the owner of lane l and 0 at others. The
+//! receiver expects one confirmation for each lane whose owner is still a member. The bounds that a member received are
+//! part of its pads, as a keyed digest, so that maxima that differ between members are noticed, too.
 
 mod field;
 mod keys;
@@ -43,7 +43,7 @@ use keys::{Coefficients, Keys, Pads};
 pub(crate) use meaning::{Meaning, Subject, SubjectDigests, name_hash};
 use products::Multipliers;
 
-/// What one member gives to a slice beside its values.
+/// The contribution of one member to a slice, without the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) rank: Rank,
@@ -73,7 +73,7 @@ impl fmt::Debug for PadSum {
     }
 }
 
-/// What the scales of a SUM slice follow from.
+/// The values that determine the scales of a SUM slice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Agreed<'a> {
     /// The lanes of its blocks, one after the other.
@@ -102,7 +102,7 @@ impl Membership {
         Self::with_keys(Keys::new(secret, width, Field::new(ranks.len())).into(), job, ranks)
     }
 
-    /// Those of another generation of the same job. What both have in common is there once.
+    /// Returns the membership of another generation of the job. Both generations share one copy of their common keys.
     pub(crate) fn next(&self, job: JobId, ranks: &[Rank]) -> Self {
         let Keys { secret, width, field, .. } = &*self.keys;
         if Field::new(ranks.len()) == *field {
@@ -120,7 +120,7 @@ impl Membership {
         Self { job, row, present, keys, pads }
     }
 
-    /// What tags need to know of an operation; the same in all generations of the job.
+    /// Returns the digests of an operation that its tags cover; they are equal in all generations of the job.
     pub(crate) fn digests(&self, subject: Subject) -> SubjectDigests {
         self.keys.subjects.digests(subject)
     }

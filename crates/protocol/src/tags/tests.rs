@@ -50,7 +50,7 @@ fn membership(count: u16) -> Membership {
     Membership::new((&secret(), WIDTH), job(1), &ranks(count))
 }
 
-/// What switches make of some contributions.
+/// The sum of some contributions, as switches compute it.
 #[derive(Clone)]
 struct Sum {
     values: [i32; WIDTH.values()],

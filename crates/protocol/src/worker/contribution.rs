@@ -9,8 +9,8 @@ use crate::tags::{Membership, PadSum, Share};
 #[derive(Debug, Clone)]
 pub(super) struct Contribution {
     weight: u32,
-    /// For each MAX slice whether it, and the SUM slices whose bounds it carries, go out as zeros of no weight:
-    /// the operation was given up before that MAX slice was sent. Empty when nothing is withheld.
+    /// True for each MAX slice that is sent as zeros of weight 0, with the SUM slices whose bounds it carries.
+    /// The caller gave up the operation before that MAX slice was sent. Empty when nothing is withheld.
     withheld: Vec<bool>,
 }
 

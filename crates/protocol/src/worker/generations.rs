@@ -1,8 +1,8 @@
-//! How a worker goes from one generation of its job to the next.
+//! The change of a worker from one generation of its job to the next.
 //!
-//! While the server stays, it is the one arbiter of what is finished, and workers change over each in its own
-//! time. Where the server changes, or somebody joins, the controller freezes all workers first, so that what
-//! they say about where they stand stays true until they change.
+//! While the server stays, it alone decides which slices are finished, and each worker changes over in its own time. If
+//! the server changes, or a member joins, the controller freezes all workers first, so that the positions that they
+//! report stay true until they change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::time::Time;
 pub(super) enum Gate {
     /// It does.
     Open,
-    /// Until so many operations, counted from the job's start, are done.
+    /// The worker runs until this number of operations, counted from the job's start, is done.
     Until(u64),
     /// It sends nothing, takes no result and begins no operation.
     Frozen,
@@ -35,7 +35,7 @@ pub struct Standing {
     pub begun: u64,
     /// Where the next operation would begin, once all operations that were begun are done.
     pub next: Seq,
-    /// Whether all operations that were begun are done.
+    /// True if all operations that were begun are done.
     pub idle: bool,
     /// For each of the window's slots, in slot order, the slice that it waits for: the first one of the slot's
     /// without a result.
@@ -48,13 +48,14 @@ pub(super) struct Generations {
     /// The present members in order.
     members: Vec<Rank>,
     present: Membership,
-    /// Those before it since this worker was idle last, the last one last, [`MOST`] at most.
+    /// The memberships before the present one since this worker was last idle, in order, [`MOST`] at most.
     past: VecDeque<Membership>,
     /// How many there were before these.
     before: usize,
 }
 
-/// What was sent more changes ago than this, and has a result of then that has not come all the while, ends in an error.
+/// The number of past generations that a worker keeps. A slice that was first sent more generations ago fails its
+/// operation, if its result belongs to such a generation and has not come earlier.
 const MOST: usize = 4096;
 
 impl Generations {
@@ -81,7 +82,7 @@ impl Generations {
         &self.present
     }
 
-    /// Those from the one with this number on.
+    /// Returns the memberships from number `number` on.
     pub(super) fn since(&self, number: usize) -> impl DoubleEndedIterator<Item = &Membership> + Clone {
         self.past.iter().skip(number.saturating_sub(self.before)).chain([&self.present])
     }
@@ -122,8 +123,8 @@ impl Worker {
         self.gate = Gate::Frozen;
     }
 
-    /// Whether it is frozen: by [`freeze`](Self::freeze), or because it has come to where it was told to
-    /// [`proceed`](Self::proceed) to.
+    /// Returns true if the worker is frozen: by [`freeze`](Self::freeze), or because it has reached the end that
+    /// [`proceed`](Self::proceed) set.
     pub fn is_frozen(&self) -> bool {
         self.gate == Gate::Frozen
     }
@@ -148,13 +149,13 @@ impl Worker {
         self.stop_at_boundary();
     }
 
-    /// Changes over to a new generation of the job, and ends a freeze: what has no result yet is sent again under the
-    /// new job id, and operations that wait begin. `members` may have lost some; they may have gained some only
-    /// while this worker is frozen and idle.
+    /// Changes over to a new generation of the job, and ends a freeze: slices without a result are sent again under the
+    /// new job id, and operations that wait begin. `members` may have lost some; they may have gained some only while
+    /// this worker is frozen and idle.
     ///
     /// # Errors
-    /// [`ConfigError`] when the members make no sense, when somebody would join inside an operation, or when `job`
-    /// is not a new one; the old generation then stays.
+    /// [`ConfigError`] if the members are invalid, if a member would join inside an operation, or if `job` is not a new
+    /// job id; the old generation then stays.
     pub fn change_generation(&mut self, now: Time, job: JobId, members: &[Rank]) -> Result<(), ConfigError> {
         if job == self.job {
             return Err(ConfigError::SameJob(job));
@@ -211,7 +212,7 @@ impl Worker {
         }
     }
 
-    /// Freezes if that is where it was told to proceed to.
+    /// Freezes if the worker has reached the operation at which it must stop.
     pub(super) fn stop_at_boundary(&mut self) {
         if let Gate::Until(until) = self.gate
             && self.operations.begun() >= until
@@ -233,7 +234,7 @@ impl Worker {
 }
 
 impl Slots {
-    /// What each slot waits for, in slot order.
+    /// Returns the slice that each slot waits for, in slot order.
     fn dues(&self) -> impl Iterator<Item = Seq> {
         self.positions().map(|position| self.seq(position))
     }

@@ -101,18 +101,19 @@ impl Worker {
         })
     }
 
-    /// Starts an all-reduce, or queues it behind those under way: its slices follow theirs as the window
-    /// allows. An operation of no elements is a barrier.
+    /// Starts an all-reduce, or queues it behind the all-reduces under way: its slices follow as the window allows. An
+    /// operation of no elements is a barrier.
     ///
     /// # Errors
-    /// [`StartError`] when the weight leaves no room for the other members', or there is no memory for the sums.
+    /// [`StartError`] if the weight leaves no room for the other members' weights, or if the memory for the sums is not
+    /// available.
     pub fn start_all_reduce(&mut self, operation: AllReduce) -> Result<OperationId, StartError> {
         self.start_measured(operation, None)
     }
 
-    /// Starts an all-reduce as [`start_all_reduce`](Self::start_all_reduce) does; `bounds` are there if its elements were
-    /// measured already. Those of another member, for another width, or of fewer or more elements than there are, are not
-    /// used.
+    /// Starts an all-reduce as [`start_all_reduce`](Self::start_all_reduce) does. `bounds` is `Some` if its elements
+    /// were measured already. The worker ignores bounds that were made for another member, another width, or another
+    /// number of elements.
     ///
     /// # Errors
     /// As for [`start_all_reduce`](Self::start_all_reduce).
@@ -273,7 +274,7 @@ impl Worker {
         self.events.pop_front()
     }
 
-    /// Whether every slice of every operation that was started is done.
+    /// Returns true if every slice of every operation that was started is done.
     pub fn is_idle(&self) -> bool {
         self.unfinished() == 0
     }
@@ -290,7 +291,7 @@ impl Worker {
         self.operations.has_given_up() || self.waiting.iter().any(|waiting| waiting.abandoned)
     }
 
-    /// What was counted so far.
+    /// Returns the worker's counters.
     pub fn stats(&self) -> WorkerStats {
         let round_trip = self.recovery.smoothed_round_trip();
         WorkerStats { round_trip, timeout: self.recovery.timeout(), ..self.stats }
@@ -308,7 +309,7 @@ impl Worker {
         }
     }
 
-    /// The oldest slice that is to be sent, if it may leave now.
+    /// Returns the oldest slice that is ready to be sent, if it may leave now.
     fn next_to_send(&mut self) -> Option<u64> {
         while let Some(Reverse(position)) = self.queue.peek().copied() {
             let state = self.slots.at(position).map(|slot| slot.state);
@@ -374,7 +375,7 @@ impl Worker {
         }
     }
 
-    /// Whether there is work enough to let missing slices wait.
+    /// Returns true if the worker has enough other work to let missing slices wait.
     fn is_busy(&self) -> bool {
         !self.queue.is_empty() || self.in_flight * 2 > self.pace.limit()
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 const FLOOR: f64 = 16.0;
 /// A round trip that is never too long, however short the shortest was.
 const SHORT_ENOUGH: Duration = Duration::from_millis(5);
-/// What one round trip that is too long takes off the limit, or one that is short adds.
+/// The number of slices by which a long round trip reduces the limit, or a short one increases it.
 const STEP: f64 = 0.25;
 /// Slices leave together that cross the network in this time: somewhat more than TCP lets its interface cut up for it
 /// (TSO autosizing, a millisecond), and than a port joins to one frame if its link's token bucket has a burst of that.
@@ -16,15 +16,17 @@ const TOGETHER: Duration = Duration::from_micros(1500);
 /// The least number of such groups in flight, so that the way is busy while one of them waits to be complete.
 const GROUPS: u64 = 4;
 
-/// Grows while round trips are short and shrinks while they are long, as Vegas and LEDBAT do. Losses say nothing
-/// here: with tens of links behind one result, random ones are more frequent than full queues, and whoever
-/// slowed down for them would stand still. A queue that fills, a member that falls behind, a core that is
-/// shared: all show in the round trip before anything is dropped.
+/// The limit of slices in flight, controlled by round trips.
 ///
-/// Each result makes room for one slice. If that left at once, a bottleneck's frames, which come out of it one by one,
-/// would stay apart for ever, and each would cost a timer, an interrupt and a wake-up on every link. So slices wait
-/// until there is room for as many as cross the network in [`TOGETHER`]; once together, they, and their results, stay
-/// together on their way through queues and switches that take joined frames.
+/// It grows while round trips are short and shrinks while they are long, as in Vegas and LEDBAT. Losses are not a
+/// signal here: with tens of links behind one result, random losses are more frequent than full queues, and a worker
+/// that slowed down for them would stop. A growing queue, a slow member and a shared core all show in the round trip
+/// before a packet is dropped.
+///
+/// Each result makes room for one slice. If the slice left at once, a bottleneck's frames, which come out of it one by
+/// one, would stay apart permanently, and each would cost a timer, an interrupt and a wake-up on every link. So slices
+/// wait until the limit has room for as many as cross the network in [`TOGETHER`]. Slices that leave together, and
+/// their results, stay together on their way through queues and switches that take joined frames.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
     window: f64,
@@ -53,19 +55,19 @@ impl Pace {
         self.limit as u64
     }
 
-    /// Whether a new slice may leave, with so many in flight and such a mean round trip.
+    /// Returns true if a new slice may leave, with `in_flight` slices in flight and this mean round trip.
     pub(crate) fn admits(&mut self, in_flight: u64, round_trip: Option<Duration>) -> bool {
         let goes_on = self.leaving && in_flight < self.limit();
         self.leaving = goes_on || !self.is_full(in_flight, round_trip);
         self.leaving
     }
 
-    /// Whether the limit leaves no room for a group of slices.
+    /// Returns true if the limit leaves no room for a group of slices.
     pub(crate) fn is_full(&self, in_flight: u64, round_trip: Option<Duration>) -> bool {
         in_flight + self.together(round_trip) > self.limit()
     }
 
-    /// Nothing is there that could leave: the next slices are a group of their own.
+    /// Records that no slice is ready to leave: the next slices are a group of their own.
     pub(crate) fn pause(&mut self) {
         self.leaving = false;
     }

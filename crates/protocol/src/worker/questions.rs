@@ -1,35 +1,37 @@
-//! Whether questions were needed: what tells links that lose from queues that are long.
+//! Statistics of retransmit requests: they distinguish links that lose packets from queues that are long.
 //!
-//! Both are silence to a worker. If packets were lost, what it asks for then has no other answer. If results wait in queues, they
-//! come as well, and the answer to its question comes behind them, once more.
+//! A worker sees silence in both cases. If packets were lost, a requested result comes only once, as the answer to the
+//! request. If results wait in queues, they come as well, and the answer to the request comes behind them, as a
+//! duplicate.
 
-/// So many answers count; older ones weigh half as much.
+/// The number of answers that count; older answers weigh half as much.
 const LATELY: u32 = 64;
-/// Questions were needed if so many were for one that was not. Over links that lose 2 to 20 % there are 25 or more; over
-/// slow ones 0.1 to 8, but where there are the most, there are few questions.
+/// Requests were needed if this number of them was needed for one that was not. The ratio is 25 or more over links that
+/// lose 2 to 20 %. Over slow links it is 0.1 to 8, and where it is highest, requests are few.
 const NEEDED_FOR_ONE: u32 = 5;
 /// The most spurious timeouts that count: silence then lasts up to 16 times `max_silence`, 4 s.
 pub(super) const MOST_SPURIOUS: u32 = 15;
 
-/// The answers to this worker's questions, lately.
+/// The recent answers to this worker's retransmit requests.
 #[derive(Debug, Clone)]
 pub(super) struct Questions {
     needed: u32,
     needless: u32,
-    /// Timeouts lately that were spurious, and whether the last one is among them.
+    /// The number of recent spurious timeouts; `is_spurious` is true if the last timeout was spurious.
     spurious: u32,
     is_spurious: bool,
 }
 
 impl Default for Questions {
-    /// Questions are in doubt before several were needed: the first results through slow links come later than any timeout.
+    /// Requests count as not needed until several were: the first results through slow links come later than any
+    /// timeout.
     fn default() -> Self {
         Self { needed: 0, needless: 1, spurious: 0, is_spurious: true }
     }
 }
 
 impl Questions {
-    /// A timeout asks for what has not come.
+    /// Records that a timeout requested missing results.
     pub(super) fn asked(&mut self) {
         if self.are_needed() {
             self.spurious = 0;
@@ -37,13 +39,13 @@ impl Questions {
         self.is_spurious = false;
     }
 
-    /// A result has come that was asked for.
+    /// Records a result that this worker requested.
     pub(super) fn answered(&mut self) {
         self.needed += 1;
         self.forget();
     }
 
-    /// A result has come once more, so a question was not needed. What the last timeout asked for counts once.
+    /// Records a duplicate result: a request was not needed. The requests of one timeout count as one spurious timeout.
     pub(super) fn answered_again(&mut self) {
         self.needless += 1;
         self.forget();
@@ -52,17 +54,17 @@ impl Questions {
         }
     }
 
-    /// A result has come in its round trip, without having been asked for.
+    /// Records a result that came within its round trip, without a request.
     pub(super) fn came_unasked(&mut self) {
         self.spurious = self.spurious.saturating_sub(1);
     }
 
-    /// Timeouts lately whose questions were not needed.
+    /// Returns the number of recent timeouts whose requests were not needed.
     pub(super) fn spurious(&self) -> u32 {
         self.spurious
     }
 
-    /// Whether nearly all of them were needed: there are losses, and no queue.
+    /// Returns true if nearly all requests were needed: packets are lost, and do not wait in a queue.
     pub(super) fn are_needed(&self) -> bool {
         self.needed > self.needless * NEEDED_FOR_ONE
     }

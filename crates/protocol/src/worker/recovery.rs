@@ -132,7 +132,8 @@ impl Recovery {
         number
     }
 
-    /// A result has come for a slice in `flight`, one of `in_flight`. Returns the round trip, if it tells one.
+    /// Records the result of a slice in `flight`, one of `in_flight` slices. Returns the round trip, if the result
+    /// measures one.
     pub(crate) fn answered(&mut self, now: Time, flight: &Flight, in_flight: u64) -> Option<Duration> {
         self.silent_since = now;
         self.backoff = 0;
@@ -180,7 +181,7 @@ impl Recovery {
         self.missing.push(Reverse(Missing { due, sent: flight.sent, transmission }));
     }
 
-    /// There is no other work any more: missing slices are due earlier.
+    /// Makes missing slices due earlier, because the worker has no other work left.
     pub(crate) fn hurry(&mut self) {
         let Some(round_trip) = self.round_trip.smoothed() else { return };
         let missing = std::mem::take(&mut self.missing);
@@ -203,16 +204,17 @@ impl Recovery {
         self.missing.peek().map(|Reverse(missing)| missing.due)
     }
 
-    /// When silence will have lasted too long, with so many slices in flight. The first question is a single one, so it may come
-    /// early; then comes the retransmission timeout, which doubles, each time less this worker's part of the jitter.
+    /// Returns the time at which silence will have lasted too long, with `in_flight` slices in flight. The first
+    /// request is for one slice only, so it may come early; then comes the retransmission timeout, which doubles, each
+    /// time less this worker's part of the jitter.
     ///
-    /// Neither comes before the slices in flight can have been answered at the pace of the results (Little's law). The round trip
-    /// may be taken for shorter than that: one frame crosses a shaped link at once, and many do not. Each slice would be asked for
-    /// before its result can be there then, no result would tell a round trip, and the questions would fill the queues. So would
-    /// they if all `members`, who are silent together, asked again before their last questions can have been answered. But results
-    /// also come slowly because questions do, where much is lost. If questions are needed, there is no queue that they could be in,
-    /// and a longer silence than is usual needs signs that there is one: questions that were not needed, or links that by the
-    /// job's plan are that slow.
+    /// Neither comes before the slices in flight can have been answered at the pace of the results (Little's law). The
+    /// measured round trip may be shorter than that: one frame crosses a shaped link at once, and many do not. Without
+    /// this rule, each slice would be requested before its result can have come, no result would measure a round trip,
+    /// and the requests would fill the queues. The same would happen if all `members`, which are silent together,
+    /// repeated requests before their last requests can have been answered. But under heavy loss, results also come
+    /// slowly because requests do. If requests are needed, no queue can hold their answers. So a longer silence than
+    /// usual needs signs of a queue: requests that were not needed, or slow links in the job's plan.
     pub(crate) fn deadline(&self, in_flight: u64, members: u32) -> Time {
         let wait = match (self.backoff.checked_sub(1), self.round_trip.smoothed()) {
             (None, Some(round_trip)) => (round_trip * SILENCE).max(self.timers.early).min(self.timeout()),
@@ -258,7 +260,7 @@ impl Recovery {
         self.asked = asks;
         self.brought = 0;
         if self.questions.are_needed() || self.questions.spurious() == 0 && self.spacing.is_known() {
-            // It waits for a question to be answered and not in a queue: that is no pace.
+            // The slice waits for the answer to a request and not in a queue, so this span does not show the pace.
             self.spacing.pause();
         }
         self.streak += 1;
@@ -267,14 +269,15 @@ impl Recovery {
         asks
     }
 
-    /// A result has come once more, for this worker alone: a question was not needed.
+    /// Records a duplicate result that was sent to this worker alone: a request was not needed.
     pub(crate) fn answered_again(&mut self) {
         self.questions.answered_again();
     }
 
-    /// How many slices each of the members can ask for. If questions are needed, several for each one that the last timeout
-    /// brought. Otherwise, while no result tells a round trip, it is one. If questions were spurious, as many as cross the network
-    /// at the pace of the results, those of all members together, in the longest usual silence.
+    /// Returns the number of slices that each member can request. If requests are needed, it is several for each slice
+    /// that the last timeout brought. Otherwise, while no result measures a round trip, it is 1. If requests were
+    /// spurious, it is the number that crosses the network at the pace of all members' results within the longest usual
+    /// silence.
     fn affordable(&self, members: u32) -> u32 {
         if self.questions.are_needed() {
             return self.timers.asks.saturating_mul(self.brought.max(1));

@@ -1,7 +1,7 @@
-//! The window: which slice each of the job's slots is at.
+//! The window: the slice that each of the job's slots holds.
 //!
-//! A slice may be sent once the result of the slice S before it is there (rule 1). So each slot walks
-//! through its own slices, and one that waits holds up no other slot.
+//! A slice may be sent once the result of the slice S before it has come (rule 1). So each slot walks through its own
+//! slices, and a slot that waits holds up no other slot.
 
 use tributary_wire::{JobId, Operator, Seq, Tally, ValuesView};
 
@@ -12,7 +12,7 @@ use crate::time::Time;
 /// One slot of the window. `position` counts a worker's slices from 0: unlike a [`Seq`] it never wraps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
-    /// The slice that this slot is at: the first one of its kind without a result.
+    /// The position of the slot's present slice: the slot's first slice without a result.
     pub(crate) position: u64,
     pub(crate) state: State,
 }
@@ -32,14 +32,14 @@ pub(crate) enum State {
     Lost(Flight),
 }
 
-/// What became of a slice that was sent.
+/// The state of a slice that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flight {
     /// When it was sent last.
     pub(crate) sent: Time,
     /// The number of its last transmission, counted over all slices.
     pub(crate) transmission: u64,
-    /// How often it was sent.
+    /// The number of times that the slice was sent.
     pub(crate) attempts: u32,
     /// The generation in which it was sent first.
     pub(crate) generation: usize,
@@ -96,12 +96,12 @@ impl Slots {
         }
     }
 
-    /// What each slot is at, in slot order.
+    /// Returns the position of each slot, in slot order.
     pub(crate) fn positions(&self) -> impl Iterator<Item = u64> {
         self.slots.iter().map(|slot| slot.position)
     }
 
-    /// How often the slice was sent; `None` once its result is there.
+    /// Returns the number of times that the slice was sent; `None` once its result has come.
     pub(crate) fn attempts(&self, position: u64) -> Option<u32> {
         let slot = self.slots.get(self.index(self.seq(position)))?;
         match slot.state {
@@ -140,7 +140,7 @@ impl Slots {
         self.finished.get(self.index(seq))?.as_ref().filter(|kept| kept.seq == seq)
     }
 
-    /// The result for `position` is there: its slot goes on to the next slice, whose position is returned.
+    /// Records the result for `position`: its slot goes on to the next slice. Returns the position of the next slice.
     pub(crate) fn advance(&mut self, position: u64) -> u64 {
         let next = position + self.window();
         if let Some(slot) = self.at(position) {

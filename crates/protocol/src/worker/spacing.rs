@@ -7,15 +7,16 @@ use crate::time::Time;
 
 /// Spans that are remembered.
 const SPANS: usize = 8;
-/// Of so many spans two count, the shortest ones: the others mostly hold somebody's loss, and who waited longer for that would
-/// lose more time by it.
+/// The number of shortest spans that count. Most other spans contain a member's loss, and a worker that waited longer
+/// for that would lose more time by it.
 const COUNT_OF_SPANS: usize = 2;
 
 /// The time from one result to the next.
 ///
-/// It is measured over spans of as many results as were in flight, a window's worth, and not from one result to the next:
-/// a queue that passes joined packets at once delivers results in groups, within which they are no time apart. A span is as
-/// long as the groups in it take, wherever in a group it begins, unless groups are longer than what is in flight.
+/// It is measured over spans of as many results as were in flight, a window's worth, and not from one result to the
+/// next: a queue that passes joined packets at once delivers results in groups, without any time between the results of
+/// a group. A span is as long as the groups in it take, wherever in a group it begins, unless groups are longer than
+/// the window in flight.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spacing {
     mean: Duration,
@@ -23,7 +24,7 @@ pub(super) struct Spacing {
     spans: VecDeque<Duration>,
     /// The result at which the present span begins.
     begin: Option<Time>,
-    /// How many results the span is to have, and has.
+    /// The number of results that the span needs, and the number that it has.
     goal: u32,
     results: u32,
 }
@@ -34,7 +35,7 @@ impl Spacing {
         self.begin = None;
     }
 
-    /// A result has come, with so many slices in flight, its own included.
+    /// Records a result, with `in_flight` slices in flight, including its own.
     pub(super) fn result(&mut self, now: Time, in_flight: u64) {
         let goal = u32::try_from(in_flight).unwrap_or(u32::MAX).max(1);
         let Some(begin) = self.begin else { return self.begin(now, goal) };
@@ -60,12 +61,12 @@ impl Spacing {
         self.results = 0;
     }
 
-    /// Whether there was a span.
+    /// Returns true if a span has been measured.
     pub(super) fn is_known(&self) -> bool {
         !self.spans.is_empty()
     }
 
-    /// How long so many results take; zero before there was a span.
+    /// Returns the time that `results` results take; zero before the first span.
     pub(super) fn of(&self, results: u64) -> Duration {
         self.mean.saturating_mul(u32::try_from(results).unwrap_or(u32::MAX))
     }
@@ -89,7 +90,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A spacing after so many groups of results, one each `period`, with a constant number in flight.
+    /// Makes a spacing after `groups` groups of results, one each `period`, with `in_flight` in flight.
     fn after_groups(groups: u32, size: u32, period: Duration, in_flight: u64) -> Spacing {
         let mut spacing = Spacing::default();
         for group in 1..=groups {

@@ -1,4 +1,4 @@
-//! What a worker's future depends on, for whoever compares states.
+//! The state that determines a worker's future, hashed for programs that compare states.
 
 use std::hash::{Hash, Hasher};
 
@@ -6,10 +6,10 @@ use super::Worker;
 use super::slots::{Slots, State};
 
 impl Worker {
-    /// Feeds `into` with what decides how this worker answers what comes, and what it is still to send and to tell: two
-    /// workers of the same rank, operations and configuration that feed it alike do alike. Left out are time and what is
-    /// made of it (round trips, back-off, how many slices may be in flight, numbers of transmissions), and statistics: they
-    /// decide when it asks again, and for which slices first.
+    /// Feeds `into` with the state that determines reactions, unsent packets and unreported events. Two
+    /// workers of the same rank, operations and configuration that feed the same bytes behave the same. It leaves out
+    /// statistics, time and its derivatives (round trips, back-off, the limit of slices in flight, numbers of
+    /// transmissions). They only decide when the worker sends retransmit requests, and for which slices first.
     pub fn hash_state(&self, into: &mut impl Hasher) {
         (self.job, self.is_frozen(), self.generations.number(), self.waiting.len(), self.events.len())
             .hash(into);

@@ -1,4 +1,4 @@
-//! Whether a result that is awaited is believed, and as whose.
+//! The verdict on an awaited result: right or wrong, and the generation that it belongs to.
 
 use tributary_wire::{Header, JobId, Operator, Tally, ValuesView};
 
@@ -10,16 +10,17 @@ use crate::operation::{OperationEvent, OperationId};
 pub(super) struct Settled {
     /// The generation whose members have summed it.
     pub(super) job: JobId,
-    /// What they have summed beside the values.
+    /// The sum of the members' contributions without the values.
     pub(super) tally: Tally,
     /// The operation fails by it.
     pub(super) failure: Option<OperationEvent>,
 }
 
 impl Worker {
-    /// Takes in a result, if it is the sum of some generation's members in which the slice was under way, with the [server's
-    /// word](crate::vouch) that it is the one that all members get. A wrong one is asked for once more, since the
-    /// copy may have been damaged on its way: then the slice is not settled. The second time its operation fails.
+    /// Takes in a result, if it is the sum of some generation's members in which the slice was under way. It must carry
+    /// the [server's proof](crate::vouch) that all members get the same result. The worker requests a wrong result
+    /// again, since the copy may have been damaged on its way: then the slice is not settled. A second wrong result
+    /// fails its operation.
     pub(super) fn judge(
         &mut self,
         (position, flight): (u64, &Flight),

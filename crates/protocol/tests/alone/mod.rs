@@ -46,12 +46,13 @@ pub(crate) fn seqs(slices: &[Slice]) -> Vec<u32> {
     slices.iter().map(|(header, _)| header.seq.0).collect()
 }
 
-/// The result of a slice is the slice, since nobody else takes part.
+/// Answers a slice with the slice itself: the worker is the only member, so this is the sum.
 pub(crate) fn answer(worker: &mut Worker, now: Time, slice: &Slice) {
     give(worker, now, &served(slice, slice.0.job));
 }
 
-/// What the server sends in the `present` generation once it has finished this slice in the slice's own.
+/// Returns the packet that the server sends in generation `present` for this slice. The server finished the slice in
+/// the slice's own generation.
 pub(crate) fn served((header, values): &Slice, present: JobId) -> Slice {
     let hop = Hop { node: NodeId::new(9).unwrap(), egress_port: 0, aggregate: true, child: 0, fan_in: 1 };
     let WorkerConfig { members, secret, width, start, .. } = config(1);
@@ -77,7 +78,7 @@ pub(crate) fn served((header, values): &Slice, present: JobId) -> Slice {
     (out.header, out.values.to_vec())
 }
 
-/// Hands a result to the worker, whoever has made it.
+/// Passes a result to the worker, whatever its source.
 pub(crate) fn give(worker: &mut Worker, now: Time, (header, values): &Slice) {
     let header = Header { kind: Kind::Result, ..*header };
     worker.handle_result(now, &header, ValuesView::new(&values::to_bytes(values)));

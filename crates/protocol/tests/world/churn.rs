@@ -1,4 +1,4 @@
-//! What happens to a job's parts while it runs.
+//! Churn: random events for a job's parts while the job runs.
 
 use rand::RngExt;
 use tributary_wire::Rank;
@@ -15,7 +15,7 @@ pub(super) enum News {
     ServerDead,
 }
 
-/// What may happen, and how often.
+/// The kinds of events that may happen, and their frequency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Churn {
     /// Chance of an event, per step.
@@ -23,13 +23,13 @@ pub(crate) struct Churn {
     /// Chance that controller and members get on with their talk, per step: compared with packets they may be slow
     /// or swift.
     pub(crate) talk: f64,
-    /// Whether the controller takes members for dead that are only slow.
+    /// True if the controller may take slow members for dead.
     pub(crate) impatient: bool,
-    /// Whether members leave, die and come back.
+    /// True if members leave, die and come back.
     pub(crate) members: bool,
-    /// Whether servers die and move.
+    /// True if servers die and move.
     pub(crate) servers: bool,
-    /// Whether processes give up operations.
+    /// True if processes give up operations.
     pub(crate) abandons: bool,
 }
 
@@ -73,7 +73,7 @@ impl World {
         self.ledger.members().contains(&rank) && !self.hosts[usize::from(rank.get())].is_alive()
     }
 
-    /// Whether the job outlives the loss of this member.
+    /// Returns true if the job survives the loss of this member.
     pub(super) fn can_lose(&self, rank: Rank) -> bool {
         let stays = |other: &&Rank| {
             **other != rank
@@ -83,7 +83,7 @@ impl World {
         self.ledger.members().iter().any(|other| stays(&other))
     }
 
-    /// The controller hears of something, some time after it has happened.
+    /// Notifies the controller of an event, some time after the event.
     pub(super) fn hear(&mut self) {
         let Some(at) = self.news.len().checked_sub(1) else { return };
         match self.news.swap_remove(self.rng.random_range(0..=at)) {

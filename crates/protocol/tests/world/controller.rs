@@ -10,10 +10,10 @@ use super::host::{Answer, Order, Place};
 use super::{Bug, FIRST_JOB, World};
 use crate::fabric::job;
 
-/// How often the controller looks at an attempt before it takes who has not answered for dead.
+/// The number of checks of an attempt before the controller takes silent members for dead.
 const PATIENCE: u32 = 40;
 
-/// What the controller has heard of and has not acted upon.
+/// The events that the controller knows and has not acted upon.
 #[derive(Debug, Default)]
 pub(crate) struct Controller {
     /// Members that have died or want to leave.
@@ -21,7 +21,7 @@ pub(crate) struct Controller {
     /// Hosts that want to join.
     pub(crate) returning: BTreeSet<Rank>,
     pub(crate) server_died: bool,
-    /// The server is to be at another place.
+    /// True if the server must move to another place.
     pub(crate) move_server: bool,
     /// Something in the tree has changed.
     pub(crate) replan: bool,
@@ -36,14 +36,14 @@ struct Attempt {
     members: Vec<Rank>,
     joiners: Vec<Rank>,
     new_server: bool,
-    /// How many operations the members were told to finish first.
+    /// The number of operations that the members must finish first.
     until: Option<u64>,
     standings: BTreeMap<Rank, Standing>,
     provided: Option<Provided>,
     age: u32,
 }
 
-/// What the new server starts with, as far as it is known.
+/// The state that the new server starts with, as far as the controller knows it.
 #[derive(Debug, Default)]
 struct Provided {
     dues: Vec<Seq>,
@@ -79,7 +79,7 @@ impl Controller {
 }
 
 impl World {
-    /// The controller looks at what it has heard of.
+    /// Makes the controller act on the events that it knows.
     pub(super) fn control(&mut self) -> Result<(), String> {
         if self.controller.attempt.is_some() {
             self.lose_patience();
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// Who does not answer is dead, or taken for dead.
+    /// Removes members that do not answer: they are dead, or taken for dead.
     fn lose_patience(&mut self) {
         let Some(attempt) = &mut self.controller.attempt else { return };
         attempt.age += 1;
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// All that the attempt needs is there.
+    /// Carries out the change, since the controller has all that the attempt needs.
     fn carry_out(&mut self) -> Result<(), String> {
         let Some(attempt) = self.controller.attempt.take() else { return Ok(()) };
         let furthest = |a: Standing, b: Standing| if b.next.is_newer_than(a.next) { b } else { a };

@@ -10,10 +10,10 @@ use tributary_wire::{Hop, JobId, Rank, Seq};
 
 use super::Bug;
 
-/// How one operation ended on one worker, or on a server that reads.
+/// The end of one operation on one worker, or on a server that reads.
 pub(crate) type Outcome = Result<Reduced, CollectiveError>;
 
-/// What the controller tells a worker.
+/// An order from the controller to a worker.
 #[derive(Debug)]
 pub(crate) enum Order {
     Prepare { attempt: u32 },
@@ -42,13 +42,13 @@ pub(crate) struct Place {
 
 pub(crate) struct Host {
     pub(crate) rank: Rank,
-    /// `None` on a host that is dead, or is no member.
+    /// The worker; `None` on a host that is dead or that is not a member.
     pub(crate) worker: Option<Worker>,
     pub(crate) place: Place,
     /// All operations of the job; and how many of them the process has started, or has missed.
     inputs: Vec<AllReduce>,
     pub(crate) started: usize,
-    /// What the present worker's operations have come to.
+    /// The outcomes of the present worker's operations.
     pub(crate) outcomes: HashMap<OperationId, Outcome>,
     /// The generation in which the present worker has begun each operation.
     pub(crate) begun_in: HashMap<OperationId, usize>,
@@ -78,14 +78,14 @@ impl Host {
         }
     }
 
-    /// Silently: nobody is told.
+    /// Kills the worker without a notification to any other part.
     pub(crate) fn die(&mut self) {
         self.worker = None;
         self.orders.clear();
         (self.proceeding, self.told) = (None, None);
     }
 
-    /// Whether it has a worker, or will have one.
+    /// Returns true if the host has a worker, or will have one.
     pub(crate) fn is_alive(&self) -> bool {
         self.worker.is_some() || self.orders.iter().any(|order| matches!(order, Order::Join { .. }))
     }

@@ -1,4 +1,5 @@
-//! Somebody between the last switch and the server, who takes finished sums, keeps some of them back, and gives them to members.
+//! An attacker between the last switch and the server. It copies finished sums, withholds some of them, and sends them
+//! to members.
 
 use std::rc::Rc;
 
@@ -8,17 +9,17 @@ use tributary_wire::{Header, Kind};
 use super::World;
 use crate::fabric::{Values, job, with_view};
 
-/// Sums of all members, some of which did not get to the server.
+/// Sums of all members; some of them did not get to the server.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper(Vec<(Header, Values)>);
 
 impl World {
-    /// From now on somebody takes sums, and keeps some back.
+    /// Starts the attacker: it copies sums, and withholds some of them.
     pub(crate) fn keep_sums(&mut self) {
         self.keeper = Some(Keeper::default());
     }
 
-    /// Whether it keeps this one.
+    /// Returns true if the attacker withholds this sum.
     pub(super) fn keeps(&mut self, header: &Header, values: Option<&Values>) -> bool {
         let all = self.ledger.members().len();
         let (Some(Keeper(kept)), Some(values)) = (&mut self.keeper, values) else { return false };
@@ -30,8 +31,8 @@ impl World {
         takes && self.rng.random_bool(0.6)
     }
 
-    /// It gives a sum of the present generation or an earlier one to a member, as if the server had sent it in the present
-    /// one; but not twice for one slice and member, which would fail the operation.
+    /// Sends a sum of the present or an earlier generation to a member, as if the server had sent it in the present
+    /// generation. It never does so twice for one slice and member, which would fail the operation.
     pub(super) fn give(&mut self) -> Result<(), String> {
         let Some(Keeper(kept)) = &self.keeper else { return Ok(()) };
         if kept.is_empty() || !self.rng.random_bool(0.1) {

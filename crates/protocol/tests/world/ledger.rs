@@ -1,4 +1,4 @@
-//! What must be true of every operation, whatever has happened to the job.
+//! The conditions that must hold for every operation, whatever has happened to the job.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,7 +7,7 @@ use tributary_wire::Rank;
 
 use super::host::{Host, Outcome, is_missed};
 
-/// Who was in, and which operations were found right.
+/// The members of each generation, and the operations that were checked without a fault.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// The members of each generation.
@@ -87,8 +87,8 @@ impl Ledger {
         if complete { Ok(()) } else { Err(format!("operation {}: {at} of {len} elements", id.0)) }
     }
 
-    /// Who took part in a run: the one set of members of that size since the operation began. Within an operation
-    /// members only leave.
+    /// Returns the members that took part in a run: the only set of members of that size since the operation began.
+    /// Within an operation members only leave.
     fn members_in(&self, id: OperationId, since: usize, run: &Run) -> Result<&[Rank], String> {
         let of_this_size = |members: &&Vec<Rank>| members.len() == run.contributors as usize;
         let mut possible = self.generations[since..].iter().filter(of_this_size);

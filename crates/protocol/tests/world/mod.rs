@@ -27,7 +27,7 @@ use host::{Answer, Host, Place, record};
 use keeper::Keeper;
 use ledger::Ledger;
 
-/// How bad the network is, per packet and step.
+/// The probabilities of network faults, per packet and step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faults {
     pub(crate) loss: f64,
@@ -45,7 +45,7 @@ impl Faults {
         Self { loss: 0.0, duplicates: 0.0, late: 0.0, reboots: 0.0, damage: 0.0, damaged: Operator::Sum };
 }
 
-/// What the controller of a run does wrong.
+/// An error in the behaviour of the controller of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bug {
     /// Members are not frozen while a server takes over.
@@ -76,7 +76,7 @@ pub(crate) struct Setup {
     pub(crate) downlink: Downlink,
     pub(crate) faults: Faults,
     pub(crate) churn: Churn,
-    /// Whether the server reads the sums.
+    /// True if the server reads the sums.
     pub(crate) reads: bool,
     pub(crate) confidential: bool,
 }
@@ -97,19 +97,19 @@ pub(crate) struct World {
     network: Vec<Packet>,
     /// Packets that come much later.
     late: Vec<Packet>,
-    /// Who has been given a wrong copy of which result.
+    /// The members that received a wrong copy of a result, with the slice.
     damaged: HashSet<(Rank, Seq)>,
     keeper: Option<Keeper>,
     reads: bool,
-    /// Operations that the server has yet to be told of.
+    /// Operations that have not been announced to the server yet.
     to_expect: Vec<Tensor>,
-    /// What it has read.
+    /// The outcomes of the operations that the server has read.
     pub(crate) read: HashMap<OperationId, Outcome>,
     controller: Controller,
     news: Vec<News>,
     answers: Vec<Answer>,
     pub(crate) ledger: Ledger,
-    /// What has happened, and how often.
+    /// The number of times that each event has happened.
     pub(crate) seen: BTreeMap<&'static str, usize>,
     /// The data-plane job id of the present generation.
     job: u16,
@@ -302,7 +302,7 @@ impl World {
         }
     }
 
-    /// The server is told of an operation, or a worker's process or its clock makes itself felt.
+    /// Announces an operation to the server, or runs a step of a worker's process or its timeout.
     fn stir(&mut self) -> Result<(), String> {
         if !self.to_expect.is_empty() && self.rng.random_bool(0.1) {
             let tensor = self.to_expect.pop().unwrap();
@@ -389,7 +389,7 @@ impl World {
         }
     }
 
-    /// Checks that a server that reads has read what the members have got.
+    /// Checks that a reading server has read the same sums as the members.
     pub(crate) fn compare_read(&self) -> Result<(), String> {
         let first = self.ledger.members().iter().map(|rank| &self.hosts[usize::from(rank.get())]).next();
         for id in (0..self.inputs[0].len() as u64).map(OperationId).filter(|_| self.reads) {

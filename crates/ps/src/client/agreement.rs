@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::error::ClientError;
 
-/// What each server has said last of its job's settings.
+/// The job's settings that each server reported last, as a checksum.
 #[derive(Debug, Default)]
 pub(super) struct Agreement(Mutex<BTreeMap<String, u32>>);
 

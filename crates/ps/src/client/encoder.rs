@@ -21,7 +21,7 @@ pub(super) struct Encoded {
 }
 
 impl Encoder {
-    /// An encoder for a range of so many values.
+    /// Creates an encoder for a range of `length` values.
     pub(super) fn new(codec: Box<dyn Codec>, length: usize) -> Self {
         Self { codec, owed: Vec::new(), length }
     }

@@ -12,7 +12,7 @@ use crate::parts::PartError;
 /// Why a worker cannot go on.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// There is no server, or there are more servers than parameters.
+    /// The caller named no server, or more servers than the model has parameters.
     #[error("{servers} servers for {parameters} parameters: each needs at least one")]
     Servers {
         /// The number of servers.
@@ -75,7 +75,7 @@ pub enum ClientError {
     Decode {
         /// Which one.
         server: String,
-        /// What is wrong.
+        /// The decoding error.
         error: DecodeError,
     },
     /// A server's message that makes no sense.

@@ -22,7 +22,7 @@ pub(super) enum Request {
 /// Something to hand in, and the reply channel for the step that answers it.
 pub(super) struct Exchange {
     pub(super) hand_in: HandIn,
-    /// Whether another server has released this worker.
+    /// True once another server has released this worker.
     pub(super) released: watch::Receiver<bool>,
     pub(super) answer: oneshot::Sender<Result<Step, ClientError>>,
     /// Held until all servers have answered: at most one exchange and the parts of one gradient wait.

@@ -44,7 +44,7 @@ impl Groups {
     /// Begins to take part in a reduction.
     ///
     /// # Errors
-    /// The server asks for too much.
+    /// The server's request exceeds a limit of this worker.
     pub(super) fn join(&mut self, join: JoinGroup) -> Result<(), &'static str> {
         // The server cannot mean a host that has no fabric.
         let Some(fabric) = self.fabric.clone() else { return Ok(()) };
@@ -64,15 +64,15 @@ impl Groups {
         Ok(())
     }
 
-    /// Whether the host takes part in this group, as far as is known.
+    /// Returns true if, as far as this client knows, the host takes part in this group.
     pub(super) fn has(&self, group: u64) -> bool {
         self.members.contains_key(&group)
     }
 
-    /// Contributes to a round. For a group that has failed here nothing is done.
+    /// Contributes to a round. Does nothing for a group that has failed here.
     ///
     /// # Errors
-    /// The server asks for too much; the group is then left.
+    /// The server's request exceeds a limit of this worker; the worker then leaves the group.
     pub(super) fn contribute(
         &mut self,
         group: u64,
@@ -116,7 +116,7 @@ impl Groups {
                 // The fabric is the caller's code: if it panics, the server must not wait for a contribution.
                 Err(error) => (error.id(), format!("the host's part in the group broke off: {error}")),
             };
-            // Other tasks were told to stop.
+            // A task without a group has ended because the worker left the group.
             if let Some(group) = self.group(task) {
                 self.members.remove(&group);
                 return (group, reason);

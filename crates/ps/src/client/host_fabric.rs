@@ -29,16 +29,19 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     -> Result<Box<dyn Contributor>, FabricError>;
 }
 
-/// A host's part in one fabric job. Dropping it ends the part. The server, which knows of it, ends the job, so that the
-/// host need only leave a job that does not end.
+/// A host's part in one fabric job.
+///
+/// Dropping it ends the part. The server ends the job itself, so the host need only leave a job that does not end.
 #[tonic::async_trait]
 pub trait Contributor: Send {
-    /// Contributes to an operation. Rounds are called in order, from 0 and without gaps, each after the previous one's
-    /// future is done; that may be at once, or when the operation is done. Dropping the future cancels this; the
-    /// contributor is then dropped, too.
+    /// Contributes to an operation.
+    ///
+    /// The caller calls rounds in order, from 0 and without gaps, each after the future of the previous round is done.
+    /// A future may be done at once, or when the operation is done. Dropping the future cancels the operation; the
+    /// caller then drops the contributor, too.
     ///
     /// # Errors
-    /// The host cannot take part any more; the group then goes on without the fabric.
+    /// The host cannot take part any more; the group then continues without the fabric.
     async fn contribute(&mut self, round: u64, contribution: Contribution) -> Result<(), FabricError>;
 }
 

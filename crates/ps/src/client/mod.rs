@@ -107,9 +107,11 @@ impl Client {
         self.exchange(|handle| handle.share(gradient)).await
     }
 
-    /// Hands in a part of the gradient of the last step's iteration before the rest is there: its values from the
-    /// model's parameter `first` on. Parts come in any order. They leave at once, unless the whole gradient goes to the
-    /// fabric, and the servers do not use them before [`push_parts`](Self::push_parts).
+    /// Adds a part of the gradient of the last step's iteration before the gradient is complete.
+    ///
+    /// The part's values start at the model's parameter `first`. Parts may come in any order. The worker sends them at
+    /// once, unless the whole gradient goes to the fabric. The servers do not use them before
+    /// [`push_parts`](Self::push_parts).
     ///
     /// With a lossy codec each part is encoded separately, so the decoded values depend on the parts.
     ///
@@ -132,7 +134,7 @@ impl Client {
         self.exchange(|_| HandIn::Parts).await
     }
 
-    /// Whether there are parts of the next gradient.
+    /// Returns true if the caller has added parts of the next gradient.
     pub fn has_parts(&self) -> bool {
         !self.parts.is_empty()
     }
@@ -151,7 +153,8 @@ impl Client {
         let turn = Arc::new(Arc::clone(&self.turn).lock_owned().await);
         self.parts.clear();
         let (released, _) = watch::channel(false);
-        // There is no wait between the requests: if the caller gives up, either all servers are asked or none is.
+        // No `await` stands between the requests: if the caller drops this future, it has sent either all requests or
+        // none.
         let exchanges: Vec<_> = self
             .handles
             .iter()

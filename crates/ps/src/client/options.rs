@@ -25,8 +25,9 @@ pub struct ClientOptions {
     pub worker: Worker,
     /// How many workers share the data, if this one knows: it cannot join a job that has another number.
     pub workers: Option<NonZeroU16>,
-    /// What all workers have to have in common besides, in words of up to 255 bytes: a worker cannot join others that say
-    /// something else. Empty: it does not say.
+    /// Further settings that all workers must share, as text of up to 255 bytes.
+    ///
+    /// A worker cannot join workers with a different text. Empty if this worker does not check them.
     pub settings: String,
     /// The codec of gradients.
     pub codec: Kind,
@@ -36,8 +37,10 @@ pub struct ClientOptions {
     pub patience: Duration,
     /// The fabric that may aggregate a group's gradients; none: all of them go to the servers over TCP.
     pub fabric: Option<Arc<dyn Fabric>>,
-    /// Where to tell what the worker waits for, two seconds after it has begun to wait, and every five seconds from then
-    /// on. What there is no room for is dropped.
+    /// Receives reports of the servers and workers that this worker waits for.
+    ///
+    /// The first report comes two seconds after the wait begins, the next ones every five seconds. Reports that do not
+    /// fit in the channel are dropped.
     pub waits: Option<mpsc::Sender<Waiting>>,
 }
 
@@ -74,6 +77,6 @@ pub struct Step {
     pub parameters: Vec<f32>,
     /// The worker whose gradient, or whose leaving, made the last server release this worker.
     pub released_by: Worker,
-    /// Whether this worker is in a synchronous group.
+    /// True if this worker is in a synchronous group.
     pub in_group: bool,
 }

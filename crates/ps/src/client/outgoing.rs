@@ -15,11 +15,11 @@ pub(super) struct Outgoing {
     /// The values; zeros where none has come yet.
     values: Arc<[f32]>,
     pieces: Vec<Piece>,
-    /// Whether all values have come.
+    /// True once all values have come.
     is_whole: bool,
     /// How many pieces have been sent in this session.
     sent: usize,
-    /// Whether the server knows that these are all pieces.
+    /// True once the server knows that these are all pieces.
     is_pushed: bool,
 }
 
@@ -37,7 +37,7 @@ impl Outgoing {
         Self { iteration, values, pieces, is_whole: true, sent: 0, is_pushed: false }
     }
 
-    /// A gradient of so many values, none of which has come yet.
+    /// Creates a gradient of `length` values, none of which has come yet.
     pub(super) fn begin(iteration: u64, length: usize) -> Self {
         let values = std::iter::repeat_n(0.0, length).collect();
         Self { iteration, values, pieces: Vec::new(), is_whole: false, sent: 0, is_pushed: false }
@@ -46,7 +46,7 @@ impl Outgoing {
     /// Adds a part; the caller has checked that it is inside and overlaps no other part.
     pub(super) fn add(&mut self, first: usize, part: &[f32]) {
         let range = first..first + part.len();
-        // Nobody else has a reference before it is whole, so this copies nothing.
+        // No other reference exists before the gradient is whole, so this copies nothing.
         Arc::make_mut(&mut self.values)[range.clone()].copy_from_slice(part);
         self.pieces.push(Piece { range, encoded: None });
     }
@@ -61,7 +61,7 @@ impl Outgoing {
         self.is_whole.then_some(&self.values)
     }
 
-    /// Whether any of it was sent to the server.
+    /// Returns true if any piece was sent to the server.
     pub(super) fn any_sent(&self) -> bool {
         self.sent > 0
     }

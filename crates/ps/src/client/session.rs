@@ -8,7 +8,7 @@ use super::error::ClientError;
 use super::groups::Groups;
 use crate::changes::Known;
 
-/// What can go wrong in one attempt.
+/// The ways in which one attempt can fail.
 pub(super) enum Trouble {
     /// The next attempt may succeed.
     Passing(String),
@@ -18,13 +18,13 @@ pub(super) enum Trouble {
 pub(super) struct Session {
     pub(super) messages: mpsc::Sender<WorkerMessage>,
     pub(super) told: Streaming<ServerMessage>,
-    /// The parameters that the server has sent so far.
+    /// The parameters that the server has sent in this session.
     pub(super) known: Known,
-    /// Whether the server has sent a step.
+    /// True once the server has sent a step.
     pub(super) good: bool,
 }
 
-/// What was heard.
+/// An event that a session waits for.
 pub(super) enum Heard {
     Told(Box<Result<Option<ServerMessage>, Status>>),
     Failure(u64, String),

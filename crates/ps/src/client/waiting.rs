@@ -1,4 +1,4 @@
-//! What a worker is told while it waits for its servers.
+//! Reports to the caller of the workers and servers that a worker waits for.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const NAMED: usize = 8;
 /// A wait of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// What the worker waits for, in words.
+    /// The event that the worker waits for, as text for a user.
     pub what: String,
     /// How long it has waited.
     pub time: Duration,

@@ -1,4 +1,4 @@
-//! What every update rule does.
+//! The interface of all update rules.
 
 use serde::{Deserialize, Serialize};
 

@@ -84,12 +84,12 @@ impl A2s {
         }
     }
 
-    /// Whether the list need not wait any longer.
+    /// Returns true if the list need not wait any longer.
     fn due(&self) -> bool {
         self.list.len() == self.sync.len() || self.clock > self.slack
     }
 
-    /// Dissolves the group and ranks anew if everyone has finished another epoch.
+    /// Dissolves the group and ranks the workers again if every worker has finished another epoch.
     fn look(&mut self, actions: &mut Vec<Action>) {
         let progress = &self.progress;
         let waits = |(&worker, &mark): (&Worker, &u64)| progress.epoch(worker) <= progress.epochs_of(mark);

@@ -1,4 +1,4 @@
-//! Asynchronous: nobody waits.
+//! Asynchronous: no worker waits.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;

@@ -20,12 +20,12 @@ impl Bsp {
         Self { progress: Progress::new(epoch_iterations), arrived: BTreeSet::new() }
     }
 
-    /// Whether some of a round's gradients have come, but not all.
+    /// Returns true if some of a round's gradients have come, but not all.
     pub(super) fn is_within_a_round(&self) -> bool {
         !self.arrived.is_empty()
     }
 
-    /// Ends the round if nobody is missing.
+    /// Ends the round if no worker's gradient is missing.
     fn look(&mut self) -> Vec<Action> {
         if self.arrived.is_empty() || self.arrived.len() < self.progress.workers().len() {
             return Vec::new();

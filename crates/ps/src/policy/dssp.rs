@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::{Action, Policy, Progress, Ssp, Worker, apply_alone};
 
-/// Every gradient is a separate update. A worker may be `bound` iterations ahead of the slowest, as under SSP. The
-/// fastest gets *credit* beyond that: the number of iterations after which it will wait least, judging by the time of
-/// its own last iteration and of the slowest's. Still, nobody gets further ahead than `most`; the pseudo-code of the
-/// publication leaves this open when credit is used up and given again.
+/// Every gradient is a separate update.
+///
+/// A worker may be `bound` iterations ahead of the slowest worker, as under SSP. The fastest worker gets *credit*
+/// beyond that: the number of iterations after which it will wait least. The estimate uses the times of the last
+/// iterations of the fastest and of the slowest worker. Still, no worker gets further ahead than `most`; the
+/// pseudo-code of the publication leaves this open when a worker has used up its credit and gets more.
 #[derive(Debug)]
 pub struct Dssp {
     /// Decides who may go on without credit, and who is too far ahead.

@@ -1,18 +1,18 @@
-//! When a gradient is used, and when its worker may go on.
+//! Decides when a gradient is used, and when its worker may continue.
 //!
-//! A worker computes a gradient, pushes it, and waits until it is released with new parameters: so it never has more
-//! than one gradient at the server. A [`Policy`] learns who joins, whose gradient arrives when, and who leaves, and
-//! answers with [`Action`]s, to be done in order. It sees neither gradients nor parameters, and gets the time as an
-//! argument.
+//! A worker computes a gradient, pushes it, and waits until the server releases it with new parameters. So a worker
+//! never has more than one gradient at the server. A [`Policy`] gets an event for each worker that joins or leaves and
+//! for each gradient that arrives. It answers with [`Action`]s, which the server does in order. It sees neither
+//! gradients nor parameters, and gets the time as an argument.
 //!
-//! | policy | a gradient is applied | its worker goes on |
+//! | policy | a gradient is applied | its worker continues |
 //! |---|---|---|
-//! | [`Bsp`] | with everyone else's, once all are there | then |
+//! | [`Bsp`] | with the gradients of all workers, once all have come | then |
 //! | [`Asp`] | at once | at once |
 //! | [`Ssp`] | at once | unless it is too far ahead of the slowest |
 //! | [`Dssp`] | at once | unless it is too far ahead of the slowest, and waiting now is shorter than waiting later |
 //! | [`SyncSwitch`] | as under BSP, after some epochs as under ASP | likewise |
-//! | [`A2s`] | at once, or with those of the synchronous group | when it is applied |
+//! | [`A2s`] | at once, or with the gradients of the synchronous group | when it is applied |
 
 mod a2s;
 mod asp;
@@ -37,7 +37,7 @@ pub use sync_switch::SyncSwitch;
 /// A gradient of an update, with its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WeightedGradient {
-    /// Whose gradient.
+    /// The worker that computed the gradient.
     pub worker: Worker,
     /// Its weight: the update's direction is the sum of weight · gradient, divided by the sum of the weights. An
     /// integer, as in the fabric's packets.

@@ -52,12 +52,12 @@ impl Progress {
         self.epochs_of(self.iterations(worker))
     }
 
-    /// The number of epochs in so many iterations of one worker.
+    /// The number of epochs in `iterations` iterations of one worker.
     pub(super) fn epochs_of(&self, iterations: u64) -> u64 {
         iterations / self.epoch_iterations
     }
 
-    /// The iterations of the slowest worker; `None` if there are no workers.
+    /// The iterations of the slowest worker; `None` without workers.
     pub fn slowest(&self) -> Option<u64> {
         self.iterations.values().min().copied()
     }

@@ -1,4 +1,4 @@
-//! Stale-synchronous: nobody runs too far ahead.
+//! Stale-synchronous: no worker runs too far ahead.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;

@@ -64,12 +64,12 @@ pub enum CheckpointError {
         /// The file.
         path: PathBuf,
     },
-    /// The file is not as it was written.
+    /// The file differs from the file that the server wrote.
     #[error("{path} is {what}: put a good copy there, or remove it to start the job anew")]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the file.
         what: String,
     },
     /// The format cannot hold the snapshot.
@@ -87,9 +87,10 @@ pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
     folder.join(format!("{job}.checkpoint"))
 }
 
-/// Keeps other servers from a job's file for as long as the returned one is open, also after a crash of this process. A
-/// file beside it is locked, since the job's is another one after each write. `None`: there is no such folder, or its
-/// file system has no locks.
+/// Locks a job's file against other servers while the returned file is open.
+///
+/// The lock ends with this process, also after a crash. It is on a file beside the job's file, since each write
+/// replaces the job's file. `None` if the folder does not exist, or if its file system has no locks.
 pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
     let failed = |error| CheckpointError::Io { doing: "lock", path: path.into(), error };
     let lock = path.with_extension("lock");
@@ -126,7 +127,9 @@ fn replace(path: &Path, body: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The last snapshot of a job, if there is one. Whatever is there, not much more is read than the job's snapshots have.
+/// Reads the last snapshot of a job, if one exists.
+///
+/// Never reads much more than the largest snapshot of the job.
 pub(super) fn read(path: &Path, job: &JobSpec) -> Result<Option<Snapshot>, CheckpointError> {
     let failed = |error| CheckpointError::Io { doing: "read", path: path.into(), error };
     let unusable = |what: String| CheckpointError::Unusable { path: path.into(), what };

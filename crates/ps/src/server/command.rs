@@ -22,7 +22,7 @@ pub(super) struct Newcomer {
     /// The first parameter of the range that it means.
     pub(super) first: u64,
     pub(super) initial: Vec<f32>,
-    /// What all workers have to have in common, in its words; empty: it does not say.
+    /// The settings that all workers must share, as text; empty if the worker does not check them.
     pub(super) settings: String,
     pub(super) host: Option<String>,
     pub(super) replies: Replies,

@@ -23,8 +23,9 @@ pub(super) struct Groups {
     current: Option<u64>,
     /// The last number in use.
     last: u64,
-    /// The members whose reduction failed, and the slowest worker's epoch at that time: they go on without a reduction
-    /// until the next epoch, when the policy ranks anew.
+    /// The members whose reduction failed, and the slowest worker's epoch at that time.
+    ///
+    /// The members continue without a reduction until the next epoch, when the policy ranks again.
     failed: Option<(BTreeSet<Worker>, u64)>,
 }
 
@@ -141,10 +142,10 @@ impl Groups {
         Some((group, round, reduction.members.len() - granted.len()))
     }
 
-    /// Takes a sum. `None`: nobody waits for it any more.
+    /// Takes a sum. `None` if no worker waits for it any more.
     ///
     /// # Errors
-    /// The sum does not match what was granted.
+    /// The sum does not match the granted contributions.
     pub(super) fn sum(
         &mut self,
         group: u64,

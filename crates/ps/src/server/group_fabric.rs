@@ -1,4 +1,4 @@
-//! What the server needs from a fabric that aggregates gradients. It knows no more of it than this.
+//! The interface between the server and a fabric that aggregates gradients.
 
 use std::sync::Arc;
 

@@ -8,8 +8,10 @@ use tributary_transport::Names;
 
 use crate::policy::Worker;
 
-/// The certificates of open sessions: a worker that has lost its session takes its place again, and nobody else does,
-/// even with the token.
+/// The certificates of open sessions.
+///
+/// Only the worker that has lost its session can take its place again; a worker with the token but another certificate
+/// cannot.
 #[derive(Debug, Default)]
 pub(super) struct Holders(Mutex<HashMap<Worker, Holder>>);
 

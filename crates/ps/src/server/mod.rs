@@ -237,8 +237,9 @@ impl View {
         self.jobs.iter().map(|(name, job)| (name.clone(), stats(job))).collect()
     }
 
-    /// A job's present parameters; empty before any worker has brought them. `None`: there is no such job, or the
-    /// server has stopped.
+    /// A job's present parameters; empty before a worker has brought them.
+    ///
+    /// `None` if the job does not exist, or if the server has stopped.
     pub async fn parameters(&self, job: &str) -> Option<Vec<f32>> {
         let (answer, answered) = oneshot::channel();
         self.jobs.get(job)?.commands.send(Command::Parameters(answer)).ok()?;

@@ -14,7 +14,7 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// No parts, of a gradient of so many values; takes no memory yet.
+    /// Creates an empty set of parts of a gradient of `length` values; takes no memory yet.
     pub(super) fn new(length: usize) -> Self {
         Self { length, parts: Parts::new(length), values: Vec::new() }
     }

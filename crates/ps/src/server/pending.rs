@@ -73,7 +73,9 @@ impl Pending {
         self.updates.push(update);
     }
 
-    /// Puts off a worker's release until the update with its gradient. Returns false if there is no such update.
+    /// Delays a worker's release until the update with its gradient.
+    ///
+    /// Returns false if no such update exists.
     pub(super) fn put_off(&mut self, worker: Worker, cause: Worker) -> bool {
         let its = self.updates.iter_mut().find_map(|update| {
             update.part(worker)?;

@@ -1,4 +1,6 @@
-//! Whether the server has stood still, which its jobs have to know before they believe that a worker has left.
+//! Detects that the server has stood still.
+//!
+//! A job must know this before it concludes that a worker has left.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,7 +16,9 @@ const BEAT: Duration = Duration::from_secs(1);
 pub(super) struct Pulse(Mutex<StandstillDetector>);
 
 impl Pulse {
-    /// The pulse of a server that starts. After so long without a beat, workers may have given up their connections.
+    /// The pulse of a server that starts.
+    ///
+    /// After `standstill` without a beat, workers may have closed their connections.
     pub(super) fn new(standstill: Duration) -> Self {
         Self(Mutex::new(StandstillDetector::new(standstill, Instant::now())))
     }

@@ -1,4 +1,4 @@
-//! A job's side of the fabric: it makes the reductions that the job asks for, and returns their events.
+//! A job's side of the fabric: it makes the reductions that the job requests, and returns their events.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -24,7 +24,7 @@ impl Reductions {
         let (group, commands) = (request.group, Weak::clone(&self.commands));
         let events = move |event| {
             if let Some(commands) = commands.upgrade() {
-                // If the thread has ended, nobody needs the reduction.
+                // If the thread has ended, the job does not need the reduction.
                 let _ = commands.send(Command::Fabric { group, event });
             }
         };

@@ -78,7 +78,7 @@ impl ParameterServer for Service {
         };
         tokio::spawn(async move {
             if let Err(status) = session.run(&replies).await {
-                // If the worker has gone, there is nobody to tell.
+                // If the worker has gone, no client receives the error.
                 let _ = replies.send(Err(status)).await;
             }
         });

@@ -137,7 +137,7 @@ pub enum SpecError {
     Optimizer {
         /// The job's name.
         job: String,
-        /// What is wrong.
+        /// The problem with the optimizer.
         error: OptimizerError,
     },
 }
@@ -229,7 +229,7 @@ impl JobSpec {
         }
     }
 
-    /// The learning rate when the slowest worker has finished so many epochs.
+    /// The learning rate when the slowest worker has finished `epochs` epochs.
     pub(super) fn rate(&self, epochs: u64) -> f32 {
         let epochs = i32::try_from(epochs).unwrap_or(i32::MAX);
         (f64::from(self.learning_rate) * f64::from(self.decay).powi(epochs)) as f32

@@ -26,7 +26,7 @@ pub struct JobStats {
     pub fabric_zeros: u64,
     /// Updates that were to use such a sum, but whose gradients came over TCP in the end.
     pub fabric_fallbacks: u64,
-    /// Whether some parameter is infinite or no number.
+    /// True if some parameter is infinite or not a number.
     pub diverged: bool,
     /// Messages that could not be used; each has ended its worker's session.
     pub refused: u64,
@@ -35,7 +35,7 @@ pub struct JobStats {
 /// One worker's figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct WorkerStats {
-    /// Whether it is connected.
+    /// True if the worker is connected.
     pub connected: bool,
     /// Its gradients that were used.
     pub gradients: u64,

@@ -14,10 +14,10 @@ const WAITING: usize = 8;
 
 type Reply = Result<ServerMessage, Status>;
 
-/// The codec that a worker has asked for.
+/// Returns the codec that a worker has requested.
 ///
 /// # Errors
-/// There is no such codec, or it cannot encode parameters.
+/// The codec does not exist, or it cannot encode parameters.
 pub(super) fn codec(name: &str) -> Result<Kind, Status> {
     if name.is_empty() {
         return Ok(Kind::None);

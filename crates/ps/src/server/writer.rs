@@ -19,8 +19,10 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread; it counts the checkpoints that it has written, and those that it could not write. The last one of
-    /// these is tried once more in the end, unless a later one was written.
+    /// Starts the thread.
+    ///
+    /// The thread counts the checkpoints that it has written, and the writes that failed. At the end it tries the last
+    /// failed write again, unless it has written a later checkpoint.
     pub(super) fn start(file: PathBuf, stats: Arc<Mutex<JobStats>>) -> std::io::Result<Self> {
         let (snapshots, receiver) = mpsc::channel::<Snapshot>();
         let busy = Arc::new(AtomicBool::new(false));
@@ -49,7 +51,7 @@ impl Writer {
         Ok(Self { snapshots, busy, thread })
     }
 
-    /// Whether the last snapshot is still being written.
+    /// Returns true while the thread writes the last snapshot.
     pub(super) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
     }

@@ -53,7 +53,7 @@ impl Clock {
         self.computing.push(Reverse((self.now + self.step_times[usize::from(worker)], worker)));
     }
 
-    /// The worker of the next gradient, which waits from then on. `None`: nobody computes.
+    /// Returns the worker of the next gradient, which waits from then on. `None` if no worker computes.
     pub(crate) fn arrival(&mut self) -> Option<Worker> {
         let Reverse((time, worker)) = self.computing.pop()?;
         self.now = time;

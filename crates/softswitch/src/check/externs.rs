@@ -87,7 +87,7 @@ pub(super) fn meter_kind(spec: Option<&MeterSpec>) -> MeterKind {
     }
 }
 
-/// Finds the fields of value sets: the JSON does not tell them.
+/// Finds the fields of value sets: the JSON does not contain them.
 fn check_value_sets(
     program: &mut Program,
     info: &P4Info,
@@ -190,7 +190,7 @@ fn id_and_name(preamble: Option<&Preamble>) -> (u32, &str) {
     preamble.map_or((0, ""), |preamble| (preamble.id, preamble.name.as_str()))
 }
 
-/// Checks that the P4Info knows all of the JSON's names.
+/// Checks that the P4Info has all of the JSON's names.
 fn check_names<'a>(
     kind: &str,
     mut names: impl Iterator<Item = &'a str>,

@@ -69,14 +69,14 @@ pub(crate) struct ProfileIds {
     pub(crate) size: u64,
     /// The most that one group may add up to; 0: no bound.
     pub(crate) max_group_size: u64,
-    /// What groups add up.
+    /// The unit of the selector's and the groups' sizes.
     pub(crate) counts: SizeSemantics,
     pub(crate) with_selector: bool,
     /// Ids of its tables, in the order of the program.
     pub(crate) tables: Vec<u32>,
 }
 
-/// What the sizes of a selector and of its groups are of.
+/// Unit in which the sizes of a selector and of its groups are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SizeSemantics {
     /// The sum of the members' weights.
@@ -86,7 +86,7 @@ pub(crate) enum SizeSemantics {
 }
 
 impl SizeSemantics {
-    /// What members of these weights add up to.
+    /// Returns the size of a group whose members have these weights.
     pub(crate) fn sum(self, weights: impl Iterator<Item = u32>) -> u64 {
         match self {
             Self::Weights => weights.map(u64::from).sum(),
@@ -94,7 +94,7 @@ impl SizeSemantics {
         }
     }
 
-    /// Checks the weight of one member. The text says what is wrong.
+    /// Checks the weight of one member. The text describes the fault.
     pub(crate) fn check(self, weight: u32) -> Result<(), String> {
         match self {
             Self::Members { max_weight } if max_weight > 0 && weight > max_weight => {
@@ -114,7 +114,7 @@ pub(crate) struct TableIds {
     pub(crate) fields: Vec<u32>,
     /// Ids of its actions, in the order of the program.
     pub(crate) actions: Vec<ActionIds>,
-    /// Whether entries cannot be added or changed.
+    /// True if entries cannot be added or changed.
     pub(crate) constant_entries: bool,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct ActionIds {
     pub(crate) id: u32,
     /// Ids of its parameters, in the order of the program.
     pub(crate) parameters: Vec<u32>,
-    /// How controllers see them.
+    /// Representation of each parameter's value for controllers.
     pub(crate) translations: Vec<Translation>,
     /// Where the table may run it.
     pub(crate) scope: Scope,
@@ -149,7 +149,7 @@ pub(crate) fn check(
         directory.tables.insert(table.name.id, ids);
     }
     for table in &program.tables {
-        // Tables that the compiler made, or that are hidden on purpose, have nothing that could be written.
+        // Controllers cannot write tables that the compiler made or that the program hides.
         let hidden = table.key.is_empty() || !table.fixed.is_empty();
         if !hidden && info.table(&table.name).is_none() {
             // Where each file has a table of its own they are of different programs.
@@ -170,7 +170,7 @@ fn only_in(file: &str, kind: &str, name: &str) -> LoadError {
     LoadError::Differs(format!("{kind} {name} is only in the {file}"))
 }
 
-/// Returns an error unless both files say the same.
+/// Returns an error unless both files agree.
 fn same<T: PartialEq + std::fmt::Display + ?Sized>(what: &str, json: &T, info: &T) -> Result<(), LoadError> {
     if json == info {
         return Ok(());
@@ -231,7 +231,7 @@ fn check_table(
         index,
         fields: table.key.iter().map(|field| field.id).collect(),
         actions: check_actions(&place, program, table, document, info)?,
-        // P4Infos of older compilers don't know of initial entries that can be changed.
+        // P4Infos of older compilers don't mark initial entries that can be changed.
         constant_entries: table.const_entries || (!program.fixed.is_empty() && !initial),
     })
 }
@@ -304,7 +304,7 @@ fn check_translation(
 
 /// The fields of a controller's header, with their widths in the packet.
 ///
-/// The JSON does not say which headers are the controller's. Where none of them is like this description, the program
+/// The JSON does not mark the controller's headers. Where none of them is like this description, the program
 /// has no use for it: then the description is all that there is.
 fn controller_fields(
     document: &Document,

@@ -12,7 +12,7 @@ use crate::program::{
     self, Algorithm, Calculation, CalculationInput, ChecksumPart, Note, Op, Place, lines_for,
 };
 
-/// Compiles the checksums that are to be verified (or updated), and adds them to `checksums`.
+/// Compiles the checksums that the switch verifies (or updates), and adds them to `checksums`.
 pub(super) fn compile(
     objects: &Objects<'_>,
     verify: bool,
@@ -60,8 +60,8 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// An Internet checksum over fields as a sum: each field with the shift that aligns it to the end of a 16-bit word.
-/// `None` if it is no such checksum.
+/// Returns an Internet checksum over fields as a sum, or `None` for other checksums. Each field has the shift that
+/// aligns it to the end of a 16-bit word.
 fn sum(calculation: &Calculation) -> Option<program::FieldSum> {
     if calculation.algorithm != Algorithm::Internet || calculation.payload {
         return None;

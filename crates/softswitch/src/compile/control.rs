@@ -205,7 +205,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Goes on behind this if the condition holds, and tells which way it went.
+    /// Emits a branch that falls through if the condition holds, with a packet-log step for each outcome.
     fn noted_branch(
         &self,
         node: &Conditional,
@@ -280,7 +280,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Where a table leads after the first of these cases that it knows.
+/// Returns the successor of a table for the first of these cases that the table has.
 fn next_of<'a>(table: &'a Table, cases: &[&str]) -> Option<&'a str> {
     let known = cases.iter().find_map(|case| table.next_tables.get(*case));
     known.unwrap_or(&table.base_default_next).as_deref()

@@ -1,4 +1,4 @@
-//! Digests: which fields' values the controller is told.
+//! Digests: the fields whose values the switch sends to the controller.
 
 use serde_json::Value;
 

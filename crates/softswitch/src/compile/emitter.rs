@@ -100,7 +100,7 @@ impl Emitter {
         self.labels[label.0] = Some(self.here());
     }
 
-    /// Whether the label is bound already, so that a jump to it goes back.
+    /// Returns true if the label is bound already, so that a jump to it goes back.
     pub(super) fn is_bound(&self, label: Label) -> bool {
         self.labels[label.0].is_some()
     }

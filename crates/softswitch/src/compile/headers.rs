@@ -82,7 +82,7 @@ pub(super) fn extract(
     out: &mut Emitter,
 ) -> Result<(), LoadError> {
     let (layout, place) = (scope.layout, scope.place);
-    // It stays while the headers of a stack are told apart.
+    // The length must keep its value while the code selects a header of the stack.
     let length = match length {
         Some(length) => {
             let length = Term::resolve(length, scope)?;

@@ -49,8 +49,8 @@ const MAX_COUNTERS: u64 = 1 << 24;
 /// The most objects of one kind; indices of 16 bits leave room for them.
 const MAX_OBJECTS: usize = 10_000;
 
-/// Compiles a program. `visible` are the names of the tables that the control plane can see; `noted`: whether it tells its
-/// steps, for the packet log.
+/// Compiles a program. `visible` are the names of the tables that the control plane can see; `noted` is true if the
+/// program reports its steps to the packet log.
 pub(crate) fn compile(
     document: &Document,
     visible: &HashSet<&str>,
@@ -144,7 +144,7 @@ pub(crate) fn compile(
     })
 }
 
-/// The parser's value sets, whose fields the P4Info tells.
+/// Returns the parser's value sets; their fields come from the P4Info.
 fn value_sets(document: &Document) -> Vec<ValueSetProgram> {
     let set = |set: &ValueSet| ValueSetProgram {
         name: set.name.clone(),
@@ -195,7 +195,7 @@ fn argument_space(document: &Document) -> Result<(usize, usize), LoadError> {
     Ok(most)
 }
 
-/// Whether the instruction writes to lines of fields.
+/// Returns true if the instruction writes to lines of fields.
 fn changes_lines(op: &Op, layout: &Layout) -> bool {
     let has_lines = |header: u16| {
         let header = layout.instances[usize::from(header)];

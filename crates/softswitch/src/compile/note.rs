@@ -1,4 +1,4 @@
-//! The steps that a program tells the packet log.
+//! The steps that a program reports to the packet log.
 
 use super::emitter::Emitter;
 use super::layout::Layout;
@@ -7,11 +7,11 @@ use crate::json::{Conditional, Document, SourceInfo, Table};
 use crate::program::{HeaderNames, Note, Notes, Op, Source};
 
 impl Objects<'_> {
-    /// Emits a step, if the program is to tell any.
+    /// Emits a step, if the program is compiled for the packet log.
     pub(super) fn note(&self, note: impl FnOnce() -> Note, out: &mut Emitter) {
         let Some(notes) = &self.notes else { return };
         let mut notes = notes.borrow_mut();
-        // Steps that cannot be numbered any more are not told.
+        // Steps beyond the last number are not logged.
         if let Ok(index) = u16::try_from(notes.len()) {
             notes.push(note());
             out.push(Op::Note { note: index });
@@ -29,7 +29,7 @@ pub(super) fn notes(notes: Vec<Note>, layout: &Layout, document: &Document) -> N
     Notes { notes, headers, errors: document.errors.clone() }
 }
 
-/// Whether a change of a field says nothing: p4c's own variables, and what the log tells in other words.
+/// Returns true if the log omits changes of a field: p4c's own variables, or reported by other events.
 fn is_noise(header: &str, field: &str) -> bool {
     let numbered = |prefix: &str| {
         let number = field.strip_prefix(prefix)?.strip_prefix('_')?;
@@ -59,7 +59,7 @@ pub(super) fn table(index: u16, table: &Table, document: &Document) -> Note {
     Note::Table { table: index, parameters, source: source(&table.source_info) }
 }
 
-/// Statements that p4c has made a table or a call of, whose name says nothing.
+/// Statements that p4c has made a table or a call of, with a meaningless name.
 pub(super) fn statements(info: &SourceInfo, name: &str) -> Note {
     Note::Statements { statements: info.text().unwrap_or(name).to_owned(), source: source(info) }
 }

@@ -170,7 +170,7 @@ impl States<'_> {
     }
 }
 
-/// Whether the target is a field of variable length.
+/// Returns true if the target is a field of variable length.
 fn is_variable(target: &Expr, scope: &Scope<'_>) -> bool {
     let Expr::Field(header, field) = target else { return false };
     scope.layout.field(header, field, scope.place).is_ok_and(|slot| slot.length.is_some())

@@ -25,9 +25,9 @@ pub(super) struct Objects<'a> {
     pub(super) layout: &'a Layout,
     pub(super) document: &'a json::Document,
     pub(super) arguments: Arguments,
-    /// What the program logs, collected while it is compiled.
+    /// The messages that the program logs, collected during compilation.
     pub(super) messages: RefCell<Vec<Message>>,
-    /// The steps that it tells, collected in the same way; `None` if it tells none.
+    /// The steps that the program reports to the packet log, if any; collected during compilation.
     pub(super) notes: Option<RefCell<Vec<Note>>>,
 }
 
@@ -253,7 +253,7 @@ impl Objects<'_> {
         match target {
             FieldRef::One(slot) => read(&slot, out),
             FieldRef::OneOf(at, slots) => {
-                // The index has to stay while the targets are told apart.
+                // The index must keep its value while the code selects a target.
                 let kept = out.new_word();
                 out.push(Op::Copy { d: kept, a: index, cut: 0 });
                 let read = |slot: &Slot, out: &mut Emitter| match slot.place {
@@ -337,7 +337,7 @@ pub(super) fn assign(
 /// Assigns a word that an instruction has computed.
 fn assign_word(target: &Argument, word: Word, scope: &Scope<'_>, out: &mut Emitter) -> Result<(), LoadError> {
     let target = reference::target(target, scope)?;
-    // It has to stay while the targets are told apart.
+    // The word must keep its value while the code selects a target.
     let kept = out.new_word();
     out.push(Op::Copy { d: kept, a: word, cut: 0 });
     Expressions::new(out, scope.place).assign_to(&target, &Term::slot(Slot::word(kept, 64)))
@@ -378,7 +378,7 @@ fn random(
     let (low, high) = (expressions.word(&low, 64)?, expressions.word(&high, 64)?);
     let skip = expressions.out.label();
     let d = expressions.out.temporary_word();
-    // BMv2 leaves the field as it is if there is no such number.
+    // BMv2 does not change the field if the range is empty.
     out.jump_with(skip, |to| Op::JumpLess { a: high, b: low, to });
     out.push(Op::Random { d, low, high });
     assign_word(target, d, scope, out)?;

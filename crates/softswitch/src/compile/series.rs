@@ -6,8 +6,8 @@
 
 use crate::program::{Op, RegisterProgram};
 
-/// Tells each instruction how many behind it go on where it ends. All stay where they are, so that jumps between them stay
-/// right.
+/// Sets in each instruction the number of following instructions that continue at its end. No instruction moves, so
+/// that jumps between them stay correct.
 pub(super) fn join(code: &mut [Op], registers: &[RegisterProgram]) {
     for at in (0..code.len()).rev() {
         let further = match code[at..] {

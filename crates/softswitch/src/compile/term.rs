@@ -99,7 +99,7 @@ pub(super) enum Kind {
     Choose(Box<Term>, Box<Term>, Box<Term>),
 }
 
-/// What names mean at some place of the program.
+/// Resolves names at some place of the program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub(super) layout: &'a Layout,
@@ -107,7 +107,7 @@ pub(super) struct Scope<'a> {
     pub(super) locals: &'a [Slot],
     /// The place in the program, for messages.
     pub(super) place: &'a str,
-    /// Whether the place is in the parser, where alone a packet can be looked ahead in.
+    /// True if the place is in the parser; only parsers can look ahead in a packet.
     pub(super) in_parser: bool,
 }
 
@@ -168,7 +168,7 @@ impl Term {
         Self::compare(Compare::Equal, left, right)
     }
 
-    /// Whether two conditions are true.
+    /// Returns a condition that holds if both conditions hold.
     pub(super) fn both(left: Self, right: Self) -> Self {
         Self::truth(Kind::Both(Box::new(left), Box::new(right)))
     }
@@ -370,7 +370,7 @@ impl Term {
         })
     }
 
-    /// The position of the last one of so many.
+    /// Returns the position of the last of `count` elements.
     pub(super) fn last_of(count: Word) -> Self {
         Self::binary(Binary::Sub, Self::slot(Slot::word(count, 16)), Self::number(Number::from(1)))
     }

@@ -8,7 +8,7 @@ use crate::json::number::Number;
 use crate::json::{ParseState, Transition};
 use crate::program::MAX_BITS;
 
-/// A key of up to so many bytes is compared as one number.
+/// Keys of up to this number of bytes are compared as one number.
 const NARROW_KEY_BYTES: u32 = 8;
 
 /// The key of a state: its fields, each padded to bytes.

@@ -1,4 +1,4 @@
-//! What a batch of updates may change, as it was before: so that the whole batch can be taken back.
+//! The state before a batch of updates, from which the switch can undo the whole batch.
 
 use std::time::Instant;
 
@@ -27,13 +27,13 @@ pub enum Part {
     Register(u32),
     /// A value set.
     ValueSet(u32),
-    /// What the controller wants of digests.
+    /// The controller's configuration of digests.
     Digests,
     /// All multicast groups and clone sessions.
     Replication,
 }
 
-/// Parts of a switch as they were.
+/// Saved copies of parts of a switch.
 #[derive(Debug, Default)]
 pub struct Checkpoint {
     tables: Vec<(usize, Table)>,

@@ -1,4 +1,4 @@
-//! Digests and idle timeouts: what the switch tells its controller without being asked.
+//! Digests and idle timeouts: the notifications that the switch sends to its controller.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use super::{DigestConfig, Notice};
 use crate::error::ControlError;
 use crate::switch::Switch;
 
-/// How often entries are looked at that can time out, at least and at most.
+/// The shortest and the longest interval between two scans for entries that have timed out.
 const SCANS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 impl Switch {
-    /// How the controller wants a digest; `None`: not at all.
+    /// Returns the controller's configuration of a digest; `None` if the digest is off.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -18,7 +18,7 @@ impl Switch {
         Ok(self.digests.config(self.digest_index(digest_id)?))
     }
 
-    /// Begins to tell a digest.
+    /// Turns on a digest.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `AlreadyExists`.
@@ -31,7 +31,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes how a digest is told (`Some`), or ends it (`None`).
+    /// Changes the configuration of a digest (`Some`), or turns the digest off (`None`).
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `NotFound`.
@@ -48,8 +48,8 @@ impl Switch {
         Ok(())
     }
 
-    /// The controller has a list: what it tells may be told again. A list that is not known, or was told too long ago, is
-    /// no error.
+    /// Acknowledges a digest list, so that the switch may send its messages again. A list that is unknown or has
+    /// expired is not an error.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -59,7 +59,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What there is to tell by `now`.
+    /// Returns the notifications that are due at `now`.
     pub fn notices(&mut self, now: Instant) -> Vec<Notice> {
         self.digests.close_late(&self.pipeline.program.digests, now);
         let mut notices = Vec::new();
@@ -77,7 +77,7 @@ impl Switch {
         notices
     }
 
-    /// When there may be something to tell, as things are.
+    /// Returns the time at which the next notification may be due.
     pub fn next_notice(&self) -> Option<Instant> {
         if self.digests.is_ready() {
             return Some(Instant::now());
@@ -86,13 +86,13 @@ impl Switch {
         digest.into_iter().chain(scan).min()
     }
 
-    /// Looks at the entries soon enough for one with this timeout.
+    /// Schedules the next scan early enough for an entry with this timeout.
     pub(super) fn scan_within(&mut self, timeout: Duration) {
         let scan = Instant::now() + pause(timeout);
         self.next_scan = Some(self.next_scan.map_or(scan, |planned| planned.min(scan)));
     }
 
-    /// Plans the next look at the entries that can time out.
+    /// Schedules the next scan of the entries that can time out.
     fn schedule_scan(&mut self, now: Instant) {
         let tables = self.pipeline.program.tables.iter().zip(&self.state.tables);
         let entries = tables.filter(|(table, _)| table.times_out).flat_map(|(_, table)| table.entries());
@@ -106,7 +106,7 @@ impl Switch {
     }
 }
 
-/// The time between two looks at entries with this timeout.
+/// Returns the interval between two scans of entries with this timeout.
 fn pause(timeout: Duration) -> Duration {
     (timeout / 4).clamp(SCANS.0, SCANS.1)
 }

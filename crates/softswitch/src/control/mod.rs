@@ -1,4 +1,4 @@
-//! What the control plane reads and writes, in P4Runtime's terms but without its messages.
+//! The state that the control plane reads and writes, in P4Runtime's terms but without its messages.
 //!
 //! Tables, actions, match fields, parameters and counters are named by their P4Info ids. Values are big-endian byte
 //! strings: of any length that holds the value when written, canonical (no leading zeros, at least one byte) when read.
@@ -20,7 +20,7 @@ pub use checkpoint::{Checkpoint, Part};
 
 use std::time::Duration;
 
-/// What one match field of an entry requires of the packet.
+/// The condition of one match field of an entry on the packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeyMatch {
     /// Matches the whole value.
@@ -68,7 +68,7 @@ pub struct ActionCall {
     pub params: Vec<(u32, Vec<u8>)>,
 }
 
-/// What identifies an entry of a table: P4Runtime's rule, the match fields and the priority.
+/// Key of a table entry: in P4Runtime, the table, the match fields and the priority.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EntryKey {
     /// Id of the table.
@@ -82,13 +82,13 @@ pub struct EntryKey {
 /// An entry of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableEntry {
-    /// What it matches.
+    /// The packets that the entry matches.
     pub key: EntryKey,
-    /// What it does.
+    /// The action of the entry.
     pub action: EntryAction,
     /// The controller's own note, returned unchanged.
     pub metadata: Vec<u8>,
-    /// How long it may go without a packet before the controller is told; zero: for ever.
+    /// The time without a packet after which the switch notifies the controller; zero: never.
     pub idle_timeout: Duration,
 }
 
@@ -126,7 +126,7 @@ pub enum Watch {
     Nothing,
     /// It is not chosen while this port is down.
     Port(u16),
-    /// The same, as older controllers say it.
+    /// The same, in the form of older controllers.
     PortNumber(u16),
 }
 
@@ -158,7 +158,7 @@ pub struct ProfileMember {
     pub profile_id: u32,
     /// Its id in the profile.
     pub member_id: u32,
-    /// What it does.
+    /// The action of the member.
     pub action: ActionCall,
 }
 
@@ -222,7 +222,7 @@ pub struct MeterColours {
     pub red: CounterValue,
 }
 
-/// What direct counters and meters belong to.
+/// Owner of a direct counter or meter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryRef {
     /// An entry of a table.
@@ -238,7 +238,7 @@ pub struct DefaultEntry {
     pub action: Option<ActionCall>,
     /// The controller's own note, returned unchanged.
     pub metadata: Vec<u8>,
-    /// What it has besides.
+    /// The entry's counter and meter.
     pub resources: DirectResources,
 }
 
@@ -253,31 +253,31 @@ pub struct DirectResources {
     pub colours: Option<MeterColours>,
     /// How long ago a packet last hit it, or it was written; `None` where the table has no timeouts.
     pub since_last_hit: Option<Duration>,
-    /// Whether the program fixed the entry, so that its action cannot be changed.
+    /// True if the program fixed the entry, so that its action cannot be changed.
     pub constant: bool,
 }
 
-/// How the controller wants a digest.
+/// Configuration of a digest by the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DigestConfig {
     /// How long a message may wait for others; zero: not at all.
     pub max_timeout: Duration,
     /// The most messages of a list; 0: as many as the switch likes.
     pub max_list_size: usize,
-    /// How long the same message is not told again, unless the controller acknowledges it.
+    /// The time in which the same message is not sent again, unless the controller acknowledges it.
     pub ack_timeout: Duration,
 }
 
-/// Messages of a digest that are told together.
+/// Messages of a digest that the switch sends together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestList {
-    /// What the controller acknowledges.
+    /// The id that the controller acknowledges.
     pub list_id: u64,
     /// The values of each message's fields, canonical.
     pub messages: Vec<Vec<Vec<u8>>>,
 }
 
-/// What the switch tells its controller without being asked.
+/// Notification from the switch to its controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// Messages of a digest.
@@ -296,7 +296,7 @@ pub enum Notice {
 pub struct Replica {
     /// The port by which the copy leaves.
     pub port: u16,
-    /// `egress_rid` of the copy; different for replicas of a group with the same port.
+    /// The `egress_rid` of the copy; different for replicas of a group with the same port.
     pub instance: u16,
 }
 

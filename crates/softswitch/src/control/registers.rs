@@ -59,7 +59,7 @@ impl Switch {
     }
 }
 
-/// A cell's value; `None`: there is no such cell.
+/// Returns a cell's value; `None` if the cell does not exist.
 fn value(registers: &Registers, array: usize, index: u64) -> Option<Vec<u8>> {
     let bytes: Vec<u8> = match registers.word(array, index) {
         Some(word) => word.to_be_bytes().to_vec(),

@@ -1,4 +1,4 @@
-//! Whether the thread looks for frames once more, or sleeps.
+//! Decides between polling for frames again and sleeping.
 
 use std::time::{Duration, Instant};
 
@@ -6,27 +6,27 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_micros(50);
 /// A sleep that was not longer than this was not worth it: waking up takes tens of microseconds itself on a virtual machine.
 const SHORT_SLEEP: Duration = Duration::from_micros(150);
-/// As long as so many of the last eight looks found something, looking pays.
+/// Polling pays if at least this number of the last eight polls found a frame.
 const FOUND_OF_EIGHT: u32 = 2;
-/// Where it did not pay, it is tried again after so many short sleeps.
+/// After this number of short sleeps without polling, the thread tries polling again.
 const SLEEPS_TO_A_TRIAL: u8 = 16;
 
-/// Adaptive busy polling. Where a few packets go to and fro, each side is done before the other one's next packet comes:
-/// falling asleep and being woken takes longer than the work then, on both sides. So the thread looks on for a little while
-/// before it sleeps, as long as that pays. With 16 packets under way an IPv4 router took twice as many packets a second so, on
-/// a virtual machine that is slow to wake.
+/// Adaptive busy polling. Where a few packets go to and fro, each side is done before the other side's next packet
+/// comes: falling asleep and being woken then takes longer than the work, on both sides. So the thread goes on polling
+/// for a short time before it sleeps, as long as that pays. With 16 packets under way an IPv4 router then forwarded
+/// twice as many packets a second, on a virtual machine that is slow to wake.
 ///
-/// Two things say whether it pays. A long sleep says that frames come seldom. A short one says little, since most of it may
-/// have been the waking: what the last looks found decides then.
+/// Two signs show that polling pays. A long sleep shows that frames are rare. A short sleep shows little, since most of
+/// it may have been the wake-up: the results of the last polls decide then.
 ///
-/// Between two looks the thread is to yield the processor. Where others wait for it, they run meanwhile.
+/// Between two polls the thread must yield the processor. Other threads that wait for the processor run meanwhile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BusyPoll {
     /// When there were frames last.
     last: Instant,
-    /// Whether it is looking now, beyond the one time for which there is no need to decide.
+    /// True while the thread polls, beyond the one poll that needs no decision.
     looks: bool,
-    /// What became of the last eight looks, the last one in the lowest bit: 1 if it found something.
+    /// Results of the last eight polls, the last one in the lowest bit: 1 if the poll found a frame.
     found: u8,
     slept_for_short: bool,
     /// Short sleeps since the last look, up to those that a trial takes.
@@ -45,7 +45,7 @@ impl BusyPoll {
         self.end_look(true);
     }
 
-    /// Whether to look once more, when there were none.
+    /// Returns true if the thread should poll again after a poll without frames.
     pub(super) fn goes_on(&mut self, now: Instant) -> bool {
         let pays = self.found.count_ones() >= FOUND_OF_EIGHT || self.short_sleeps >= SLEEPS_TO_A_TRIAL;
         let goes_on = self.slept_for_short
@@ -83,7 +83,7 @@ mod tests {
     const LATER: Duration = Duration::from_micros(200);
     const LONG: Duration = Duration::from_millis(5);
 
-    /// A thread to which a frame comes each time after so long, and who needs so long to wake; it counts its sleeps.
+    /// Simulates a thread that receives a frame every `gap` and needs `waking` to wake up.
     struct Thread {
         now: Instant,
         poll: BusyPoll,
@@ -96,7 +96,7 @@ mod tests {
             Self { now, poll: BusyPoll::new(now), waking }
         }
 
-        /// How often it looks in vain and how often it sleeps, until so many frames have come.
+        /// Returns the number of polls without a frame and of sleeps until `frames` frames have come.
         fn run(&mut self, frames: u32, gap: Duration) -> (u32, u32) {
             let (mut in_vain, mut sleeps) = (0, 0);
             for _ in 0..frames {

@@ -21,7 +21,7 @@ pub(super) type Request = Box<dyn FnOnce(&mut EngineState) + Send>;
 /// format. When they are not read fast enough, the newest are dropped.
 pub type PacketIns = tokio::sync::mpsc::Receiver<Vec<u8>>;
 
-/// What the switch tells its controller without being asked. When it is not read fast enough, the newest are dropped.
+/// Receives the switch's notifications to its controller. If the receiver is full, the newest are dropped.
 pub type Notices = tokio::sync::mpsc::Receiver<Notice>;
 
 /// A handle on a running switch, for the control plane. Cheap to clone.
@@ -49,7 +49,7 @@ impl Control {
         Self { log, ..self }
     }
 
-    /// Where the packets of a program are to be logged.
+    /// Returns the log for the packets of a program.
     pub(crate) fn log(&self) -> Option<PacketLog> {
         self.log.clone()
     }
@@ -120,7 +120,7 @@ impl Control {
     {
         let (reply, result) = oneshot::channel();
         self.send(Box::new(move |core| {
-            // If nobody waits for the result any more, it is dropped.
+            // The result is dropped if the caller no longer waits for it.
             let _ = reply.send(work(core));
         }))?;
         result.await.map_err(|_| ControlError::Stopped)

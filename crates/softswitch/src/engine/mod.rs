@@ -1,7 +1,7 @@
 //! The thread that owns a switch and its ports.
 //!
-//! It sleeps until a port has frames or the control plane wants something. It works in rounds of a few frames from each
-//! port, and looks for requests of the control plane once a round: so requests cost packets nothing but their own work,
+//! It sleeps until a port has frames or the control plane has a request. It works in rounds of a few frames from each
+//! port, and polls for requests of the control plane once a round. So requests delay packets only by their own work,
 //! and see the switch between two packets.
 //!
 //! Between a round that had frames and sleep it yields the processor once and looks again. Falling asleep and being
@@ -38,8 +38,8 @@ const PACKET_INS: usize = 1024;
 const NOTICES: usize = 256;
 /// The control plane's token; a port's token is its index.
 const CONTROL: Token = Token(usize::MAX);
-/// Readiness events that are taken from the operating system at once; all ports are looked at, whatever the events
-/// name.
+/// Readiness events that the thread takes from the operating system at once. The thread polls all ports, also those
+/// without an event.
 const EVENTS: usize = 256;
 
 /// A running thread. It ends when this is dropped.
@@ -109,7 +109,8 @@ impl Engine {
         &self.control
     }
 
-    /// What switches tell their controllers without being asked; there is one receiver.
+    /// Returns the receiver of the switches' notifications to their controllers. The first call takes the only
+    /// receiver.
     pub fn notices(&mut self) -> Option<Notices> {
         self.notices.take()
     }

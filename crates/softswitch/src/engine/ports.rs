@@ -96,7 +96,7 @@ impl Ports {
         self.failures
     }
 
-    /// All port numbers, and whether a link that works is there.
+    /// Returns all port numbers, each with true if the port has a link that works.
     pub(super) fn states(&self) -> impl Iterator<Item = (u16, bool)> {
         let works =
             |link: Option<usize>| link.and_then(|at| self.links.get(at)).is_some_and(|one| !one.state.failed);

@@ -11,9 +11,9 @@ use crate::switch::{Outputs, Switch};
 
 /// Frames of one port that are processed before the next port's turn.
 const FRAMES_A_ROUND: usize = 64;
-/// Frames are sent off once they have so many bytes, even if there is no [batch](BATCH) yet for each port that they
-/// leave by. The kernel finds them in the processor's cache, and they are enough for two ports' longest joined frames: with a
-/// megabyte an all-reduce over 1 Gbit/s took 3 % more.
+/// The number of bytes at which frames are sent, even without a full [batch](BATCH) for each port. The kernel finds
+/// them in the processor's cache, and they are enough for two ports' longest joined frames: with a megabyte an
+/// all-reduce over 1 Gbit/s took 3 % more.
 const BYTES_AT_ONCE: usize = 100 << 10;
 
 /// The state of the thread, on which requests work.
@@ -22,7 +22,7 @@ pub(super) struct EngineState {
     pub(super) switch: Option<Switch>,
     pub(super) outputs: Outputs,
     pub(super) ports: Ports,
-    /// How many ports had failed when the switch was last told.
+    /// The number of failed ports at the last notification of the switch.
     pub(super) known_failures: usize,
     pub(super) notices: Sender<Notice>,
     pub(super) stopping: bool,
@@ -52,7 +52,7 @@ impl EngineState {
         any | self.go_on()
     }
 
-    /// Tells the switch which ports are up.
+    /// Notifies the switch of the ports that are up.
     pub(super) fn tell_ports(&mut self) {
         self.known_failures = self.ports.failures();
         if let Some(switch) = &mut self.switch {
@@ -68,7 +68,7 @@ impl EngineState {
         true
     }
 
-    /// Sends what the switch has to tell. Returns how long there may be nothing else; `None`: until something comes.
+    /// Sends the notifications that are due. Returns how long there may be nothing else; `None`: until something comes.
     pub(super) fn tell(&mut self) -> Option<Duration> {
         let switch = self.switch.as_mut()?;
         let due = switch.next_notice()?;

@@ -48,7 +48,7 @@ impl State {
     }
 }
 
-/// What calculations read of a packet.
+/// The parts of a packet that calculations read.
 pub(super) struct Fields<'a> {
     headers: &'a [Header],
     formats: &'a [Format],

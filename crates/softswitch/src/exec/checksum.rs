@@ -2,9 +2,9 @@
 
 use crate::program::{ChecksumPart, FieldSum, Line};
 
-/// The checksum that the header's field must have.
+/// Computes the checksum that the header's field must have.
 ///
-/// A one's complement sum of 16-bit words is a sum modulo 2^16 - 1, and a number is congruent to the sum of its 16-bit
+/// A ones' complement sum of 16-bit words is a sum modulo 2^16 - 1, and a number is congruent to the sum of its 16-bit
 /// words. As 2^64 is congruent to 1, whole fields are added, each rotated to its position in its last word.
 pub(super) fn compute(checksum: &FieldSum, words: &[u64], lines: &[Line]) -> u64 {
     let mut sum = 0;

@@ -63,7 +63,7 @@ impl State {
         Flow::Continue(())
     }
 
-    /// Ends the parser; what was extracted so far stays.
+    /// Ends the parser; headers that were extracted before stay valid.
     fn fail(&mut self, program: &Program, error: u64) -> Flow {
         self.set(program.standard.parser_error, error);
         Flow::Break(())
@@ -194,7 +194,7 @@ impl State {
     pub(crate) fn deparse(&self, program: &Program, packet: &Packet<'_>, out: &mut [u8]) -> usize {
         #[cfg(target_arch = "x86_64")]
         if self.vectors {
-            // SAFETY: `vectors` says that the processor has these features.
+            // SAFETY: `vectors` is true only if the processor has these features.
             return unsafe { self.emit_with_vectors(program, packet, out) };
         }
         self.emit(program, packet, out)

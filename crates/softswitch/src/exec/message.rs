@@ -1,4 +1,4 @@
-//! What programs log.
+//! Log messages of programs.
 
 use std::fmt::Write as _;
 

@@ -25,9 +25,9 @@ use crate::registers::Registers;
 use crate::table::{Behaviour, Choice, Table};
 use crate::value_sets::ValueSet;
 
-/// How often the parser may go back for one packet.
+/// The number of times that the parser may go back for one packet.
 const MAX_VISITS: u32 = 1024;
-/// How often actions may go back for one packet.
+/// The number of times that actions may go back for one packet.
 const MAX_ROUNDS: u32 = 1 << 16;
 
 /// What a switch remembers from packet to packet, as far as instructions can access it.
@@ -42,7 +42,7 @@ pub(crate) struct State {
     pub(crate) profiles: Vec<Profile>,
     pub(crate) meters: Vec<Vec<Meter>>,
     pub(crate) registers: Registers,
-    /// What the packet asked for that happens at the end of ingress or egress.
+    /// The packet's requests that the switch carries out at the end of ingress or egress.
     pub(crate) requests: Requests,
     /// When it was made; programs count their time from then.
     start: Instant,
@@ -50,12 +50,12 @@ pub(crate) struct State {
     bytes: Vec<u8>,
     /// Whether to use the processor's wide vectors.
     pub(crate) vectors: bool,
-    /// What logs its packets, if anything does.
+    /// The packet log, if the packets are logged.
     pub(crate) journal: Option<Box<Journal>>,
 }
 
-/// Whether the processor has the vectors that came with AVX2. The same code, compiled for them, moves and adds wide
-/// values in half the time.
+/// Returns true if the processor has the vectors of AVX2. The same code, compiled for them, moves and adds wide values
+/// in half the time.
 pub(crate) fn has_vectors() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has = is_x86_feature_detected!("avx2")
@@ -176,7 +176,7 @@ impl State {
     pub(crate) fn run(&mut self, program: &Program, packet: &mut Packet<'_>, entry: CodeIndex) {
         #[cfg(target_arch = "x86_64")]
         if self.vectors {
-            // SAFETY: `vectors` says that the processor has these features.
+            // SAFETY: `vectors` is true only if the processor has these features.
             return unsafe { self.interpret_with_vectors(program, packet, entry) };
         }
         self.interpret(program, packet, entry);

@@ -1,4 +1,4 @@
-//! What the packet log wants to know while a program runs.
+//! State that a running program reports to the packet log.
 
 use super::calculation::Fields;
 use super::{Packet, State};
@@ -7,10 +7,10 @@ use crate::program::{Calculation, Program};
 use crate::table::{Behaviour, BoundAction, Entry};
 
 impl State {
-    /// Tells the journal something, if there is one.
+    /// Records an event in the journal, if the state has a journal.
     #[cold]
     pub(crate) fn tell(&mut self, tell: impl FnOnce(&mut Journal, &mut Self)) {
-        // It looks at all of the state, of which it is a part.
+        // The journal reads all of the state and is itself a part of the state: so it is taken out meanwhile.
         if let Some(mut journal) = self.journal.take() {
             tell(&mut journal, self);
             self.journal = Some(journal);

@@ -1,5 +1,5 @@
-//! What a packet asks for while a control runs and gets at its end. As on BMv2, of several requests of a kind the last
-//! one counts.
+//! Requests that a packet makes while a control runs. The switch carries them out at the end of the control. As on
+//! BMv2, the last of several requests of a kind counts.
 
 /// BMv2 keeps the low 15 bits of a clone session's number.
 const SESSION_BITS: u64 = 0x7fff;
@@ -11,7 +11,7 @@ pub(crate) struct Requests {
     pub(crate) clone: Option<(u16, u16)>,
     pub(crate) resubmit: Option<u16>,
     pub(crate) recirculate: Option<u16>,
-    /// List of the digest to tell the controller.
+    /// List of the digest to send to the controller.
     pub(crate) digest: Option<u16>,
 }
 
@@ -20,7 +20,7 @@ impl Requests {
         self.clone = Some(((session & SESSION_BITS) as u16, list));
     }
 
-    /// Whether nothing was asked for.
+    /// Returns true if the packet made no request.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()

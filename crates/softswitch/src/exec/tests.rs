@@ -42,7 +42,7 @@ impl Series {
         Self { code, register, index, first, held: Some(d) }
     }
 
-    /// What that program does to store values.
+    /// Finds the program's writes of values to registers.
     fn writes(program: &Program) -> Self {
         let is_first = |op: &Op| matches!(op, Op::WideRegisterWrite { more: 1, .. });
         let at = program.code.iter().position(is_first).expect("the program writes to neighbours");

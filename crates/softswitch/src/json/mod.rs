@@ -327,7 +327,7 @@ pub(crate) struct ControlFlow {
 #[derive(Debug, Deserialize)]
 pub(crate) struct ActionProfile {
     pub(crate) name: String,
-    /// How one of several actions is chosen.
+    /// The method that chooses one of several actions.
     pub(crate) selector: Option<Selector>,
 }
 

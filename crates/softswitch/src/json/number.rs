@@ -55,7 +55,7 @@ impl Number {
         Self::new(!self.negative, self.limbs)
     }
 
-    /// Whether it is below zero.
+    /// Returns true if the number is below zero.
     pub(crate) fn is_negative(&self) -> bool {
         self.negative
     }

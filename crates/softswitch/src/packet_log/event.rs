@@ -1,4 +1,4 @@
-//! What can happen to a packet.
+//! Events of a packet's way through the switch.
 
 use serde::Serialize;
 
@@ -30,9 +30,9 @@ pub(crate) enum Cause {
     Received,
     Resubmitted,
     Recirculated,
-    /// It is a clone that ingress asked for.
+    /// A clone that ingress requested.
     IngressClone,
-    /// It is a clone that egress asked for.
+    /// A clone that egress requested.
     EgressClone,
     /// Its clones went ahead, and now it goes on behind ingress.
     AfterClones,
@@ -142,21 +142,21 @@ pub(crate) enum Event {
     Invalid { header: String },
     /// A counter counts.
     Count { counter: String, index: u64 },
-    /// A register is read; `None`: there is no such cell.
+    /// A register is read; `None` if the cell does not exist.
     Read { register: String, index: u64, value: Option<Value> },
     /// A register is written.
     Write { register: String, index: u64, value: Value },
     /// The program logs something.
     Message { text: String },
-    /// Clones are made; `None`: there is no such session.
+    /// Clones are made; `None` if the session does not exist.
     Clone { session: u16, to: Option<Vec<To>> },
     /// The packet begins again, as it came.
     Resubmit,
     /// The packet begins again, as it would leave.
     Recirculate,
-    /// The controller is told.
+    /// The switch sends a digest to the controller.
     Digest { name: String },
-    /// Copies go to all of a group; none if there is no such group.
+    /// Copies go to all members of a group; none if the group does not exist.
     Multicast { group: u64, to: Vec<To> },
     /// The packet comes to egress.
     Egress { port: u64, instance: u16 },
@@ -166,7 +166,7 @@ pub(crate) enum Event {
     Send {
         port: u64,
         length: usize,
-        /// Whether there is such a port; `None`: the switch was told of no ports.
+        /// True if the port exists and works; `None` if the switch does not know its ports.
         #[serde(skip_serializing_if = "Option::is_none")]
         up: Option<bool>,
     },

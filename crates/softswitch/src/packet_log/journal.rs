@@ -9,17 +9,17 @@ use super::{PacketLog, lookup};
 use crate::exec::{Packet, State};
 use crate::program::{FieldName, HeaderNames, Line, Note, Place, Program, Word, lines_for};
 
-/// The most events that are told of a packet: a parser or an action can go round for long.
+/// The most events that are logged of a packet: a parser or an action can loop many times.
 const MOST_EVENTS: usize = 2048;
 
-/// The log of a switch's packets, and the part of the current one's that has happened.
+/// The log of a switch's packets, and the events of the current packet until now.
 #[derive(Debug)]
 pub(crate) struct Journal {
     log: PacketLog,
     /// How many packets have come in.
     received: u64,
     current: Option<Block>,
-    /// The packet's fields, as they were when last told.
+    /// The packet's fields at the last report of changes.
     words: Vec<u64>,
     lines: Vec<Line>,
     /// Which ports there are, and whether they work.
@@ -31,7 +31,7 @@ impl Journal {
         Self { log, received: 0, current: None, words: Vec::new(), lines: Vec::new(), ports: BTreeMap::new() }
     }
 
-    /// A port is there and works, or does not.
+    /// Records that a port exists, and its state: `up` is true if it works.
     pub(crate) fn set_port(&mut self, port: u16, up: bool) {
         self.ports.insert(port, up);
     }
@@ -103,7 +103,7 @@ impl Journal {
         }
     }
 
-    /// Takes the fields as they are: what has changed is not told.
+    /// Sets the baseline to the current fields, without a report of changes.
     pub(crate) fn look(&mut self, program: &Program, state: &State) {
         self.words.clear();
         self.words.extend_from_slice(&state.words[..program.field_words]);
@@ -111,7 +111,7 @@ impl Journal {
         self.lines.extend_from_slice(&state.lines[..program.field_lines]);
     }
 
-    /// Tells which fields and headers have changed.
+    /// Logs the fields and headers that have changed.
     pub(crate) fn tell_changes(&mut self, program: &Program, state: &State) {
         let Some(notes) = &program.notes else { return };
         let (words, lines) = (&state.words[..program.field_words], &state.lines[..program.field_lines]);

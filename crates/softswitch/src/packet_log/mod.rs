@@ -1,8 +1,8 @@
-//! The packet log: what each packet met in the switch, by the names of the P4 source.
+//! The packet log: the events of each packet in the switch, by the names of the P4 source.
 //!
-//! A program that is [loaded to be logged](crate::Pipeline::load_to_log) has instructions that tell its steps; all others run
-//! as if there were no log. A [`Journal`] collects what becomes of one packet and compares its fields from step to step;
-//! an [`Outlet`](outlet) writes it without ever making a packet wait.
+//! A program that is [loaded to be logged](crate::Pipeline::load_to_log) has instructions that log its steps; all
+//! others run as if the log did not exist. A [`Journal`] collects the events of one packet and compares its fields from
+//! step to step; an [`Outlet`](outlet) writes the log without ever making a packet wait.
 
 mod event;
 mod journal;
@@ -20,7 +20,7 @@ pub(crate) use journal::Journal;
 use event::Block;
 use outlet::Outlet;
 
-/// How packets are logged.
+/// Format of the packet log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogForm {
     /// For people: a few lines a packet.
@@ -32,7 +32,7 @@ pub enum LogForm {
 /// Where packets are logged. Cheap to clone; packets of all clones go to the same place.
 ///
 /// A thread of its own writes. What reads slower than packets come makes none of them wait: once 4 MiB of text wait to be
-/// written, further packets are left out, and the log says how many.
+/// written, further packets are left out, and the log records their number.
 #[derive(Debug, Clone)]
 pub struct PacketLog {
     form: LogForm,

@@ -1,4 +1,4 @@
-//! Writes text on a thread of its own, so that nobody who has something to say waits for who reads it.
+//! Writes text on a separate thread, so that a slow reader does not block the threads that log.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The end that text goes in at.
 pub(super) struct Outlet {
     shared: Arc<Shared>,
-    /// What to write where so many texts were left out.
+    /// Formats the note that replaces the given number of dropped texts.
     lost: fn(u64) -> String,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Debug for Outlet {
 }
 
 impl Outlet {
-    /// Starts the thread. `lost` is what it writes where so many texts were left out.
+    /// Starts the thread. `lost` formats the note that replaces the given number of dropped texts.
     pub(super) fn start(to: impl Write + Send + 'static, lost: fn(u64) -> String) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let writer = shared.clone();
@@ -62,7 +62,7 @@ impl Outlet {
         Ok(Self { shared, lost })
     }
 
-    /// Hands over text to be written, or leaves it out if there is no room.
+    /// Queues text for the thread, or drops the text if the queue is full.
     pub(super) fn write(&self, text: &str) {
         let mut waiting = self.shared.lock();
         if waiting.broken {
@@ -84,8 +84,8 @@ impl Outlet {
         }
     }
 
-    /// Waits until all text is written, as long as that goes on. Returns whether it is, or never will be: then nobody is
-    /// left to read it.
+    /// Waits while the thread makes progress until all text is written. Returns true if all text is written, or if
+    /// writing has failed and the text can never be written.
     pub(super) fn flush(&self) -> bool {
         let mut waiting = self.shared.lock();
         self.tell_lost(&mut waiting);
@@ -97,7 +97,7 @@ impl Outlet {
             let no_more = |waiting: &mut Waiting| unwritten(waiting) && waiting.written == before;
             let waited = self.shared.changed.wait_timeout_while(waiting, PATIENCE, no_more);
             let (guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            // Whoever does not read now gets no more.
+            // The reader has stopped draining the output.
             if timeout.timed_out() {
                 return false;
             }

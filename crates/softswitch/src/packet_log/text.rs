@@ -20,7 +20,7 @@ impl Display for Block {
         for event in events {
             let line = event.to_string();
             write!(f, "{:1$}", "", event.indent())?;
-            // Names come from a file: what is no text must not reach a terminal.
+            // Names come from a file: control characters must not reach a terminal.
             line.chars().try_for_each(|char| match char.is_control() {
                 true => write!(f, "{}", char.escape_default()),
                 false => write!(f, "{char}"),

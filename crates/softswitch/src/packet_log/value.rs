@@ -6,12 +6,12 @@ use serde::{Serialize, Serializer};
 
 use crate::program::limbs;
 
-/// Fields of up to so many bits, ports among them, are written in decimal.
+/// Fields of up to this number of bits, ports among them, are written in decimal.
 const DECIMAL_BITS: u32 = 9;
 /// The most bytes of a value that people are shown.
 const SHOWN_BYTES: u32 = 40;
 
-/// A number of so many bits.
+/// A number with a width in bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Value {
     /// The lowest first.

@@ -15,7 +15,7 @@ use crate::table::{Behaviour, BoundAction};
 pub(crate) struct ProfileProgram {
     /// Its name, for messages.
     pub(crate) name: String,
-    /// How it chooses between a group's members; `None`: it has no groups.
+    /// The hash that chooses between a group's members; `None` if the profile has no groups.
     pub(crate) selector: Option<Calculation>,
     /// The tables that refer to it.
     pub(crate) tables: Vec<usize>,
@@ -184,14 +184,14 @@ impl Profile {
         self.members.insert(id, Member { call, bound, uses: 0 });
     }
 
-    /// Changes a member's action. Returns whether it is there.
+    /// Changes a member's action. Returns true if the member exists.
     pub(crate) fn modify_member(&mut self, id: u32, call: ActionCall, bound: Vec<BoundAction>) -> bool {
         let Some(member) = self.members.get_mut(id) else { return false };
         (member.call, member.bound) = (call, bound);
         true
     }
 
-    /// Whether something refers to the member; `None`: it is not there.
+    /// Returns true if an entry or a group refers to the member; `None` if the member does not exist.
     pub(crate) fn member_in_use(&self, id: u32) -> Option<bool> {
         Some(self.members.get(id)?.uses > 0)
     }
@@ -200,7 +200,7 @@ impl Profile {
         self.members.remove(id);
     }
 
-    /// Adds or replaces a group, all of whose members are there.
+    /// Adds or replaces a group. All members of the group must exist.
     pub(crate) fn put_group(&mut self, id: u32, members: Vec<GroupMember>, max_size: u32) {
         for member in &members {
             self.use_member(member.member_id, 1);

@@ -6,9 +6,9 @@
 pub(crate) enum Instance {
     /// From a port.
     Normal = 0,
-    /// A clone that ingress asked for.
+    /// A clone that ingress requested.
     IngressClone = 1,
-    /// A clone that egress asked for.
+    /// A clone that egress requested.
     EgressClone = 2,
     /// Back from the end of egress.
     Recirculated = 4,

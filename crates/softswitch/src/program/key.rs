@@ -8,11 +8,11 @@ use crate::translation::Translation;
 pub(crate) struct KeyField {
     /// Its name, for messages.
     pub(crate) name: String,
-    /// How it matches.
+    /// Its match kind.
     pub(crate) kind: MatchKind,
     /// Its width in bits.
     pub(crate) bits: u32,
-    /// How controllers see its values.
+    /// The representation of its values for controllers.
     pub(crate) translation: Translation,
     /// Where it comes from.
     pub(crate) source: KeySource,

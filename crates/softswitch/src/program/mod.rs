@@ -62,7 +62,7 @@ pub(crate) struct Program {
     pub(crate) metadata_lines: usize,
     /// How many lines at the front hold fields.
     pub(crate) field_lines: usize,
-    /// Whether egress changes wide fields, so that each copy of a packet needs its own.
+    /// True if egress changes wide fields, so that each copy of a packet needs its own.
     pub(crate) egress_changes_lines: bool,
     /// The standard metadata that the switch itself reads and writes.
     pub(crate) standard: Standard,
@@ -80,7 +80,7 @@ pub(crate) struct Program {
     pub(crate) checksums: Vec<Checksum>,
     /// Hashes and checksums.
     pub(crate) calculations: Vec<Calculation>,
-    /// What it logs.
+    /// The messages that the program logs.
     pub(crate) messages: Vec<Message>,
     /// Tables that the program applies.
     pub(crate) tables: Vec<TableProgram>,
@@ -100,7 +100,7 @@ pub(crate) struct Program {
     pub(crate) field_lists: Vec<FieldList>,
     /// Digests.
     pub(crate) digests: Vec<DigestProgram>,
-    /// The places of the program that tell digests.
+    /// The statements of the program that send digests.
     pub(crate) digest_lists: Vec<DigestFields>,
     /// Names and steps for the packet log, if it was loaded for that.
     pub(crate) notes: Option<Notes>,
@@ -127,7 +127,7 @@ pub(crate) struct DigestFields {
 /// Fields in a fixed order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FieldList {
-    /// Those of up to 64 bits.
+    /// The fields of up to 64 bits.
     pub(crate) words: Vec<Word>,
     /// Wider ones: first line, and number of lines.
     pub(crate) lines: Vec<(LineIndex, u16)>,
@@ -155,9 +155,9 @@ pub(crate) struct Standard {
     pub(crate) parser_timeout: u64,
     /// The `parser_error` of a field of variable length that is longer than its header has room for.
     pub(crate) header_too_short: u64,
-    /// The `parser_error` of a length that is no number of whole bytes.
+    /// The `parser_error` of a length that is not a number of whole bytes.
     pub(crate) invalid_argument: u64,
-    /// Where times go, if the program asks for any.
+    /// The fields for timestamps, if the program reads any.
     pub(crate) clocks: Option<Clocks>,
 }
 
@@ -204,7 +204,7 @@ pub(crate) struct LooseField {
     pub(crate) bits: u16,
     /// Its word or its first line, counted from the header's first.
     pub(crate) place: Place,
-    /// Whether it comes behind the field of variable length.
+    /// True if the field comes behind the field of variable length.
     pub(crate) behind_variable: bool,
 }
 
@@ -280,7 +280,7 @@ pub(crate) struct WideField {
 pub(crate) struct Header {
     /// Index of its format.
     pub(crate) format: u16,
-    /// Its first word, which says whether it is valid.
+    /// Its first word: its validity.
     pub(crate) word: Word,
     /// Its first line.
     pub(crate) line: LineIndex,
@@ -293,7 +293,7 @@ pub(crate) struct Stack {
     pub(crate) first: u16,
     /// How many there are.
     pub(crate) size: u16,
-    /// The word that says how many are in use.
+    /// The word with the number of headers in use.
     pub(crate) count: Word,
     /// Number of words from one header to the next.
     pub(crate) stride: u16,
@@ -306,7 +306,7 @@ pub(crate) struct Checksum {
     pub(crate) target: Word,
     /// A mask of as many ones as the field has bits.
     pub(crate) mask: u64,
-    /// How it is computed.
+    /// Index of the calculation that computes it.
     pub(crate) calculation: u16,
     /// The quick way to the same result, if there is one.
     pub(crate) sum: Option<FieldSum>,
@@ -317,7 +317,7 @@ pub(crate) struct Checksum {
 pub(crate) struct FieldSum {
     /// Its inputs.
     pub(crate) parts: Vec<ChecksumPart>,
-    /// The words that say whether the inputs' headers are valid.
+    /// The validity words of the inputs' headers.
     pub(crate) headers: Vec<Word>,
 }
 
@@ -325,16 +325,16 @@ pub(crate) struct FieldSum {
 #[derive(Debug, Clone)]
 pub(crate) struct Calculation {
     pub(crate) algorithm: Algorithm,
-    /// What is put together, one behind the other.
+    /// The inputs, concatenated in this order.
     pub(crate) inputs: Vec<CalculationInput>,
-    /// Whether what the parser did not extract comes behind it.
+    /// True if the bytes that the parser did not extract follow the inputs.
     pub(crate) payload: bool,
 }
 
 /// How a calculation is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
-    /// The complement of the one's complement sum.
+    /// The complement of the ones' complement sum.
     Internet,
     Crc32,
     Crc16,
@@ -355,7 +355,7 @@ pub(crate) enum CalculationInput {
         bits: u32,
         /// The word of its length in bits, if that varies.
         length: Option<Word>,
-        /// The word that says whether its header is valid; the field is left out if it is not.
+        /// The validity word of its header; the field of an invalid header is left out.
         valid: Option<Word>,
     },
     /// A whole header, if it is valid.
@@ -371,7 +371,7 @@ pub(crate) struct Message {
     pub(crate) values: Vec<Place>,
 }
 
-/// How important a message is.
+/// Severity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Info,
@@ -402,15 +402,15 @@ pub(crate) struct TableProgram {
     pub(crate) actions: Vec<ActionProgram>,
     /// The action of a miss, and its arguments.
     pub(crate) default: Option<Invocation>,
-    /// Whether the action of a miss cannot be changed.
+    /// True if the action of a miss cannot be changed.
     pub(crate) default_is_constant: bool,
     /// Entries that the program fixes; if there are any, no others can be added.
     pub(crate) fixed: Vec<FixedEntry>,
-    /// Whether it counts the packets that its entries match.
+    /// True if the table counts the packets that its entries match.
     pub(crate) counts: bool,
     /// Index of the action profile that its entries refer to.
     pub(crate) profile: Option<usize>,
-    /// Whether its entries can time out.
+    /// True if its entries can time out.
     pub(crate) times_out: bool,
     /// The meter that each of its entries has.
     pub(crate) meter: Option<DirectMeter>,
@@ -419,9 +419,9 @@ pub(crate) struct TableProgram {
 /// A table's direct meter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DirectMeter {
-    /// What it counts.
+    /// The unit that the meter counts.
     pub(crate) unit: MeterUnit,
-    /// How it marks.
+    /// The method by which the meter marks packets.
     pub(crate) kind: MeterKind,
     /// The word of the field that gets the colour of a packet that hits.
     pub(crate) target: Word,
@@ -450,9 +450,9 @@ pub(crate) struct Invocation {
 /// An entry that the program fixes.
 #[derive(Debug, Clone)]
 pub(crate) struct FixedEntry {
-    /// What it matches.
+    /// The keys that the entry matches.
     pub(crate) pattern: Pattern,
-    /// What it does.
+    /// The action that the entry runs.
     pub(crate) action: Invocation,
 }
 
@@ -466,7 +466,7 @@ pub(crate) struct RegisterProgram {
 }
 
 impl RegisterProgram {
-    /// Whether cells of the next array lie right behind those of this one that have the same index.
+    /// Returns true if each cell of the next array lies behind this array's cell with the same index.
     pub(crate) fn is_next_to(&self, next: &Self) -> bool {
         self.size == next.size && self.lines > 0 && next.lines > 0
     }

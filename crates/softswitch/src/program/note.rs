@@ -1,5 +1,4 @@
-//! What the packet log needs of a program: names, and what its steps are. Only a program that is loaded to be logged has
-//! it.
+//! Names and steps of a program for the packet log. Only a program that is loaded for logging has them.
 
 use std::fmt;
 
@@ -18,7 +17,7 @@ pub(crate) struct Notes {
     pub(crate) errors: Vec<(String, u64)>,
 }
 
-/// A step of the program, told when the packet comes to it.
+/// A step of the program, logged when the packet reaches it.
 #[derive(Debug, Clone)]
 pub(crate) enum Note {
     /// A state of the parser begins.
@@ -28,7 +27,7 @@ pub(crate) enum Note {
     /// A table is looked up.
     Table {
         table: u16,
-        /// Of each of its actions, the names of its parameters.
+        /// The parameter names of each of its actions.
         parameters: Vec<Vec<String>>,
         source: Option<Source>,
     },
@@ -48,7 +47,7 @@ pub(crate) enum Note {
 #[derive(Debug, Clone)]
 pub(crate) struct HeaderNames {
     pub(crate) name: String,
-    /// The word that says whether it is valid; metadata always is.
+    /// Its validity word; metadata is always valid.
     pub(crate) valid: Option<Word>,
     pub(crate) fields: Vec<FieldName>,
 }

@@ -257,7 +257,7 @@ pub(crate) enum Op {
     ExtractLoose {
         header: u16,
     },
-    /// Extracts a header whose field of variable length has so many bits.
+    /// Extracts a header whose field of variable length has the given number of bits.
     ExtractVariable {
         header: u16,
         bits: Word,
@@ -267,7 +267,7 @@ pub(crate) enum Op {
     },
     /// Ends the run: a stack has no room for another header.
     StackFull,
-    /// Skips so many bits of the packet.
+    /// Skips the given number of bits of the packet.
     Advance {
         bits: Word,
     },
@@ -349,8 +349,9 @@ pub(crate) enum Op {
         register: u16,
         index: Word,
     },
-    /// Writes lines to a cell, and those behind them to the cells of the `more` registers behind it, which have the same
-    /// index. As many instructions, which would do that one by one, are skipped, unless there are no such cells.
+    /// Writes lines to a cell, and the following lines to the cells of the next `more` registers. All these cells have
+    /// the same index. The next `more` instructions, which would do the same step by step, are skipped, unless the
+    /// cells do not exist.
     WideRegisterWrite {
         a: LineIndex,
         register: u16,
@@ -394,7 +395,7 @@ pub(crate) enum Op {
         low: Word,
         high: Word,
     },
-    /// Cuts off what the packet has behind so many bytes when it leaves.
+    /// Truncates the packet to the given number of bytes when it leaves.
     Truncate {
         bytes: Word,
     },
@@ -403,7 +404,7 @@ pub(crate) enum Op {
         message: u16,
     },
 
-    /// Tells the packet log of a step. A program that was not loaded to be logged has none.
+    /// Reports a step to the packet log. Only a program that was loaded for logging has this instruction.
     Note {
         note: u16,
     },
@@ -421,7 +422,7 @@ pub(crate) enum Op {
     Resubmit {
         list: u16,
     },
-    /// Tells the controller the values of a digest's fields.
+    /// Sends the values of a digest's fields to the controller.
     Digest {
         list: u16,
     },

@@ -16,10 +16,10 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Builds a pattern for a key of so many words from the match of each field; `None` matches anything.
+    /// Builds a pattern for a key of `words` words from the match of each field; `None` matches anything.
     ///
     /// # Errors
-    /// The text says what is wrong with which field.
+    /// The text names the field and the fault.
     pub(crate) fn new(
         key: &[KeyField],
         words: usize,

@@ -19,16 +19,16 @@ use super::status::{self, Refusal};
 const RESPONSE_BYTES: usize = 1 << 20;
 /// How long a reader may take nothing before it counts as gone.
 const READER_PATIENCE: Duration = Duration::from_secs(30);
-/// After each lookup all readers together leave the switch to packets for so many times as long as the lookup took.
+/// The pause of all readers after a lookup, as a multiple of its duration. The switch serves packets meanwhile.
 const TO_PACKETS: u32 = 4;
 /// The shortest pause; less is not worth it.
 const REST: Duration = Duration::from_millis(1);
 
-/// Looks up what is asked for, piece by piece. Returns once the first part of the answer, or an error, is there.
+/// Looks up the requested entities, piece by piece. Returns at the first part of the answer, or at an error.
 ///
 /// Each part shows the state at its own lookup; other requests may come between two parts. A pattern that fails ends a
-/// read of it alone, with its own code as simple_switch_grpc has it; of several patterns the others are answered, and the
-/// status at the end has an error for each.
+/// read of this pattern alone, with its own code as on simple_switch_grpc. Of several patterns the others are answered,
+/// and the status at the end has an error for each pattern.
 pub(super) async fn answer(
     device: Arc<Device>,
     program: Arc<Program>,
@@ -116,7 +116,7 @@ impl Answer {
 
     async fn send(&mut self, entities: Vec<Entity>) -> Result<(), Status> {
         if let Some(first) = self.first.take() {
-            // If nobody waits any more, the next line finds that out, too.
+            // If the caller no longer waits, the next line detects that, too.
             let _ = first.send(Ok(()));
         }
         let gone = || Status::deadline_exceeded("the reader takes nothing");

@@ -1,8 +1,8 @@
-//! Who may write: P4Runtime's client arbitration within a role, without I/O.
+//! P4Runtime's client arbitration within a role, without I/O: decides which controller may write.
 //!
-//! Of the connected controllers of a role, the one with the highest election id is primary. When it leaves, the next one takes
-//! over at once, as with simple_switch_grpc; the specification would have it claim again, which a controller may still
-//! do. A controller whose election id is unset or 0 never becomes primary: it only listens.
+//! Of the connected controllers of a role, the controller with the highest election id is primary. When it leaves, the
+//! next controller takes over at once, as with simple_switch_grpc. The specification would have it claim again, and a
+//! controller may still do so. A controller whose election id is unset or 0 never becomes primary: it only receives.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ impl<S> Arbitration<S> {
             controller.election_id = election_id;
         }
         let after = self.primary_id();
-        // A primary that raises its id stays primary, but the others have to know the new id.
+        // A primary that raises its id stays primary, but the others must receive the new id.
         let touches_primary = before == Some(id) || after == Some(id);
         Ok(if touches_primary { self.everyone() } else { vec![id] })
     }
@@ -84,7 +84,7 @@ impl<S> Arbitration<S> {
         if was_primary { self.everyone() } else { Vec::new() }
     }
 
-    /// Whether nobody is connected.
+    /// Returns true if no controller is connected.
     pub(super) fn is_empty(&self) -> bool {
         self.controllers.is_empty()
     }
@@ -112,12 +112,12 @@ impl<S> Arbitration<S> {
         Some((update, &controller.mailbox))
     }
 
-    /// Whether this election id is the primary's.
+    /// Returns true if this election id is the primary's.
     pub(super) fn is_primary(&self, election_id: u128) -> bool {
         self.primary().is_some_and(|(_, primary)| primary.election_id == election_id)
     }
 
-    /// Whether this connection is the primary's.
+    /// Returns true if this connection is the primary's.
     pub(super) fn is_primary_connection(&self, id: ConnectionId) -> bool {
         self.primary_id() == Some(id)
     }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     proptest! {
-        /// Everyone's last message is still true, and nobody is wrongly told to be primary.
+        /// Every controller's last message is still true, and only the primary is notified as primary.
         #[test]
         fn everyone_knows_who_is_primary(steps in prop::collection::vec(step(), 0..60)) {
             let mut arbitration = Arbitration::default();

@@ -10,9 +10,9 @@ use crate::control::{
 use crate::error::ControlError;
 use crate::switch::Switch;
 
-/// Everything that controllers have written to a switch: entries with their counters and meters, action profiles, changed
-/// default entries, value sets, multicast groups, clone sessions, and what they want of digests. What is indexed belongs to
-/// the program, and starts anew.
+/// Everything that controllers have written to a switch, except arrays. It includes entries with their counters and
+/// meters, action profiles, changed default entries, value sets, multicast groups, clone sessions, and digest
+/// configurations. Arrays of counters, meters and registers belong to the program, and start from zero.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// Tables whose initial entries the controller may have changed or deleted.

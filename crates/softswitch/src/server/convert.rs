@@ -31,7 +31,7 @@ pub(super) fn entry_ref(entry: message::TableEntry) -> Result<EntryRef, Refusal>
     Ok(EntryRef::Default(entry.table_id))
 }
 
-/// Checks that what is to be a table's default entry has no key.
+/// Checks that a table's default entry has no key.
 pub(super) fn check_default_key(entry: &message::TableEntry) -> Result<(), Refusal> {
     if entry.r#match.is_empty() && entry.priority == 0 {
         return Ok(());

@@ -120,7 +120,7 @@ impl Programs {
 #[derive(Clone)]
 pub(super) struct Mailbox {
     pub(super) sender: mpsc::Sender<Result<StreamMessageResponse, Status>>,
-    /// Tells its stream to end.
+    /// Ends the controller's stream.
     pub(super) end: Arc<Notify>,
 }
 
@@ -184,7 +184,7 @@ impl Device {
         Err(Status::permission_denied(format!("not primary: no primary controller has the election id {id}")))
     }
 
-    /// Tells each of these controllers of a role who is primary.
+    /// Notifies each of these controllers of a role of the current primary.
     pub(super) fn tell(&self, roles: &Roles<Mailbox>, role: &str, controllers: &[ConnectionId]) {
         let Some(arbitration) = roles.get(role) else { return };
         for (update, mailbox) in controllers.iter().filter_map(|&id| arbitration.verdict(id, self.id, role)) {

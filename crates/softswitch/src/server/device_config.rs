@@ -4,7 +4,7 @@ use prost::Message;
 
 use super::status::Refusal;
 
-/// How p4lang's Python controllers wrap the JSON: the message `P4DeviceConfig` of PI's first versions.
+/// Wrapper in which p4lang's Python controllers send the JSON: `P4DeviceConfig` of PI's first versions.
 #[derive(Clone, PartialEq, Message)]
 struct Wrapped {
     #[prost(bytes = "vec", tag = "3")]
@@ -16,7 +16,7 @@ struct Wrapped {
 /// # Errors
 /// It is neither.
 pub(super) fn json(config: &[u8]) -> Result<String, Refusal> {
-    // JSON is no such message: what it begins with is a group, which the message does not have.
+    // JSON never decodes as this message: its first byte starts a group, and the message has no group.
     let json = match Wrapped::decode(config) {
         Ok(wrapped) if !wrapped.device_data.is_empty() => wrapped.device_data,
         _ => config.to_vec(),

@@ -37,8 +37,7 @@ static CONFIG: LazyLock<ForwardingPipelineConfig> = LazyLock::new(|| {
     }
 });
 
-/// Polls a future up to `polls` times, each time it asks for it, then drops it; returns its output if it finished
-/// before.
+/// Polls a future up to `polls` times, once for each wake-up, then drops it. Returns its output if it finished before.
 async fn cut_off<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut polled = 0;
@@ -74,7 +73,7 @@ impl Rig {
         Self { engine, device, service, _packets: packets, _stop: stop }
     }
 
-    /// Lets the primary set a program, and hangs up after so many polls. Returns whether the call finished before.
+    /// Has the primary set a program, and drops the call after `polls` polls. Returns true if the call finished before.
     async fn set(&self, action: Action, cookie: u64, polls: usize) -> bool {
         let config = (action != Action::Commit)
             .then(|| ForwardingPipelineConfig { cookie: Some(Cookie { cookie }), ..CONFIG.clone() });

@@ -32,7 +32,7 @@ impl Loaded {
     /// Loads the JSON that p4c made of a program, and checks that `p4info` describes the same program.
     ///
     /// # Errors
-    /// What a controller is told that sends such a program.
+    /// The error that a controller would receive for such a program.
     pub fn new(json: Vec<u8>, p4info: config::P4Info) -> Result<Self, Refusal> {
         Self::to_log(json, p4info, None)
     }
@@ -56,7 +56,7 @@ impl Loaded {
     /// Carries out one update of a Write.
     ///
     /// # Errors
-    /// What a controller is told that sends such an update.
+    /// The error that a controller would receive for such an update.
     pub fn write(&mut self, update: Update) -> Result<(), Refusal> {
         Ok(Operation::plan(update, self.program.p4info())?.carry_out(&mut self.switch)?)
     }

@@ -9,7 +9,7 @@ use super::status::Refusal;
 use super::write::Operation;
 use crate::control::{MeterColours, MeterConfig};
 
-/// Plans an update of a meter array. As the specification says, only MODIFY is there.
+/// Plans an update of a meter array. As in the specification, only MODIFY is valid.
 pub(super) fn plan(kind: update::Type, entry: &message::MeterEntry) -> Result<Operation, Refusal> {
     check(kind)?;
     let index = convert::index(entry.index.as_ref())?;

@@ -1,13 +1,13 @@
-//! The P4Runtime server: what a controller sees of the switch.
+//! The P4Runtime server: the controllers' view of the switch.
 //!
 //! It answers as simple_switch_grpc does, error codes included. Where simple_switch_grpc is wrong or undefined, it
 //! follows the P4Runtime specification:
 //! - a device id that is not ours is NOT_FOUND, everywhere;
-//! - only the primary of a role may write, even while nobody is connected; an election id of 0 never is primary;
+//! - only the primary of a role may write, even while no controller is connected; an election id of 0 never is primary;
 //! - a full table is RESOURCE_EXHAUSTED, and an index out of range OUT_OF_RANGE, not UNKNOWN;
-//! - a byte string may have leading zeros but may not be empty; what is read is canonical;
+//! - a byte string may have leading zeros but may not be empty; a byte string in an answer is canonical;
 //! - a packet-out that can't be sent is reported, also to a controller that is not primary;
-//! - multicast groups really are gone after a commit: BMv2's data plane keeps them where P4Runtime can't see.
+//! - multicast groups are removed at a commit: BMv2's data plane keeps them where P4Runtime can't see.
 
 mod answer;
 mod arbitration;
@@ -88,7 +88,7 @@ impl RunningServer {
     /// `notices` of the switch, which runs `program` if it was started with one. It runs on the current tokio runtime.
     ///
     /// # Errors
-    /// [`ServerError`] names the address, and says when another process has it.
+    /// [`ServerError`] names the address, and reports if another process has it.
     pub(crate) async fn start(
         address: &str,
         device_id: u64,

@@ -1,4 +1,4 @@
-//! What the switch tells its primary controller without being asked: digests, and entries that are idle.
+//! Notifications from the switch to its primary controller: digests, and idle entries.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -32,7 +32,7 @@ pub(super) fn pack(fields: &[ControllerField], packet: &PacketOut) -> Result<Vec
     Ok(frame)
 }
 
-/// A frame from the CPU port as a message. `None`: it is shorter than the program's header, so it is no packet-in.
+/// Converts a frame from the CPU port to a packet-in; `None` if it is shorter than the program's header.
 pub(super) fn unpack(fields: &[ControllerField], frame: &[u8]) -> Option<PacketIn> {
     let width: usize = fields.iter().map(|field| field.bits as usize).sum();
     let payload = frame.get(width.div_ceil(8)..)?.to_vec();

@@ -53,7 +53,7 @@ pub(super) async fn set(
     .await
 }
 
-/// The parts of the config that the request asks for.
+/// Returns the requested parts of the config.
 pub(super) fn get(program: &Program, part: ResponseType) -> ForwardingPipelineConfig {
     let config = &program.config;
     let wants = |one| part == ResponseType::All || part == one;

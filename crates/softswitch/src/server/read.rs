@@ -24,7 +24,7 @@ use crate::switch::Switch;
 pub(super) enum Query {
     /// Entries of a table that pass the filter.
     Entries { table: u32, filter: Arc<Filter>, show: Show },
-    /// One entry, if it is there.
+    /// One entry, if it exists.
     Entry { key: EntryKey, show: Show },
     /// The default action of a table.
     Default { table: u32, show: Show },
@@ -36,7 +36,7 @@ pub(super) enum Query {
     Register { register: u32, first: u64, count: usize, one: bool },
     /// The members of a value set.
     ValueSet { value_set: u32 },
-    /// How the controller wants a digest, if at all.
+    /// The controller's configuration of a digest, if the digest is on.
     Digest { digest: u32 },
     /// Members of an action profile; all, or the one with this id.
     Members { profile: u32, id: Option<u32> },
@@ -68,7 +68,7 @@ pub(super) enum Show {
         last_hit: bool,
     },
     DirectCounter,
-    /// The meter, and if the reader asks for it what it has marked.
+    /// The meter, and on request the packets that it has marked.
     DirectMeter {
         colours: bool,
     },
@@ -349,7 +349,7 @@ fn has_timeouts(table: &Table, p4info: &P4Info) -> bool {
     })
 }
 
-/// Whether an entry runs the action that a reader asks for, or refers to the same member or group.
+/// Returns true if an entry runs the requested action, or refers to the same member or group.
 fn acts_alike(wanted: &EntryAction, action: &EntryAction) -> bool {
     match (wanted, action) {
         (EntryAction::Call(wanted), EntryAction::Call(call)) => wanted.action_id == call.action_id,
@@ -373,7 +373,7 @@ fn shown(mut entry: message::TableEntry, resources: DirectResources, show: Show)
             entry.time_since_last_hit = resources.since_last_hit.filter(|_| last_hit).map(elapsed);
             Kind::TableEntry(entry)
         }
-        // The entry is only named here: counters and meters do not tell what it does.
+        // The entry is only named here: counters and meters do not show its action.
         Show::DirectCounter => {
             (entry.action, entry.idle_timeout_ns) = (None, 0);
             Kind::DirectCounterEntry(message::DirectCounterEntry { table_entry: Some(entry), data })

@@ -13,7 +13,7 @@ use super::write::Operation;
 /// Cells that are read at once: packets wait meanwhile.
 const CELLS_AT_ONCE: usize = 4096;
 
-/// Plans an update; only MODIFY is there.
+/// Plans an update; only MODIFY is valid.
 pub(super) fn plan(
     kind: update::Type,
     entry: message::RegisterEntry,

@@ -20,7 +20,7 @@ pub fn write(switch: &mut Switch, update: Update) -> Result<(), Status> {
     operation.carry_out(switch).map_err(|error| Refusal::from(error).into())
 }
 
-/// What the patterns of a read cover, in order.
+/// Returns the entities that match the patterns of a read, in order.
 ///
 /// # Errors
 /// The error that the controller would get.

@@ -61,7 +61,7 @@ impl<S> Roles<S> {
         told
     }
 
-    /// Whether this connection is its role's primary.
+    /// Returns true if this connection is its role's primary.
     pub(super) fn is_primary_connection(&self, role: &str, id: ConnectionId) -> bool {
         self.get(role).is_some_and(|controllers| controllers.is_primary_connection(id))
     }

@@ -26,7 +26,7 @@ pub(super) async fn serve(device: Arc<Device>, requests: Streaming<StreamMessage
     let outcome = connection.run(requests).await;
     if let Err(status) = outcome {
         tracing::debug!(%status, "controller's stream ends");
-        // A full mailbox means that nobody reads it.
+        // A full mailbox means that the controller is not draining its stream.
         let _ = connection.mailbox.sender.try_send(Err(status));
     }
     connection.leave().await;

@@ -9,7 +9,7 @@ use super::status::Refusal;
 use super::write::Operation;
 use crate::control::FieldMatch;
 
-/// Plans an update; only MODIFY is there.
+/// Plans an update; only MODIFY is valid.
 pub(super) fn plan(kind: update::Type, entry: message::ValueSetEntry) -> Result<Operation, Refusal> {
     if kind != update::Type::Modify {
         return Err(Refusal::invalid("a value set is neither inserted nor deleted: modify it"));

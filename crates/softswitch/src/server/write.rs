@@ -40,25 +40,25 @@ pub(super) enum Operation {
         metadata: Vec<u8>,
         resources: Resources,
     },
-    /// `None`: only says whether there is such a counter.
+    /// `None`: only checks that the counter exists.
     SetCounter {
         counter_id: u32,
         index: Option<i64>,
         value: Option<CounterValue>,
     },
-    /// `None`: only says whether there is such a counter.
+    /// `None`: only checks that the counter exists.
     SetDirectCounter(EntryRef, Option<CounterValue>),
     SetMeter {
         meter_id: u32,
         index: Option<i64>,
         config: Option<MeterConfig>,
-        /// Whether what it has marked is set to zero.
+        /// True if the meter's counts of marked packets are set to zero.
         clear: bool,
     },
     SetDirectMeter {
         entry: EntryRef,
         config: Option<MeterConfig>,
-        /// Whether what it has marked is set to zero.
+        /// True if the meter's counts of marked packets are set to zero.
         clear: bool,
     },
     SetRegister {
@@ -100,14 +100,14 @@ pub(super) enum Operation {
     DeleteSession(u16),
 }
 
-/// What an update says of an entry besides its action.
+/// The parts of an update of an entry besides its action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Resources {
     counter: Option<CounterValue>,
     meter: Option<MeterConfig>,
-    /// Whether the table has meters: then an update without rates takes them away.
+    /// True if the table has meters: then an update without rates removes them.
     metered: bool,
-    /// Whether what the meter has marked is set to zero.
+    /// True if the meter's counts of marked packets are set to zero.
     clear: bool,
 }
 
@@ -165,7 +165,7 @@ impl Operation {
                 resources.check(switch, table_id)?;
                 switch.set_default(table_id, action.as_ref())?;
                 if action.is_none() {
-                    // What the program says has neither note nor rates.
+                    // The program's own default has neither note nor rates.
                     return Ok(());
                 }
                 switch.set_default_note(table_id, &metadata)?;
@@ -234,7 +234,7 @@ pub(super) fn carry_out_batch(
 }
 
 impl Operation {
-    /// What it changes of the switch; `None`: nothing.
+    /// Returns the part of the switch that the operation changes; `None` if it changes nothing.
     fn part(&self) -> Option<Part> {
         Some(match self {
             Self::Insert(entry, _) | Self::Modify(entry, _) => Part::Table(entry.key.table_id),
@@ -328,7 +328,7 @@ fn resources(entry: &message::TableEntry, p4info: &P4Info) -> Result<Resources, 
     })
 }
 
-/// Checks what an entry says besides key and action.
+/// Checks the parts of an entry besides key and action.
 fn check_extras(entry: &message::TableEntry, p4info: &P4Info) -> Result<(), Refusal> {
     let table = p4info.table_by_id(entry.table_id);
     let name = || table.map_or_else(|| format!("{:#010x}", entry.table_id), |table| table.name.alias.clone());

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 /// An entry's clock.
 #[derive(Debug, Clone)]
 pub(crate) struct Idle {
-    /// Zero: nobody is told.
+    /// Zero: the switch does not notify the controller.
     timeout: Duration,
     last_hit: Instant,
-    /// When the controller was told last.
+    /// Time of the last notification of the controller.
     told: Option<Instant>,
 }
 
@@ -38,7 +38,7 @@ impl Idle {
         now.saturating_duration_since(self.last_hit)
     }
 
-    /// Whether the controller has to be told; then again after another timeout.
+    /// Returns true if the switch must notify the controller now. The next notification is due after another timeout.
     pub(crate) fn expires(&mut self, now: Instant) -> bool {
         let since = self.told.map_or(self.last_hit, |told| told.max(self.last_hit));
         let expired = !self.timeout.is_zero() && now.saturating_duration_since(since) >= self.timeout;

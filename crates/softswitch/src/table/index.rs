@@ -1,8 +1,8 @@
-//! How a packet's key finds an entry.
+//! Finds the entry for a packet's key.
 //!
-//! Exact keys are found by their hash. Where one field matches by its prefix, entries of the same length have a hash
-//! table each, and the longest ones are asked first. All other kinds are compared one after the other in the order of
-//! their importance, as they lie in memory: first by the word of the key that most of them tell apart.
+//! Exact keys are found by their hash. Where one field matches by its prefix, entries of the same prefix length have a
+//! hash table each, and the lookup tries the longest prefixes first. All other kinds are compared one after the other
+//! in the order of their priority, as they lie in memory: first by the word of the key that distinguishes most entries.
 
 use rustc_hash::FxHashMap;
 
@@ -65,7 +65,7 @@ impl Index {
         }
     }
 
-    /// Removes an entry that is there.
+    /// Removes an existing entry.
     pub(super) fn remove(&mut self, pattern: &Pattern) {
         match self {
             Self::None => {}
@@ -209,7 +209,7 @@ pub(super) struct Ordered {
 type Rank = (i32, u32);
 
 impl Ordered {
-    /// For keys of so many words; bit n of `ranges` is set if word n is a range.
+    /// Creates an index for keys of `words` words; bit n of `ranges` is set if word n is a range.
     fn new(words: usize, ranges: u32) -> Self {
         Self {
             places: FxHashMap::default(),
@@ -266,10 +266,10 @@ impl Ordered {
 
 /// How many entries are compared at once.
 const BLOCK: usize = 8;
-/// What no word matches, neither as a value with a mask nor as a range.
+/// A pair that no word matches, neither as a value with a mask nor as a range.
 const NOTHING: (u64, u64) = (1, 0);
 
-/// What entries compare with one word of a key, filled up to whole blocks with what nothing matches.
+/// The values that entries compare with one word of a key. Whole blocks are filled with values that nothing matches.
 #[derive(Debug, Clone)]
 struct Column {
     is_range: bool,
@@ -302,7 +302,7 @@ impl Column {
     fn next_block(&self, begin: usize, word: u64) -> Option<usize> {
         #[cfg(target_arch = "x86_64")]
         if self.has_vectors {
-            // SAFETY: `has_vectors` says that the processor has AVX2, among others.
+            // SAFETY: `has_vectors` is true only if the processor has AVX2, among others.
             return unsafe { self.next_block_with_vectors(begin, word) };
         }
         self.next_block_of(begin, word)
@@ -333,7 +333,7 @@ impl Column {
         found.map(|block| begin + block * BLOCK)
     }
 
-    /// Puts one in at a place, and there are so many then.
+    /// Inserts a value at a position; `entries` is the number of entries after the insertion.
     fn insert(&mut self, place: usize, value: u64, mask: u64, entries: usize) {
         self.values.insert(place, value);
         self.masks.insert(place, mask);
@@ -341,7 +341,7 @@ impl Column {
         self.fill_up(entries);
     }
 
-    /// Takes one out, and there are so many then.
+    /// Removes the value at a position; `entries` is the number of entries after the removal.
     fn remove(&mut self, place: usize, entries: usize) {
         self.values.remove(place);
         let mask = self.masks.remove(place);

@@ -1,8 +1,8 @@
-//! The entries of one table, and how packets find them.
+//! The entries of one table, and the lookup of packets in them.
 //!
-//! A key is packed into words as the program says. An entry is a *value* and a *mask* of the same length; in the words
-//! of a range field these are the lowest and the highest value instead. So exact, prefix, ternary and optional fields
-//! are all compared in the same way.
+//! A key is packed into words in the program's layout. An entry is a *value* and a *mask* of the same length; in the
+//! words of a range field these are the lowest and the highest value instead. So exact, prefix, ternary and optional
+//! fields are all compared in the same way.
 
 mod idle;
 mod index;
@@ -53,7 +53,7 @@ impl Entry {
     }
 }
 
-/// What packets that hit an entry change.
+/// The counter and the meter of an entry, which packets update when they hit the entry.
 #[derive(Debug, Clone)]
 pub(crate) struct Resources {
     pub(crate) counter: CounterValue,
@@ -67,7 +67,7 @@ impl Resources {
     }
 }
 
-/// What becomes of packets that nothing matches.
+/// Action for packets that match no entry.
 #[derive(Debug, Clone)]
 pub(crate) struct DefaultEntry {
     /// `None`: nothing is done.
@@ -219,7 +219,7 @@ impl Table {
         removed
     }
 
-    /// What becomes of packets that nothing matches.
+    /// Returns the action for packets that match no entry.
     pub(crate) fn default_entry(&self) -> &DefaultEntry {
         &self.default
     }

@@ -17,7 +17,7 @@ use tonic_prost::ProstCodec;
 
 const METHOD: &str = "/p4.bm.DataplaneInterface/PacketStream";
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A packet that has not left after so long was lost.
+/// A packet that has not left after this time was lost.
 const SILENCE: Duration = Duration::from_secs(10);
 const KEPT: usize = 1024;
 

@@ -1,4 +1,4 @@
-//! What a controller may ask for besides entities, sensible or not, one group of steps after another.
+//! Requests of a controller besides entities, valid or not, one group of steps after another.
 
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, Query, TableEntry};
 use tributary_p4runtime::p4::v1::forwarding_pipeline_config::Cookie;

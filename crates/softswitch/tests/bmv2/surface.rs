@@ -11,14 +11,14 @@ use crate::{entities, steps};
 /// The known differences: the step, and how BMv2's and the embedded switch's outcomes begin.
 #[rustfmt::skip]
 const KNOWN: &[(&str, &str, &str)] = &[
-    // PI accepts any device id, and writes without an election id while nobody is connected; the embedded switch
+    // PI accepts any device id, and writes without an election id while no controller is connected; the embedded switch
     // follows the specification.
     ("a claim for another device", "Ok, primary: 1", "closed: NotFound"),
     ("read, another device", "FailedPrecondition", "NotFound"),
     ("write, no controller, no election id, no program", "FailedPrecondition", "PermissionDenied"),
     ("version", "1.3.0", "1.4.1"),
 
-    // PI says Unknown for what the target refuses; the embedded switch gives the reason.
+    // PI returns Unknown if the target rejects an operation; the embedded switch gives the reason.
     ("one more than a table holds", "Unknown: Unknown", "Unknown: ResourceExhausted"),
     ("entry without a key", "Unknown: Unknown", "Unknown: InvalidArgument"),
     ("update of nothing", "Unknown: Unknown", "Unknown: InvalidArgument"),

@@ -22,7 +22,7 @@ pub(crate) struct Job {
     pub(crate) window: u16,
     pub(crate) aggregate: bool,
     pub(crate) fan_in: u8,
-    /// Whether senders are admitted by their addresses instead of by port: see [`sender`].
+    /// True if senders are admitted by their addresses instead of by port: see [`sender`].
     pub(crate) by_sender: bool,
     /// Ports and the children that they lead to.
     pub(crate) children: &'static [(u16, &'static [u8])],
@@ -44,8 +44,8 @@ pub(crate) mod sender {
     pub(crate) const ALL: [(u64, u32); 3] = [CHILD, PARENT, NEIGHBOUR];
 }
 
-/// The first aggregates; the second passes packets through; two more share slots with the first, or have two children
-/// at one port; the last one's ports have neighbours.
+/// Jobs of the test. The first job aggregates; the second job passes packets through; two more share slots with the
+/// first, or have two children at one port; the ports of the last job have neighbours.
 pub(crate) const JOBS: [Job; 5] = [
     Job {
         id: 100,

@@ -1,4 +1,4 @@
-//! Random packets: mostly what hosts and switches send, and everything that can be wrong with that.
+//! Random packets: mostly valid packets of hosts and switches, and every kind of fault in such packets.
 
 use std::net::Ipv4Addr;
 

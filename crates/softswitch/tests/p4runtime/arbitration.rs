@@ -1,4 +1,4 @@
-//! Who is primary, and what the others may do.
+//! Election of the primary, and the rights of the other controllers.
 
 use tributary_p4runtime::Code;
 use tributary_p4runtime::session::Mastership;

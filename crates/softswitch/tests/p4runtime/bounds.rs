@@ -71,7 +71,7 @@ async fn readers_that_do_not_read_hold_up_nobody() {
     assert_eq!(refused.code(), Grpc::ResourceExhausted, "{refused}");
 
     soon(session.write(vec![insert(guard(1, 2))])).await.unwrap();
-    // One reader goes; its place is free as soon as the server knows.
+    // One reader goes; its place is free as soon as the server detects this.
     drop(unread.pop());
     let found = soon(async {
         loop {

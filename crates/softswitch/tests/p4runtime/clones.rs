@@ -56,7 +56,7 @@ async fn a_session_is_inserted_read_modified_and_deleted() {
     let changed = CloneSessionEntry { packet_length_bytes: 0, replicas: Vec::new(), ..five };
     assert_eq!(code(&controller, update(Update::Modify, entity(&changed))).await, Code::Ok);
     assert_eq!(read_raw(&controller, pattern(5)).await, [entity(&changed)]);
-    // A DELETE looks at nothing but the id.
+    // A DELETE ignores all fields except the id.
     let broken = CloneSessionEntry { packet_length_bytes: -1, ..session(5) };
     assert_eq!(code(&controller, update(Update::Delete, entity(&broken))).await, Code::Ok);
     assert_eq!(code(&controller, update(Update::Delete, entity(&changed))).await, Code::NotFound);

@@ -32,7 +32,7 @@ pub(crate) struct Request {
     pub(crate) right: u64,
 }
 
-/// What it takes away.
+/// The results that the program writes to a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) value: u8,

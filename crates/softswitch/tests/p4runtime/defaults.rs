@@ -8,7 +8,7 @@ use tributary_p4runtime::p4::v1::{self as message, CounterData, MeterConfig, Tab
 use crate::control::{Request, ask, call, default, exact, id, start, table};
 use crate::fixture::{code, read_raw, update};
 
-/// All that there is to say of the table's default entry.
+/// A pattern that requests all parts of the table's default entry.
 fn asking() -> TableEntry {
     TableEntry {
         counter_data: Some(CounterData::default()),
@@ -59,7 +59,7 @@ async fn a_default_entry_has_a_counter_a_meter_and_metadata() {
     let expected = TableEntry { counter_data: counted(10), meter_counter_data: colours(2, 1), ..plain };
     assert_eq!(read_raw(&session, table(&asking())).await, [table(&expected)]);
 
-    // What the program says comes back, with nothing else of what was written.
+    // The program's own default comes back, without anything that was written.
     session.write(vec![update(Update::Modify, table(&written))]).await.unwrap();
     session.write(vec![update(Update::Modify, table(&default(None)))]).await.unwrap();
     let original = default(call("answer", &[&[1]]));

@@ -1,4 +1,4 @@
-//! A switch that runs `programs/externs.p4`, and what its packets ask and answer.
+//! A switch that runs `programs/externs.p4`, with its requests and answers.
 
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ pub(crate) struct Request {
     pub(crate) learned: u32,
 }
 
-/// What it takes away.
+/// The results that the program writes to a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) special: u8,

@@ -10,7 +10,7 @@ use tributary_p4runtime::p4::v1::{self as message, MeterConfig, MeterEntry};
 use crate::externs::{Answer, BYTES, Request, ask, call, entry, id, start, table};
 use crate::fixture::{code, read_raw, update};
 
-/// So many green packets, then so many yellow ones, and red ones for ever.
+/// Configures `green` green packets, then `yellow` yellow packets, then only red packets.
 fn rates(green: i64, yellow: i64) -> MeterConfig {
     MeterConfig { cir: 0, cburst: green, pir: 0, pburst: green + yellow, eburst: 0 }
 }
@@ -69,7 +69,7 @@ async fn packets_are_counted_by_colour() {
     assert_eq!(read_raw(&session, meter(&asking)).await, [meter(&asking)]);
 }
 
-/// The kinds that the P4Info says; p4c has no annotation for them yet.
+/// The kinds that the P4Info names; p4c has no annotation for them yet.
 #[tokio::test]
 async fn meters_with_a_single_rate_are_marked_by_it() {
     use crate::control::{Request, ask, id, start_with};
@@ -167,7 +167,7 @@ async fn an_entrys_meter_comes_and_goes_with_its_updates() {
     let answer = |entry_colour| Answer { hit: 1, entry_colour, ..Answer::default() };
     assert_eq!([first, second, third], [0, 1, 2].map(answer));
 
-    // Shown where the pattern asks for it.
+    // Shown where the pattern requests it.
     assert_eq!(read_raw(&session, table(&plain)).await, [table(&plain)]);
     let asking = message::TableEntry { meter_config: Some(MeterConfig::default()), ..plain.clone() };
     assert_eq!(read_raw(&session, table(&asking)).await, [table(&metered)]);

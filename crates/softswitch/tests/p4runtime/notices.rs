@@ -1,4 +1,4 @@
-//! What the switch tells its controller without being asked, with `programs/externs.p4`: digests and idle entries.
+//! Notifications of digests and idle entries to the controller, with `programs/externs.p4`.
 
 use std::time::Instant;
 
@@ -107,7 +107,7 @@ async fn a_digest_is_told_once_until_it_is_acknowledged() {
     assert_eq!((list.digest_id, list.list_id), (id("learned_t"), 1));
     assert_eq!(list.data, [message(1, 100), message(2, 0xffff_ffff)]);
     assert!(list.timestamp > 0);
-    // Known, so not told again; only others fill the next list.
+    // Known messages are not sent again; only new ones fill the next list.
     let (rig, _) = ask(rig, learns(1, 100)).await;
     let (rig, _) = ask(rig, learns(3, 3)).await;
     let (rig, _) = ask(rig, learns(4, 4)).await;

@@ -41,7 +41,7 @@ fn crc16(byte: u8) -> usize {
     bits as usize
 }
 
-/// What each of some flows is given.
+/// Sends packets of 12 flows, and returns the member that the switch chose for each flow.
 async fn chosen(mut rig: Rig, key: u8) -> (Rig, Vec<u8>) {
     let mut chosen = Vec::new();
     for flow in 0..12 {
@@ -52,7 +52,7 @@ async fn chosen(mut rig: Rig, key: u8) -> (Rig, Vec<u8>) {
     (rig, chosen)
 }
 
-/// What each of these flows is given if the hash chooses between these.
+/// Returns the member for each of the 12 flows if the hash chooses between these members.
 fn expected(between: &[u8]) -> Vec<u8> {
     (0..12).map(|flow| between[crc16(flow) % between.len()]).collect()
 }
@@ -171,7 +171,7 @@ async fn ports_to_watch_are_read_as_they_were_written_and_have_to_be_ports() {
     }
 }
 
-/// With `@selector_size_semantics`, which p4c does not know yet, sizes are numbers of members.
+/// With `@selector_size_semantics`, which p4c does not support yet, sizes are numbers of members.
 #[tokio::test]
 async fn sizes_may_be_of_members_whatever_they_weigh() {
     let info = crate::externs::INFO_TEXT

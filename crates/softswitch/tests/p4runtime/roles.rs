@@ -86,7 +86,7 @@ async fn each_role_has_its_own_primary_which_writes() {
     assert_eq!(write(&rig, "painter", 9).await.unwrap_err().code(), Code::PermissionDenied);
     default.write(vec![insert(admission(1, 1))]).await.unwrap();
 
-    // When the primary leaves, those of its role are told.
+    // When the primary leaves, the server notifies the other controllers of the role.
     drop(first);
     assert_eq!(second.verdict().await, (Code::Ok as i32, role("painter")));
     write(&rig, "painter", 9).await.unwrap();

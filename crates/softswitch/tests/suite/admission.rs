@@ -1,4 +1,4 @@
-//! What admission lets in, and which counter counts what it rejects.
+//! Admission: the packets that pass, and the counter for each reason to reject a packet.
 
 use std::net::Ipv4Addr;
 
@@ -138,7 +138,7 @@ fn address(number: u8) -> Address {
     (MacAddr::new(2, 0, 0, 0, 1, number), Ipv4Addr::new(10, 0, 1, number))
 }
 
-/// A switch whose port 1 leads to two children and the server, told apart by their addresses.
+/// A switch whose port 1 leads to two children and the server, distinguished by their addresses.
 fn shared() -> Rig {
     let mut rig = Rig::new();
     rig.admit_by_sender(JOB, 1);
@@ -384,7 +384,7 @@ fn as_many_children_as_a_slot_has_room_for_can_be_told_apart() {
         sent.hops[0] = hop(NODE, UP, true, child, CHILDREN);
         assert_eq!(rig.send(1, &sent.frame()).len(), usize::from(child == CHILDREN - 1));
     }
-    // The next child has no bit in the bitmap, so it is rejected, whatever the entry says.
+    // The next child has no bit in the bitmap, so it is rejected, regardless of the entry.
     let mut frame = Sent::gradient(0, CHILDREN, SEQ, values(1)).frame();
     frame[INA + INA_HEADER_BYTES + 4] = 0x80 | CHILDREN;
     let rejected = rig.job("job_rejected");

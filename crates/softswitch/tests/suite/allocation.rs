@@ -126,7 +126,7 @@ fn meters_digests_and_value_sets_allocate_nothing() {
         let mark = ActionCall { action_id: id("mark"), params: Vec::new() };
         switch.insert(&TableEntry::new(key, mark)).unwrap();
     }
-    // Kinds, meters, keys, flows and what is learned; each digest is told once.
+    // Kinds, meters, keys, flows and learned values; the switch sends each digest once.
     let frames: Vec<Vec<u8>> = (0..64)
         .map(|number: u8| {
             let mut frame = vec![number % 4, number % 5, number % 6, number % 3, 0, 0, 0, number % 7];

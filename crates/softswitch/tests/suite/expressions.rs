@@ -148,7 +148,7 @@ fn amount() -> impl Strategy<Value = Number> {
     ]
 }
 
-/// How values are added in lanes of 32 bits.
+/// Variants of an addition in lanes of 32 bits.
 #[derive(Debug, Clone, Default)]
 struct InLanes {
     /// Which operands are written in the other order.

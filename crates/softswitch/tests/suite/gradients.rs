@@ -1,4 +1,4 @@
-//! GRADIENT packets are processed as sections 3 and 5 of `docs/specification.md` say.
+//! GRADIENT packets are processed as sections 3 and 5 of `docs/specification.md` require.
 
 use tributary_wire::{Header, Tag, Tally};
 

@@ -1,4 +1,4 @@
-//! What P4 has beyond what our own program uses, tested with `programs/language.p4` as p4c compiled it. The results that P4
+//! P4 features beyond our own program, tested with `programs/language.p4` as p4c compiled it. The results that P4
 //! defines are computed here a second time.
 
 use std::sync::{Arc, LazyLock};
@@ -139,7 +139,7 @@ proptest! {
 
 #[test]
 fn a_header_union_has_one_valid_header_at_most() {
-    // A small header is there; the large one takes its place.
+    // A small header is valid; the large header replaces it.
     let (answer, rest) = Request { behind: vec![0x55, 9, 9], ..Request::new(2) }.answer();
     assert_eq!(answer.r0, 0x55);
     assert_eq!(rest[REQUEST..], [0, 0x12, 0x34, 9, 9]);

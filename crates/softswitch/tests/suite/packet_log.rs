@@ -1,4 +1,4 @@
-//! What the packet log says, with `programs/logged.p4`.
+//! The text of the packet log, with `programs/logged.p4`.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex};
@@ -14,7 +14,7 @@ use tributary_softswitch::{LogForm, Outputs, PacketLog, Pipeline, Switch};
 const JSON: &str = include_str!("../programs/logged.json");
 const P4INFO: &str = include_str!("../programs/logged.p4info.txtpb");
 
-/// What was written, for a test to read.
+/// The text that was written, for a test to read.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -337,7 +337,7 @@ fn a_switch_that_logs_sends_what_others_send() {
     assert!(logs.len() >= 4);
 }
 
-/// A reader that does not read until it is told to, and then forever.
+/// A writer that blocks until the test releases it, and then writes to `Written`.
 #[derive(Clone, Default)]
 struct Stuck(Arc<(Mutex<bool>, Condvar)>, Written);
 

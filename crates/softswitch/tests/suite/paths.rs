@@ -14,7 +14,7 @@ const CLONE_AND_RESUBMIT: u8 = 5;
 const RECIRCULATE: u8 = 6;
 const CLONE_AND_FLOOD: u8 = 7;
 const LAST_CLONE_COUNTS: u8 = 8;
-/// What ingress writes to a wide field.
+/// The value that ingress writes to a wide field.
 const WIDE: u128 = 0x11_2233_4455_6677_8899;
 /// The session whose packets are recirculated for ever.
 const FOR_EVER: u8 = 0xff;
@@ -39,7 +39,7 @@ impl Order {
     }
 }
 
-/// What a packet that leaves says of itself.
+/// The report that a leaving packet carries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Report {
     port: u16,
@@ -109,7 +109,7 @@ fn frames(switch: &mut Switch, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
     outputs.iter().map(|(port, frame)| (port, frame.to_vec())).collect()
 }
 
-/// What leaves when this order comes in with ten bytes behind it.
+/// Returns reports of the frames that leave when this order comes in with ten bytes behind it.
 fn reports(switch: &mut Switch, order: Order) -> Vec<Report> {
     let left = frames(switch, &order.frame(&[0xaa; 10]));
     left.iter().map(|(port, frame)| Report::read(*port, frame)).collect()
@@ -247,7 +247,7 @@ fn packets_that_recirculate_for_ever_let_others_pass_and_are_bounded() {
     }
     assert!(switch.is_waiting());
     assert_eq!(reports(&mut switch, Order::default()), [Report::ordinary(16)]);
-    // As many wait as ever can: a packet that asks for one pass more gets none, as on BMv2.
+    // The queue is full: the switch drops a packet that requests one more pass, as on BMv2.
     let once = Order { in_ingress: RESUBMIT, rounds: 1, ..Order::default() };
     assert_eq!(reports(&mut switch, once), []);
 }

@@ -7,5 +7,5 @@ pub(crate) const PROGRAM: (&str, SliceWidth) = ("256", SliceWidth::ETHERNET);
 /// The programs for the tests of widths, the narrowest first.
 pub(crate) const PROGRAMS: [(&str, SliceWidth); 3] =
     [("32", SliceWidth::NARROWEST), PROGRAM, ("2048", SliceWidth::WIDEST)];
-/// How many children a slot can tell apart.
+/// The number of children that a slot can distinguish.
 pub(crate) const CHILDREN: u8 = 64;

@@ -1,4 +1,4 @@
-//! RESULT packets are processed as sections 3 and 5 of `docs/specification.md` say.
+//! RESULT packets are processed as sections 3 and 5 of `docs/specification.md` require.
 
 use tributary_wire::Rank;
 use tributary_wire::constants::RANK_ALL;
@@ -16,7 +16,7 @@ fn half_full() -> Rig {
     rig
 }
 
-/// Whether the slot still holds what the first child has sent.
+/// Returns true if the slot still holds the values that the first child has sent.
 fn still_holds(rig: &mut Rig) -> bool {
     let out = rig.send(2, &Sent::gradient(1, 2, SEQ, values(2)).frame());
     out.first().is_some_and(|(_, frame)| received(frame).header.tally.contributors == 2)
@@ -52,7 +52,7 @@ fn a_result_empties_its_slot() {
     let mut rig = half_full();
     rig.send(UP, &Sent::result(SEQ, 1).frame());
     assert_eq!(rig.job("job_released"), 1);
-    // The slice is older than the slot now, so the late child asks the server.
+    // The slice is older than the slot now, so the late child requests the result from the server.
     let out = rig.send(2, &Sent::gradient(1, 2, SEQ, values(2)).frame());
     assert_eq!(received(&out[0].1).values, None);
     // The slot waits for the slice that is one window later.

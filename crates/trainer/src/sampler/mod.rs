@@ -71,8 +71,9 @@ impl Sampler {
         Ok(Self { shards, seed, batch, members: all.clone(), used: all, taken })
     }
 
-    /// The samples of this step that a worker processes. A worker that is not a member gets the next ones of its own
-    /// shard: the time that it takes for them tells how fast it is.
+    /// The samples of this step that a worker processes.
+    ///
+    /// A worker that is not a member gets the next samples of its own shard: its time for them shows its speed.
     pub fn samples(&self, worker: u16) -> Vec<usize> {
         let Ok(place) = self.members.binary_search(&worker) else { return self.next_of(worker) };
         let all = self.batch * self.used.len();
@@ -96,12 +97,12 @@ impl Sampler {
         }
     }
 
-    /// Sets the members, and the shards whose data they process, from this step on, as a `Regroup` says. Both are
+    /// Sets the members, and the shards whose data they process, from this step on, according to a `Regroup`. Both are
     /// ascending.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::BadGroup`]: there is no such worker, or a member's shard is not in use. Nothing is changed then.
+    /// [`TrainerError::BadGroup`]: a worker does not exist, or a member's shard is not in use. Nothing is changed then.
     pub fn regroup(&mut self, members: &[u16], shards: &[u16]) -> Result<(), TrainerError> {
         let bad = |problem: String| Err(TrainerError::BadGroup { problem });
         for ranks in [members, shards] {

@@ -52,12 +52,12 @@ impl Shards {
         self.shards.len()
     }
 
-    /// Whether there are no shards, which is never the case.
+    /// Returns true without shards, which is never the case.
     pub fn is_empty(&self) -> bool {
         self.shards.is_empty()
     }
 
-    /// The samples of a worker's shard; none if there is no such worker.
+    /// The samples of a worker's shard; none if the worker does not exist.
     pub fn of(&self, worker: u16) -> &[usize] {
         self.shards.get(usize::from(worker)).map_or(&[], Vec::as_slice)
     }

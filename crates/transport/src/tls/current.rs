@@ -1,4 +1,4 @@
-//! What was last read from certificate files; it can be read again while it is in use.
+//! The latest contents of certificate files; they can be read again while in use.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -45,7 +45,7 @@ impl<C> Current<C> {
     }
 }
 
-/// When a certificate expires, in seconds since 1970; `None` if there is no certificate or it cannot be read.
+/// Returns the expiry of a certificate in seconds since 1970; `None` without a readable certificate.
 pub(crate) fn expires(chain: &[CertificateDer<'_>]) -> Option<u64> {
     let (_, certificate) = parse_x509_certificate(chain.first()?).ok()?;
     u64::try_from(certificate.validity().not_after.timestamp()).ok()

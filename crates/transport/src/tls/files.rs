@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::error::TlsError;
 use super::fitness::Unfit;
 
-/// What one side of mutual TLS needs: three files in PEM format.
+/// The three PEM files that one side of mutual TLS needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// Its certificate, followed by intermediate certificates up to the CA, if there are any.
@@ -46,7 +46,7 @@ impl TlsFiles {
         Ok(Credentials { chain, key, roots: Arc::new(roots) })
     }
 
-    /// An error that says why nobody would trust the certificate.
+    /// Returns an error with the reason why peers would not trust the certificate.
     pub(crate) fn unfit(&self, reason: Unfit) -> TlsError {
         TlsError::Unfit { path: self.certificate.clone(), reason }
     }

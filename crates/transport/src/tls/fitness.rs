@@ -1,7 +1,7 @@
 //! Whether a certificate is fit for use: whether its owner's peers could trust it now.
 //!
-//! This is checked whenever files are read, at the start and later, since a process with a certificate that nobody
-//! trusts loses all of its peers: a controller would consider all of its hosts dead.
+//! A process checks its files at the start and at each reload. With a certificate that its peers do not trust, it would
+//! lose all of them: a controller would consider all of its hosts dead.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(crate) enum Usage {
     Client,
 }
 
-/// Why nobody would trust a certificate that was read. In a message it follows the file's name.
+/// The reason why peers would not trust a certificate. In a message it follows the file's name.
 #[derive(Debug, Error)]
 pub enum Unfit {
     /// It has expired, or an intermediate certificate has.

@@ -52,7 +52,7 @@ impl Ca {
         self.folder.path().join(name)
     }
 
-    /// Files of a holder to whom this CA has issued a certificate, and who trusts the CA.
+    /// Writes the files of a holder with a certificate of this CA, who trusts the CA.
     pub(crate) fn files(&self, file: &str, subject: &Subject, validity: Validity) -> TlsFiles {
         let issued = self.authority.issue(subject, validity).unwrap();
         let (certificate, key) = (self.path(&format!("{file}.crt")), self.path(&format!("{file}.key")));

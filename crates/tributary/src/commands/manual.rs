@@ -1,4 +1,4 @@
-//! `tributary completions` and `tributary man`: what shells and `man` are told of this command line.
+//! `tributary completions` and `tributary man`: completion scripts for shells, and man pages.
 
 use std::fs;
 use std::path::PathBuf;

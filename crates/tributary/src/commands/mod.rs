@@ -1,4 +1,4 @@
-//! What people type: each command asks, shows or changes something, and ends.
+//! Commands for users: each command requests, shows or changes something, and ends.
 
 pub(crate) mod allreduce;
 pub(crate) mod certs;

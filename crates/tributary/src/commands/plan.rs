@@ -23,7 +23,7 @@ pub(crate) struct PlanArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
     topology: Option<PathBuf>,
 
-    /// The same, as it was given before it had a place of its own
+    /// The topology as an option, which older command lines use instead of the positional argument
     #[arg(long = "topology", value_name = "FILE", conflicts_with = "topology", hide = true)]
     topology_option: Option<PathBuf>,
 
@@ -31,7 +31,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_enum, default_value_t = Aggregation::Tree)]
     aggregation: Aggregation,
 
-    /// How results come back
+    /// Delivery of results to the workers
     #[arg(long, value_enum, default_value_t = Downlink::Multicast)]
     downlink: Downlink,
 

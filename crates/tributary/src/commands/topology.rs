@@ -72,7 +72,7 @@ struct Node<'a> {
     kind: Kind,
 }
 
-/// What differs between switches and hosts.
+/// Fields that differ between switches and hosts.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Kind {
@@ -102,7 +102,7 @@ struct Link<'a> {
     rate: u64,
     /// The longest IPv4 packet that it carries, in bytes.
     mtu: u16,
-    /// What it carries already, in bit/s: from the first end to the second, and back.
+    /// The link's present load, in bit/s: from the first end to the second, and back.
     load: [u64; 2],
 }
 
@@ -115,7 +115,7 @@ struct LinkEnd<'a> {
 /// Prints the network.
 ///
 /// # Errors
-/// The topology is wrong (file and line are named); there is no such fat tree.
+/// The topology is wrong (the error names file and line), or a fat tree of this size does not exist.
 pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
     let text = match args.fat_tree {
         Some(ports) => fat_tree(ports, args.workers)?.to_toml(&args.rate),

@@ -1,5 +1,5 @@
-//! HTTP for browsers and for Prometheus. Whoever reaches the address may connect, so that connections are bounded: in
-//! number, and in the time that one may be there without asking for anything.
+//! HTTP for browsers and for Prometheus. Any client that reaches the address may connect. So the number of connections
+//! is limited, and so is the time that a connection stays open without a request.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the daemons of a member host share: the agent's and the aggregation server's.
+//! Parts that the daemons of a member host share: the agent and the aggregation server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +144,7 @@ impl MemberArgs {
         self.tls.load_server()
     }
 
-    /// Whether any option says which host of which fabric this is.
+    /// Returns true if an option names the host, its interface or its controller.
     pub(crate) fn is_given(&self) -> bool {
         let HostArgs { host, interface, controller, .. } = &self.host;
         [host, interface, controller].into_iter().any(Option::is_some)

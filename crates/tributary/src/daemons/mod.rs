@@ -1,4 +1,4 @@
-//! What runs until a signal ends it: controller, switch, agent and server.
+//! Daemons, which run until a signal ends them: controller, switch, agent and server.
 
 pub(crate) mod agent;
 pub(crate) mod controller;

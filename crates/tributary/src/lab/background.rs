@@ -19,7 +19,7 @@ use super::launch::{Launch, Ready};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How many of the last lines of a log an error shows.
 const SHOWN_LINES: usize = 5;
-/// How often a daemon is checked for whether it accepts connections, and how long an answer may take.
+/// The interval of checks that a daemon accepts connections, and the timeout of each check.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -43,8 +43,8 @@ impl Background {
         Self::start(folder, name, (launch.command(), Stdio::null()), launch.ready())
     }
 
-    /// Starts a command with this standard input and a log in `folder`, in a process group of its own so that Ctrl-C does
-    /// not reach it.
+    /// Starts a command with this standard input and a log in `folder`, in a process group of its own so that Ctrl-C
+    /// does not reach it.
     pub(crate) fn start(
         folder: &Path,
         name: &str,

@@ -47,7 +47,7 @@ pub(crate) struct FabricArgs {
     #[arg(long, value_enum, default_value_t = Aggregation::Tree, requires = "topology")]
     aggregation: Aggregation,
 
-    /// How results come back
+    /// Delivery of results to the workers
     #[arg(long, value_enum, default_value_t = Downlink::Multicast, requires = "topology")]
     downlink: Downlink,
 
@@ -55,8 +55,8 @@ pub(crate) struct FabricArgs {
     #[arg(long, value_name = "SLOTS", value_parser = window, requires = "topology")]
     window: Option<u32>,
 
-    /// Run the programs of each node on one processor only, and those of its neighbours on the same: faster where all nodes
-    /// have about as much to do, and there are more of them than processors
+    /// Run the programs of each node on one processor only, and those of its neighbours on the same: faster where all
+    /// nodes have about as much to do, and there are more of them than processors
     #[arg(long, requires = "topology")]
     pin: bool,
 

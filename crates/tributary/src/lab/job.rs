@@ -17,7 +17,9 @@ use crate::options::remote::{self, read_token, refused};
 
 /// How long the controller may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long dead parts have to come back: a mended cable carries frames before the controller knows of it.
+/// The time that failed parts have to recover.
+///
+/// A repaired cable carries frames before the controller detects it.
 const REVIVAL: Duration = Duration::from_secs(10);
 
 /// Creates the job. The controller asks the server's daemon to serve it.
@@ -65,7 +67,7 @@ pub(crate) fn restart(lab: &Lab, record: &mut Record, theta: Option<f64>) -> Res
     create(lab, record)
 }
 
-/// What the controller knows of the job's processes, and what it does about slow ones.
+/// Returns the controller's state of the job's processes, and its actions on slow processes.
 ///
 /// # Errors
 /// The controller does not answer, or refuses.
@@ -93,7 +95,7 @@ pub(crate) fn schedule(lab: &Lab, record: &Record) -> Result<v1::GetScheduleResp
     Ok(told.into_inner())
 }
 
-/// Whether the job is not over yet.
+/// Returns true if the job is not over yet.
 ///
 /// # Errors
 /// The controller does not answer.
@@ -112,8 +114,8 @@ fn state(lab: &Lab, record: &Record) -> Result<Option<v1::JobState>> {
     Ok(job.map(|job| job.state()))
 }
 
-/// Ends the job if it has begun, when none of its processes is left. One that has gone without a word takes its host out of
-/// the job a little later, and a process of the next command would meet that.
+/// Ends the job if it has begun, when none of its processes is left. One that has gone without a word takes its host
+/// out of the job a little later, and a process of the next command would meet that.
 ///
 /// # Errors
 /// The controller does not answer.

@@ -72,7 +72,7 @@ impl Launch {
         command
     }
 
-    /// How the daemon shows that it is ready.
+    /// Returns the sign by which the daemon shows that it is ready.
     pub(super) fn ready(&self) -> Ready {
         self.ready
     }

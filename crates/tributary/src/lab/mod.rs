@@ -31,7 +31,7 @@ pub(crate) fn interrupted() -> anyhow::Error {
     anyhow!("stopped by a signal")
 }
 
-/// What is wrong with a lab in which a daemon has ended, and what to do.
+/// Returns a message about a lab in which a daemon has ended, with instructions.
 pub(crate) fn broken(name: &str, ended: &[String]) -> String {
     format!(
         "broken: the daemon of {} has ended, see its log; start it again with `tributary lab start{} {}`, or remove \

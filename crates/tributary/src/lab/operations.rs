@@ -28,7 +28,7 @@ pub(crate) struct WhichLab {
 
 impl WhichLab {
     /// # Errors
-    /// There is no such lab, or it was never finished.
+    /// The lab does not exist, or was never finished.
     pub(crate) fn open(&self) -> Result<Lab, LabError> {
         Lab::open(&self.name)
     }
@@ -44,7 +44,7 @@ pub(crate) struct StationArgs {
     pub(crate) lab: WhichLab,
 }
 
-/// A link of a lab that is to be cut.
+/// A link of a lab, and the way to cut it.
 #[derive(Debug, Args)]
 pub(crate) struct CutArgs {
     #[command(flatten)]
@@ -160,7 +160,7 @@ pub(crate) fn station<'a>(lab: &Lab, node: &'a str) -> &'a str {
 /// Kills the daemon at a station (SIGKILL). Returns its process id.
 ///
 /// # Errors
-/// There is no such station, or no daemon runs there.
+/// The station does not exist, or no daemon runs there.
 pub(crate) fn kill(lab: &Lab, name: &str) -> Result<u32> {
     Record::change(lab, |record| {
         let station = record.station_mut(lab, name)?;
@@ -171,10 +171,10 @@ pub(crate) fn kill(lab: &Lab, name: &str) -> Result<u32> {
     })
 }
 
-/// Starts the daemon at a station as it was started before, and waits until it is ready. Returns its process id.
+/// Restarts the daemon at a station with its earlier command, and waits until it is ready. Returns its process id.
 ///
 /// # Errors
-/// There is no such station, it has no daemon or a running one, or the daemon does not become ready.
+/// The station does not exist, has no daemon or a running daemon, or the daemon does not become ready.
 pub(crate) async fn start(lab: &Lab, name: &str) -> Result<u32> {
     let starting = Record::change(lab, |record| {
         let station = record.station_mut(lab, name)?;
@@ -192,7 +192,7 @@ pub(crate) async fn start(lab: &Lab, name: &str) -> Result<u32> {
 /// Slows down all processes at a station by a factor from now on; 1 ends the slowdown.
 ///
 /// # Errors
-/// There is no such station, or the process that slows it down cannot be started or ended.
+/// The station does not exist, or the process that slows it down cannot be started or ended.
 pub(crate) async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()> {
     let starting = Record::change(lab, |record| {
         let folder = record.folder.clone();

@@ -1,6 +1,7 @@
-//! The live page of a lab's controller, on this machine: the controller listens in a network namespace that browsers are
-//! not in. A process outside of it takes their connections on loopback and carries the bytes across. An ordinary user's lab
-//! is in a network of its own as a whole, so that the socket for browsers is made before this program goes there.
+//! The live page of a lab's controller, on this machine: the controller listens in a network namespace that browsers
+//! are not in. A process outside of it takes their connections on loopback and carries the bytes across. An ordinary
+//! user's lab is in a network of its own as a whole, so that the socket for browsers is made before this program goes
+//! there.
 
 use std::future::pending;
 use std::io;
@@ -31,7 +32,7 @@ const NAME: &str = "page";
 /// How long the controller may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whose page to serve, at the listening socket that is the standard input.
+/// Options for serving a lab's page at the listening socket that is the standard input.
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
     /// The lab

@@ -24,7 +24,7 @@ const JOB: &str = "lab";
 /// Name of the daemon that comes and goes with its job.
 const SERVER: &str = "server";
 
-/// How the lab's job is planned.
+/// Options with which the lab's job is planned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct JobOptions {
     pub(super) aggregation: Aggregation,
@@ -34,7 +34,7 @@ pub(super) struct JobOptions {
     /// The job's θ; `None`: it does nothing about slow processes.
     #[serde(default)]
     pub(super) theta: Option<f64>,
-    /// Whether workers hide their values.
+    /// True if workers hide their values.
     #[serde(default)]
     pub(super) confidential: bool,
 }
@@ -79,9 +79,9 @@ pub(crate) struct StationRecord {
     management_address: Ipv4Addr,
     interfaces: Vec<String>,
     log: PathBuf,
-    /// How its daemon is started; `None` if there is no daemon.
+    /// The command that starts the station's daemon; `None` if the station has no daemon.
     pub(crate) launch: Option<Launch>,
-    /// Its daemon's process id; `None` if there is no daemon, or it was killed with `tributary lab kill`.
+    /// The daemon's process id; `None` without a daemon, or after `tributary lab kill`.
     pub(crate) process: Option<u32>,
     /// Set while its processes are slowed down.
     pub(crate) slow: Option<Slow>,
@@ -148,7 +148,7 @@ impl Record {
     /// Starts the daemon at a station, and records how and its process id.
     ///
     /// # Errors
-    /// There is no such station, or the program cannot be started.
+    /// The station does not exist, or the program cannot be started.
     pub(super) fn launch(&mut self, lab: &Lab, name: &str, launch: Launch) -> Result<Background> {
         let daemon = Background::launch(&self.folder, name, &launch)?;
         let station = self.station_mut(lab, name)?;

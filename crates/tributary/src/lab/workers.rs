@@ -24,7 +24,7 @@ const MASTER_PORT: u16 = 29500;
 /// How long commands may take to end after another has failed, and after each signal.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What is printed in front of each line of a worker's command.
+/// The prefix of each line that a worker's command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefix {
     /// The worker's host: `w0: `.
@@ -216,7 +216,7 @@ async fn forward(prefix: &str, from: Option<impl AsyncRead + Unpin>, mut to: imp
 #[derive(Debug, Default)]
 struct Groups {
     running: Vec<(usize, Pid)>,
-    /// Whether SIGTERM was sent already.
+    /// True if SIGTERM was sent already.
     asked: bool,
 }
 

@@ -68,7 +68,7 @@ pub(crate) enum LinkAt {
     Captures(PortFiles),
 }
 
-/// What captures begin with, and interfaces do not.
+/// The prefix of captures, which interfaces do not have.
 const CAPTURES: &str = "pcap:";
 
 impl FromStr for PortAt {

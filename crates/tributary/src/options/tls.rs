@@ -51,7 +51,7 @@ impl ClientTlsArgs {
         Ok(self.files()?.map(ClientTls::load).transpose()?)
     }
 
-    /// As [`load`](Self::load), for a server.
+    /// Loads the files, as [`load`](Self::load) does, but with a server's settings.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -73,11 +73,12 @@ pub(crate) struct ControllerTlsArgs {
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
-    /// Certificate of the CA that has signed the certificates of agents and operators: nobody else can connect
+    /// Certificate of the CA that has signed the certificates of agents and operators: clients without such a
+    /// certificate cannot connect
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 
-    /// Who may create and end all jobs: a DNS name in the certificate; may be given often [default: operator]
+    /// Operator, who may create and end all jobs: a DNS name in the certificate; may be given often [default: operator]
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tls_operator: Vec<String>,

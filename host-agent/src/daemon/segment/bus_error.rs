@@ -1,11 +1,12 @@
 //! Access to memory that may vanish: another process shortens the file behind a mapping.
 //!
 //! The kernel answers an access to a page beyond the file's end with SIGBUS, which ends the process. [`survive`] turns
-//! that into a word on the mapping: the signal's handler puts other memory in the place of the pages that are accessed, so
-//! that the access ends, and notes that the mapping is lost. Compositors guard the buffers of their clients in this way.
+//! that into a word on the mapping: the signal's handler puts other memory in the place of the pages that are accessed,
+//! so that the access ends, and notes that the mapping is lost. Compositors guard the buffers of their clients in this
+//! way.
 //!
-//! That memory is one small file for all mappings, made beforehand: what they find in it is not used, and in its handler the
-//! process must not depend on the system's having memory for it.
+//! That memory is one small file for all mappings, made beforehand: what they find in it is not used, and in its
+//! handler the process must not depend on the system's having memory for it.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -32,17 +33,17 @@ struct Accessed<'a> {
     lost: &'a AtomicBool,
 }
 
-/// What the handler needs.
+/// The state that the signal handler needs.
 struct Prepared {
-    /// What SIGBUS did before.
+    /// The action of SIGBUS before this handler.
     before: libc::sigaction,
     /// The memory that takes the place of what is lost: as much as pages with [`PIECE_BYTES`] bytes have.
     substitute: OwnedFd,
 }
 
 thread_local! {
-    /// What this thread accesses within [`survive`]; null elsewhere. Its handler reads it, so it needs neither
-    /// initialisation nor a destructor.
+    /// The memory that this thread accesses within [`survive`]; null outside of it. The signal handler reads this
+    /// pointer, so the pointer needs neither initialisation nor a destructor.
     static ACCESSED: Cell<*const Accessed<'static>> = const { Cell::new(ptr::null()) };
 }
 
@@ -64,8 +65,9 @@ pub(super) fn prepare() -> io::Result<()> {
     Ok((*outcome)?)
 }
 
-/// Runs `access`, which reads or writes memory at these addresses only: at most [`PIECE_BYTES`] bytes of a mapping of a file.
-/// Afterwards `lost` says whether there was something else in the place of its pages, perhaps since an earlier access.
+/// Runs `access`, which reads or writes memory at these addresses only: at most [`PIECE_BYTES`] bytes of a mapping of a
+/// file. Afterwards `lost` says whether there was something else in the place of its pages, perhaps since an earlier
+/// access.
 pub(super) fn survive(addresses: Range<usize>, lost: &AtomicBool, access: impl FnOnce()) {
     let page = page_size();
     let addresses = addresses.start / page * page..addresses.end.next_multiple_of(page);
@@ -113,8 +115,9 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut siginfo_t, _context: *mut c
     if accessed.is_some_and(|accessed| replace(accessed, &prepared.substitute)) {
         return;
     }
-    // Not for this handler. Whoever was responsible before gets a signal of the kernel's, since the access is tried again;
-    // that of a process, which asks for this process's end, would be gone.
+    // The signal is not for this handler. If the kernel sent it, the previous handler gets it again, since the access
+    // is repeated. A signal from a process, which requests the end of this process, would be lost, so the handler
+    // raises it again.
     match from_kernel {
         // Without effect at worst; then the signal comes again.
         true => drop(exchange(Some(&prepared.before))),

@@ -10,23 +10,23 @@ use tributary_wire::SliceWidth;
 
 use super::{ElementRange, Segment, vector};
 
-/// The number of elements that are copied at once: what is done with them next finds them in the processor's cache. Whole
-/// slices of every width.
+/// The number of elements that are copied at once: what is done with them next finds them in the processor's cache.
+/// Whole slices of every width.
 const AT_ONCE: usize = 4 << 10;
 
 const _: () = assert!(AT_ONCE.is_multiple_of(SliceWidth::WIDEST.values()));
 
-/// What copies take beside the elements, in bytes, for elements of this type.
+/// Returns the bytes that copies of this element type take in addition to the elements.
 pub(super) fn memory(element_type: ElementType) -> usize {
     AT_ONCE * element_type.bytes()
 }
 
 impl Segment {
-    /// A copy of the elements, in `vector` if it has the right length, and the bounds of their slices of this width. 16-bit
-    /// floats are widened.
+    /// A copy of the elements, in `vector` if it has the right length, and the bounds of their slices of this width.
+    /// 16-bit floats are widened.
     ///
     /// # Errors
-    /// The segment has become shorter, or there is no memory for the copy.
+    /// The process has shortened the segment, or the copy cannot be allocated.
     pub(crate) fn read_measured(
         &self,
         place: ElementRange,
@@ -155,7 +155,7 @@ impl Segment {
     /// Writes as many elements of the place's type as it has.
     ///
     /// # Errors
-    /// The segment has become shorter, or there is no memory for it.
+    /// The process has shortened the segment, or memory for it cannot be allocated.
     pub(crate) fn write_elements<T: Pod>(&self, place: ElementRange, elements: &[T]) -> io::Result<()> {
         self.check(place)?;
         self.mapping.write(place.offset, cast_slice(elements))

@@ -19,25 +19,25 @@ use crate::daemon::budget::{LimitError, Permit, User};
 /// A file's device and inode, which identify it even if it is opened twice.
 pub(super) type Identity = (u64, u64);
 
-/// The mappings of this process, by the files' users: file systems may give a number to another file in the course of time,
-/// and nobody must get anyone else's. A file that is opened again is not mapped again: each time would count as memory of this
-/// process, of which the system takes the largest when there is none left.
+/// The mappings of this process, by the files' users. File systems may reuse a file's number over time, and a user must
+/// not get another user's mapping. A file that is opened again is not mapped again: each mapping would count as memory
+/// of this process, and the system kills the largest process when memory runs out.
 static MAPPINGS: Mutex<BTreeMap<(User, Identity, usize), Weak<Mapping>>> = Mutex::new(BTreeMap::new());
 
-/// A mapping of a file, from its first byte on. Its bytes are copied in and out and never referred to: the other process
-/// may change them meanwhile.
+/// A mapping of a file, from its first byte on. Its bytes are copied in and out and never referred to: the other
+/// process may change them meanwhile.
 ///
 /// A copy by system calls, with `pread` and `pwrite`, takes three times as long.
 #[derive(Debug)]
 pub(super) struct Mapping {
     file: File,
     memory: MmapRaw,
-    /// Whether other memory has taken the place of some of the file's.
+    /// True if other memory has replaced some of the file's memory.
     lost: AtomicBool,
     _permit: Permit,
 }
 
-/// Why there is no mapping.
+/// The reason why a file cannot be mapped.
 #[derive(Debug, Error)]
 pub(super) enum MappingError {
     #[error(transparent)]
@@ -47,11 +47,11 @@ pub(super) enum MappingError {
 }
 
 impl Mapping {
-    /// The mapping of so many bytes, which is all that it has, of this file of this user's; a new one, for which `permit` is
-    /// asked, unless there is one.
+    /// Returns the mapping of this user's file, which must have exactly `len` bytes. Makes a new mapping, for which it
+    /// calls `permit`, unless one exists.
     ///
     /// # Errors
-    /// That of `permit`, and the system's: among others, that there is no room for it.
+    /// The error of `permit`, or an error of the system: for example, a lack of address space.
     pub(super) fn of(
         file: File,
         (user, identity): (User, Identity),
@@ -81,8 +81,8 @@ impl Mapping {
         self.memory.len()
     }
 
-    /// Checks that the file still has bytes up to `end`. The mapping alone would not tell that of its last page: what is beyond
-    /// the end there reads as zeros.
+    /// Checks that the file still has bytes up to `end`. The mapping alone would not tell that of its last page: what
+    /// is beyond the end there reads as zeros.
     ///
     /// # Errors
     /// It has not.
@@ -93,14 +93,15 @@ impl Mapping {
         }
     }
 
-    /// Whether all of these bytes are in memory. Pages that were never written to are not, and holes: reading one through
-    /// the mapping would make a page of it, which this process's control group would have to pay for.
+    /// Returns true if all of these bytes are in memory. Holes and pages that were never written are not in memory:
+    /// reading a hole through the mapping would allocate a page, which this process's control group would have to pay
+    /// for.
     pub(super) fn is_there(&self, bytes: Range<usize>) -> bool {
         let hole = seek(&self.file, SeekFrom::Hole(bytes.start as u64));
         bytes.is_empty() || hole.is_ok_and(|hole| hole >= bytes.end as u64)
     }
 
-    /// As [`read`](Self::read), by system calls: no page is made where there is none.
+    /// Reads by system calls, which allocate no page in holes; see [`read`](Self::read).
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -121,9 +122,9 @@ impl Mapping {
         for (piece, to) in to.chunks_mut(PIECE_BYTES).enumerate() {
             let from = begin.wrapping_add(piece * PIECE_BYTES);
             self.access(from, to.len(), || {
-                // SAFETY: `begin` has checked that so many bytes are inside, and the mapping outlives the call. `to` is
-                // this process's own. If the other process writes meanwhile, the copy has some of its bytes: any are
-                // valid.
+                // SAFETY: `begin` has checked that `to.len()` bytes are inside, and the mapping outlives the call. `to`
+                // belongs to this process. If the other process writes meanwhile, the copy has some of its bytes: all
+                // bytes are valid.
                 unsafe { ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
             })?;
         }
@@ -147,7 +148,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Where the bytes from `offset` on begin, if so many are inside.
+    /// Returns a pointer to the bytes at `offset`, if `len` bytes from there are inside the mapping.
     fn begin(&self, offset: usize, len: usize) -> io::Result<*mut u8> {
         match offset.checked_add(len) {
             Some(end) if end <= self.memory.len() => Ok(self.memory.as_mut_ptr().wrapping_add(offset)),
@@ -157,7 +158,7 @@ impl Mapping {
         }
     }
 
-    /// Runs `copy`, which accesses so many bytes from `begin` on.
+    /// Runs `copy`, which accesses `len` bytes from `begin` on.
     fn access(&self, begin: *mut u8, len: usize, copy: impl FnOnce()) -> io::Result<()> {
         if !self.is_lost() {
             bus_error::survive(begin.addr()..begin.addr() + len, &self.lost, copy);
@@ -290,7 +291,7 @@ mod tests {
         }
     }
 
-    /// What the next test runs in a process of its own; without its word it does nothing.
+    /// Runs in a separate process, which the next test starts; does nothing without that test's variable.
     #[test]
     fn is_told_to_end_by_a_bus_error() {
         if env::var("TRIBUTARY_RAISE").is_ok() {

@@ -1,7 +1,7 @@
 //! Shared memory of a training process, as the agent sees it.
 //!
-//! The agent copies elements from it and sums to it. Its process may do anything to it meanwhile: what it writes ends up
-//! in its own sums; if it shortens the segment, its all-reduces fail, and nobody else's.
+//! The agent copies elements from the segment and sums to it. The segment's process may modify it at any time: its
+//! writes end up only in its own sums. If it shortens the segment, only its own all-reduces fail.
 //!
 //! A file may claim a size for which it has no memory. The agent takes memory of its own for a segment's contents, so
 //! it opens only segments whose process has allocated all of their memory.
@@ -74,7 +74,7 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// Whether the two have bytes in common.
+    /// Returns true if the two stretches have bytes in common.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let (first, last) = (self.bytes.start.max(other.bytes.start), self.bytes.end.min(other.bytes.end));
         self.file == other.file && first < last

@@ -6,23 +6,23 @@ use bytemuck::{Pod, allocation::try_zeroed_vec};
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
-/// Vectors from so many bytes on are put into huge pages where the system has some: the size of such a page on most
-/// processors. A smaller vector has room for none.
+/// The size in bytes from which vectors use huge pages if the system has some: the huge-page size of most processors. A
+/// smaller vector cannot fill a huge page.
 const HUGE_FROM: usize = 2 << 20;
 
-/// A vector of so many zeros.
+/// Returns a vector of `len` zeros.
 ///
 /// # Errors
 /// The system has no memory for it.
 pub(super) fn zeros<T: Pod>(len: usize) -> io::Result<Vec<T>> {
-    // Large ones come from the system as zeros, so that no page is there before it is used.
+    // The system provides large vectors as zero pages, so that it allocates a page only on first use.
     let mut zeros = try_zeroed_vec(len).map_err(|()| io::Error::from(io::ErrorKind::OutOfMemory))?;
     in_huge_pages(&mut zeros);
     Ok(zeros)
 }
 
-/// Asks for huge pages for a new vector. They save a page fault for every 4 KiB, and later most of the processor's
-/// searches for where a page is.
+/// Requests huge pages for a new vector. They save a page fault for every 4 KiB, and later most of the processor's
+/// page-table walks.
 #[allow(unsafe_code, reason = "no safe interface has it")]
 fn in_huge_pages<T: Pod>(vector: &mut [T]) {
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(vector);

@@ -26,7 +26,7 @@ type Orders = mpsc::Sender<Result<v1::HostOrder, Status>>;
 
 pub(crate) struct Directory {
     address: String,
-    /// What members have said, in the order of arrival.
+    /// The messages of members, in the order of arrival.
     news: mpsc::UnboundedReceiver<String>,
     answers: mpsc::UnboundedReceiver<v1::AnswerRequest>,
     state: Arc<Mutex<State>>,
@@ -36,7 +36,7 @@ pub(crate) struct Directory {
 struct State {
     /// Configurations of the workers on w0, w1 and so on, until they have all joined.
     configs: Vec<JobConfig>,
-    /// Whether the job fails when its first member leaves.
+    /// True if the job fails when its first member leaves.
     rigid: bool,
     over: bool,
     /// The joined members by host; a server's key includes its role.
@@ -86,7 +86,7 @@ impl Directory {
         self.state().rigid = false;
     }
 
-    /// From now on nobody may come back.
+    /// Refuses all members that come back from now on.
     pub(crate) fn forget(&self) {
         self.state().over = true;
     }
@@ -96,7 +96,7 @@ impl Directory {
         self.state().probe_interval = milliseconds;
     }
 
-    /// What the controller says the job waits for.
+    /// Sets the controller's statement of the job's wait.
     pub(crate) fn waits_for(&self, what: &str) {
         self.state().waiting_for = vec![what.to_owned()];
     }
@@ -157,7 +157,7 @@ impl Directory {
         }
     }
 
-    /// Forgets what was said so far, so that [`wait_for`](Self::wait_for) does not see it.
+    /// Drops all earlier messages, so that [`wait_for`](Self::wait_for) does not see them.
     pub(crate) fn listen_from_now_on(&mut self) {
         while self.news.try_recv().is_ok() {}
     }
@@ -168,7 +168,7 @@ impl Directory {
         (host, generation, answer.unwrap())
     }
 
-    /// Waits for the standings of so many members; returns them by host.
+    /// Waits for the standings of `members` members; returns them by host.
     pub(crate) async fn standings(&mut self, members: usize) -> BTreeMap<String, v1::Standing> {
         let mut standings = BTreeMap::new();
         while standings.len() < members {

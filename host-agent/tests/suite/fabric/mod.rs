@@ -21,7 +21,7 @@ use crate::star::{Hub, Meddle};
 /// The agents of hosts, some of which are in a job, two servers, and a controller.
 pub(crate) struct Fabric {
     pub(crate) directory: Directory,
-    /// The structure that the members were told last, or that is about to come.
+    /// The structure that the members received last, or that follows next.
     pub(crate) structure: Structure,
     pub(crate) agents: Vec<RunningAgent>,
     /// The line from the agents to the controller.
@@ -124,7 +124,7 @@ impl Fabric {
         self.changed(old.len()).await;
     }
 
-    /// Waits until so many members have confirmed the change.
+    /// Waits until `members` members have confirmed the change.
     async fn changed(&mut self, members: usize) {
         for _ in 0..members {
             let (host, generation, answer) = self.directory.answer().await;

@@ -24,14 +24,14 @@ pub(crate) enum Condition {
 pub(crate) struct Line {
     address: String,
     state: watch::Sender<State>,
-    /// The number of connections so far.
+    /// The number of connections since the start.
     connections: watch::Receiver<usize>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct State {
     condition: Condition,
-    /// How often it was cut, so that someone who looks after it is whole again still notices.
+    /// The number of cuts, so that a task that checks the line after its repair still notices the cut.
     cuts: usize,
 }
 
@@ -100,6 +100,6 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut state: watch:
             return;
         }
     }
-    // Tells the other end of the end.
+    // Closes the other end of the connection, too.
     let _ = tokio::time::timeout(Duration::from_secs(1), to.shutdown()).await;
 }

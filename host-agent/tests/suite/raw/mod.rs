@@ -40,7 +40,7 @@ impl File {
         self.file.set_len(bytes).unwrap();
     }
 
-    /// What becomes of a file whose process is gone.
+    /// Leaves the file in the state of a file whose process has ended.
     pub(crate) fn let_go(&self) {
         self.file.unlock().unwrap();
     }
@@ -198,7 +198,7 @@ impl Process {
         }
     }
 
-    /// Begins the training with so many parameters.
+    /// Begins the training with `count` parameters.
     pub(crate) async fn begin(&mut self, segment: u32, count: u64) -> Result<v1::Step, Status> {
         let parameters = Some(v1::Values { segment, offset: 0, count });
         let request = v1::BeginTrainingRequest { session: self.session.clone(), parameters };

@@ -11,8 +11,9 @@ const TOPOLOGY: &str = "three-tier-8";
 const BYTES: u64 = 8 << 20;
 
 const MBIT: u64 = 1_000_000;
-/// The most time of our all-reduce relative to those of hosts without the network's help, by the links' MTU and rate. A
-/// ring takes at least 1.75 times the tensor's time on the link, ours 1 time plus headers. At 1 Gbit/s the limit is not
+/// The most time of our all-reduce relative to all-reduces by hosts alone, by the links' MTU and rate.
+///
+/// A ring takes at least 1.75 times the tensor's time on the link, ours 1 time plus headers. At 1 Gbit/s the limit is not
 /// the links but the processors, which all nodes share.
 const AGAINST_HOSTS: [(u16, u64, f64); 8] = [
     (1500, 50 * MBIT, 0.60),
@@ -32,13 +33,13 @@ const WITH_LOSS: [(f64, f64); 2] = [(0.001, 1.2), (0.01, 2.5)];
 /// A limit that a ratio must not exceed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// What is compared.
+    /// The name of the comparison.
     pub name: String,
     /// The ratio of the medians.
     pub value: f64,
     /// The most that the ratio may be.
     pub limit: f64,
-    /// Whether the ratio is within the limit.
+    /// True if the ratio is within the limit.
     pub passed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What limits an all-reduce.
+//! The bottleneck of an all-reduce.
 
 use std::fmt;
 

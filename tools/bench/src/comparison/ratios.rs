@@ -1,4 +1,4 @@
-//! What is compared with what.
+//! Ratios between two measured cases.
 
 use serde::{Deserialize, Serialize};
 

@@ -36,7 +36,7 @@ pub struct Row {
     pub link_share: f64,
     /// Median share of all processors' time that was not idle.
     pub processor_share: f64,
-    /// What limited the all-reduces.
+    /// The bottleneck of the all-reduces.
     pub limit: Limit,
     /// The median of each turn in order, in seconds.
     pub turns: Vec<f64>,

@@ -1,4 +1,4 @@
-//! What was compared, and in what setting.
+//! The setting of a comparison, with the contenders' versions and the skipped contenders.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub struct Setting {
 pub struct Skipped {
     /// The contender.
     pub contender: Contender,
-    /// Why it could not be measured.
+    /// The reason why the contender could not be measured.
     pub reason: String,
     /// The command that installs it.
     pub install: String,

@@ -5,7 +5,7 @@ use thiserror::Error;
 use tributary_link::LinkError;
 use tributary_wire::{Seq, WireError};
 
-/// Why a run has no result.
+/// An error of a run.
 #[derive(Debug, Error)]
 pub enum GeneratorError {
     /// A socket could not be made or used.

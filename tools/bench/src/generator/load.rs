@@ -1,4 +1,4 @@
-//! What a load has to say of itself.
+//! The interface of a load.
 
 use std::ops::Range;
 
@@ -6,21 +6,21 @@ use tributary_wire::Seq;
 
 use super::GeneratorError;
 
-/// How many hosts send.
+/// The number of hosts that send.
 pub const SENDERS: usize = 2;
 
-/// What goes through a switch: numbered items, each one or more frames in and one frame out.
+/// Traffic through a switch: numbered items, each with one or more frames in and one frame out.
 pub trait Load {
     /// Items in flight at once, a power of two.
     fn window(&self) -> u32;
 
-    /// Which hosts send a frame of this item, of [`SENDERS`].
+    /// The hosts that send a frame of this item, out of [`SENDERS`].
     fn senders(&self, seq: Seq) -> Range<usize>;
 
-    /// Writes a host's frame of an item and returns its length; `again`: it was lost before.
+    /// Writes a host's frame of an item and returns its length. `again` is true for a retransmission.
     ///
     /// # Errors
-    /// [`GeneratorError::Unwritable`]: there is no room for it.
+    /// [`GeneratorError::Unwritable`] if the frame does not fit into the buffer.
     fn write(
         &mut self,
         sender: usize,
@@ -29,7 +29,7 @@ pub trait Load {
         frame: &mut [u8],
     ) -> Result<usize, GeneratorError>;
 
-    /// Says what a frame is that came out of the switch, and compares it with what it has to be.
+    /// Identifies a frame that came out of the switch, and compares it with the expected frame.
     ///
     /// # Errors
     /// The frame is wrong.
@@ -44,7 +44,7 @@ pub trait Load {
 /// A frame that came out of the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived {
-    /// All of this item, as it has to be.
+    /// The whole expected item.
     Whole(Seq),
     /// A foreign frame, or an answer that is not an item.
     Other,

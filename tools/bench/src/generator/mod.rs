@@ -1,13 +1,13 @@
 //! A load generator for one switch: two hosts that send and one that receives, in one thread.
 //!
-//! It keeps a window of items in flight: the next one of a place is sent when the one before has come out. What an item
-//! is, its [`Load`] says: a [slice](slices) of which an aggregating switch makes a sum, or a [packet](packets) that a
-//! switch forwards. Frames are received and sent in batches, so that the limit is the switch and not the generator; the
-//! load of each is measured. Whatever comes out is compared with what has to.
+//! It keeps a window of items in flight: the next item of a place is sent when the previous item has come out. The
+//! [`Load`] defines an item: a [slice](slices) that an aggregating switch sums, or a [packet](packets) that a switch
+//! forwards. The generator receives and sends frames in batches, so that the limit is the switch and not the generator;
+//! the processor load of each is measured. The generator compares all frames that come out with the expected frames.
 //!
-//! Its own packet sockets carry one frame at a time, as most switches need them. Those of `link`, which agents use, join
-//! neighbouring frames for a switch that takes them apart; or they send past an interface's queue, where the generator would
-//! be the limit otherwise.
+//! Its own packet sockets carry one frame at a time, as most switches need them. The agents' sockets in `link` join
+//! neighbouring frames for a switch that splits them. They can also send past an interface's queue, where the generator
+//! would be the limit otherwise.
 
 mod error;
 mod load;
@@ -43,7 +43,7 @@ const RESEND_AFTER: Duration = Duration::from_millis(50);
 pub struct Outcome {
     /// Items that came out of the switch, each counted once.
     pub items: u64,
-    /// How many of them were sent again because a frame was lost on the way in or out.
+    /// The number of items sent again because a frame was lost on the way in or out.
     pub resent: u64,
     /// Duration of the run.
     pub elapsed: Duration,
@@ -64,7 +64,7 @@ pub struct Generator<L> {
     load: L,
     senders: [Sender; SENDERS],
     receiver: Receiver,
-    /// What is in flight, by place in the window.
+    /// The items in flight, by place in the window.
     places: Vec<InFlight>,
     started: bool,
 }
@@ -94,7 +94,7 @@ impl<L: Load> Generator<L> {
         let mut now = begin;
         let (mut items, mut resent) = (0, 0);
         let mut look_for_late = begin;
-        // What was in flight when an earlier run ended may be lost by now.
+        // The items in flight at the end of an earlier run may be lost by now.
         let again = std::mem::replace(&mut self.started, true);
         (0..self.places.len()).try_for_each(|place| self.send(place, now, again))?;
         while now - begin < duration && !stop.load(Ordering::Relaxed) {
@@ -126,8 +126,8 @@ impl<L: Load> Generator<L> {
         Ok(self.take()?.unwrap_or_default())
     }
 
-    /// Reads a batch of frames that have arrived, and queues the next item of each place whose item is there. `None` if
-    /// nothing was there.
+    /// Reads a batch of frames that have arrived, and queues the next item after each finished item.
+    /// Returns the number of finished items, or `None` if no frame had arrived.
     fn take(&mut self) -> Result<Option<u64>, GeneratorError> {
         let now = Instant::now();
         let mut finished = None;
@@ -136,7 +136,7 @@ impl<L: Load> Generator<L> {
             let finished = finished.get_or_insert(0);
             let Arrived::Whole(seq) = self.load.check(frame)? else { continue };
             let place = self.load.place(seq);
-            // What was sent again can come twice.
+            // An item that was sent again can come twice.
             if self.places[place].seq == seq {
                 self.places[place].seq = seq.plus(self.load.window());
                 self.send(place, now, false)?;

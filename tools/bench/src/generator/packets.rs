@@ -1,4 +1,4 @@
-//! Packets that a switch forwards, of many flows, each with what has to come out.
+//! Packets of many flows that a switch forwards, each with the expected output.
 
 use std::ops::Range;
 
@@ -6,9 +6,9 @@ use tributary_wire::Seq;
 
 use super::{Arrived, GeneratorError, Load};
 
-/// Where a packet's number is: behind the headers of Ethernet, IPv4 and UDP.
+/// The offset of a packet's number: after the headers of Ethernet, IPv4 and UDP.
 const SEQ_AT: usize = 14 + 20 + 8;
-/// What follows the number, so that foreign frames are not taken for packets of ours.
+/// The bytes after the number, which distinguish the generator's packets from foreign frames.
 const MARK: [u8; 4] = *b"TRIB";
 const MARK_AT: usize = SEQ_AT + size_of::<u32>();
 /// Spreads consecutive numbers over the flows: 2^32 divided by the golden ratio.
@@ -21,7 +21,7 @@ pub struct PacketFlow {
     pub sender: usize,
     /// Its frame.
     pub sent: Vec<u8>,
-    /// The frame that has to come out, of the same length.
+    /// The expected output frame, of the same length.
     pub expected: Vec<u8>,
 }
 
@@ -38,10 +38,10 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Packets of these flows, so many in flight at once: a power of two.
+    /// Creates a load of packets of these flows, with `window` packets in flight: a power of two.
     ///
     /// # Errors
-    /// [`GeneratorError::NoFlow`]: there is none, or one whose frames have no room for the packet's number.
+    /// [`GeneratorError::NoFlow`] if `flows` is empty, or if its frames have no room for the packet's number.
     pub fn new(window: u32, mut flows: Vec<PacketFlow>) -> Result<Self, GeneratorError> {
         let frames = |flow: &mut PacketFlow| {
             [&mut flow.sent, &mut flow.expected].into_iter().all(|frame| {

@@ -19,8 +19,9 @@ enum Way {
 }
 
 impl Receiver {
-    /// A receiver on this interface of the calling thread's network namespace, for frames of about that length, each of
-    /// which comes by itself, and so many of which are in flight.
+    /// Opens a receiver of single frames on this interface of the calling thread's network namespace.
+    ///
+    /// `sizes` is the approximate length of a frame in bytes, and the number of frames in flight.
     ///
     /// # Errors
     /// [`GeneratorError::Socket`] with the step that failed.
@@ -28,10 +29,10 @@ impl Receiver {
         Ok(Self(Way::Single(Ring::open(interface, sizes)?)))
     }
 
-    /// A receiver of frames that may cross the link as one, by a port of an agent.
+    /// Opens a receiver of frames that may cross the link as one, by a port of an agent.
     ///
     /// # Errors
-    /// [`GeneratorError::Port`], [`GeneratorError::Receive`].
+    /// [`GeneratorError::Port`] or [`GeneratorError::Receive`].
     pub fn open_joined(interface: &str) -> Result<Self, GeneratorError> {
         let mut port = Box::new(InterfacePort::open(interface)?);
         let poll = Poll::new().map_err(GeneratorError::Receive)?;
@@ -39,7 +40,7 @@ impl Receiver {
         Ok(Self(Way::Joined { port, poll, events: Events::with_capacity(1) }))
     }
 
-    /// The next frame, if it is there.
+    /// Returns the next frame, or `None` if no frame has arrived.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, GeneratorError> {
         match &mut self.0 {
             Way::Single(ring) => Ok(ring.next()),
@@ -47,7 +48,7 @@ impl Receiver {
         }
     }
 
-    /// Waits for a frame for so long at most; only to be called after there was [none](Self::next).
+    /// Waits up to `patience` for a frame. Call it only after [`next`](Self::next) has returned `None`.
     pub(super) fn wait(&mut self, patience: Duration) -> Result<(), GeneratorError> {
         match &mut self.0 {
             Way::Single(ring) => ring.wait(patience),

@@ -1,7 +1,8 @@
-//! Frames on their way back: a ring of slots in memory (`TPACKET_V2`), which the kernel fills, so that receiving takes
-//! the generator no system call a batch and none of its time for copies.
+//! Receives single frames through a ring of slots in memory (`TPACKET_V2`).
 //!
-//! It is not that of `link`: the yardstick must not change with what it measures.
+//! The kernel fills the slots, so receiving a batch costs the generator no system call and no time for copies.
+//!
+//! The generator does not use the ring of `link`: the yardstick must not change with the measured code.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,13 +36,14 @@ pub(super) struct Ring {
     slots: usize,
     /// The slot of the next frame, or of the present one.
     at: usize,
-    /// Whether there is a present frame: its slot goes back to the kernel with the next one.
+    /// True while the caller has a frame. The slot of this frame goes back to the kernel with the next call.
     holds: bool,
 }
 
 impl Ring {
-    /// Opens a socket on this interface of the calling thread's network namespace, for IPv4 frames of about that
-    /// length, so many of which are in flight.
+    /// Opens a socket for IPv4 frames on this interface of the calling thread's network namespace.
+    ///
+    /// `frame_bytes` is the approximate length of a frame, and `window` is the number of frames in flight.
     pub(super) fn open(interface: &str, (frame_bytes, window): (usize, u32)) -> Result<Self, GeneratorError> {
         let failed = |step| failed(interface, step);
         let socket = socket::open(interface, libc::ETH_P_IP as u16)?;
@@ -66,7 +68,7 @@ impl Ring {
         Ok(Self { interface: interface.to_owned(), socket, memory, slot_bytes, slots, at: 0, holds: false })
     }
 
-    /// The next frame, if it is there; the one before is gone.
+    /// Returns the next frame, or `None` if no frame has arrived. The previous frame goes back to the kernel.
     #[allow(unsafe_code)]
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         if std::mem::take(&mut self.holds) {
@@ -88,7 +90,7 @@ impl Ring {
         Some(unsafe { slice::from_raw_parts(slot.wrapping_add(begin), len) })
     }
 
-    /// Waits for a frame for so long at most.
+    /// Waits up to `patience` for a frame.
     pub(super) fn wait(&self, patience: Duration) -> Result<(), GeneratorError> {
         let failed = failed(&self.interface, "receive frames");
         let timeout = Timespec::try_from(patience).map_err(|_| failed(Errno::INVAL))?;
@@ -103,7 +105,7 @@ impl Ring {
         self.memory.as_mut_ptr().wrapping_add(self.at * self.slot_bytes)
     }
 
-    /// Whether the kernel or this process owns the present slot.
+    /// The status of the present slot: it says if the kernel or this process owns the slot.
     #[allow(unsafe_code)]
     fn status(&self) -> &AtomicU32 {
         // SAFETY: a slot begins with its status, an aligned u32 in memory that lives as long as `self`. The kernel, too,

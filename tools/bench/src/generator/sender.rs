@@ -9,7 +9,7 @@ use super::socket::{BATCH, Frames, SendingSocket};
 /// or taken in.
 const BATCHES: u32 = 4;
 
-/// How frames leave a host that sends.
+/// The way in which frames leave a host that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
     /// Each by itself, by a packet socket of the generator's own.
@@ -24,9 +24,9 @@ pub enum Sending {
 #[derive(Debug)]
 pub struct Sender {
     frames: Frames,
-    /// How many of `frames` are queued.
+    /// The number of queued frames in `frames`.
     queued: usize,
-    /// How many leave together.
+    /// The number of frames that leave together.
     batch: usize,
     way: Way,
 }
@@ -38,8 +38,9 @@ enum Way {
 }
 
 impl Sender {
-    /// A sender on this interface of the calling thread's network namespace, for frames of that length, so many of which
-    /// are in flight.
+    /// Opens a sender on this interface of the calling thread's network namespace.
+    ///
+    /// `frame_bytes` is the length of a frame, and `window` is the number of frames in flight.
     ///
     /// # Errors
     /// [`GeneratorError::Socket`] with the step that failed, or [`GeneratorError::Port`].
@@ -74,7 +75,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends what is queued. Frames that the kernel has no room for are lost, as on any network.
+    /// Sends the queue. Frames for which the kernel has no room are lost, as on any network.
     pub(super) fn flush(&mut self) -> Result<(), GeneratorError> {
         let queued = std::mem::take(&mut self.queued);
         match &mut self.way {

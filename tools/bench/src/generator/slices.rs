@@ -19,7 +19,7 @@ const HOPS: usize = 2;
 /// The offset of the values in a contribution's frame.
 pub(crate) const VALUES_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOPS * HOP_BYTES;
 
-/// How many children send: each slice is the sum of that many contributions.
+/// The number of children that send: each slice is the sum of one contribution from each child.
 pub const CHILDREN: usize = SENDERS;
 /// The increment of each child's values, and of its checks, from one slice to the next: odd, so that 2^32 slices
 /// differ.

@@ -1,6 +1,6 @@
 //! Packet sockets, and one that sends many frames with one system call.
 //!
-//! It is not that of `link`: the yardstick must not change with what it measures.
+//! The generator does not use the sockets of `link`: the yardstick must not change with the measured code.
 
 use std::io;
 use std::ops::Range;
@@ -30,7 +30,7 @@ impl SendingSocket {
         Ok(Self { interface: interface.to_owned(), socket: open(interface, NOTHING)? })
     }
 
-    /// Sends so many frames. Those that the kernel has no room for are lost, as on any network.
+    /// Sends the first `count` frames. Frames for which the kernel has no room are lost, as on any network.
     pub(super) fn send(&self, frames: &mut Frames, count: usize) -> Result<(), GeneratorError> {
         let mut sent = 0;
         while sent < count {

@@ -16,9 +16,9 @@ const TOPOLOGY_NAME: &str = "topologies/two-workers.toml (built in)";
 /// Time for switch and generator to come up to speed before anything is counted.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// What is measured: a load, and what a switch needs for it.
+/// A workload of a measurement: a load, and the settings that a switch needs for it.
 pub(super) trait Workload {
-    /// What the generator sends.
+    /// The traffic that the generator sends.
     type Load: Load;
 
     /// The load, from its beginning.
@@ -27,7 +27,7 @@ pub(super) trait Workload {
     /// The length of its frames.
     fn frame_bytes(&self) -> usize;
 
-    /// How the hosts send to this switch.
+    /// The way in which the hosts send to this switch.
     fn sending(&self, switch: SwitchUnderTest) -> Sending;
 
     /// The program and the entries of a switch that runs programs.

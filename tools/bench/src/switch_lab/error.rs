@@ -11,7 +11,7 @@ use crate::compile::CompileError;
 use crate::generator::GeneratorError;
 use crate::statistics::StatisticsError;
 
-/// Why switches could not be measured.
+/// An error of measuring switches.
 #[derive(Debug, Error)]
 pub enum SwitchLabError {
     /// The network could not be made.
@@ -52,11 +52,11 @@ pub enum SwitchLabError {
     /// Frames have no such length.
     #[error("frames of {bytes} bytes: the shortest are of {least}, the longest of {most}")]
     FrameLength {
-        /// What was asked for.
+        /// The requested length.
         bytes: usize,
         /// The length of headers and a packet's number.
         least: usize,
-        /// What Ethernet carries.
+        /// The length of the longest Ethernet frame.
         most: usize,
     },
     /// The topology does not allow this MTU.

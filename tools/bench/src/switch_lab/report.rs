@@ -18,7 +18,7 @@ pub struct Run {
     pub per_second: f64,
     /// Slices whose sum came out, or packets.
     pub items: u64,
-    /// How many of them were sent again because a frame was lost.
+    /// The number of items sent again because a frame was lost.
     pub resent: u64,
     /// The measured time, in seconds.
     pub seconds: f64,
@@ -26,7 +26,7 @@ pub struct Run {
     pub switch_cpu_seconds: f64,
     /// Processor time of the generator's thread.
     pub generator_cpu_seconds: f64,
-    /// Processor time of everything else on all cores: it shows whether a run was disturbed.
+    /// Processor time of all other processes on all cores: a high value means that the run was disturbed.
     pub other_cpu_seconds: f64,
 }
 
@@ -60,7 +60,7 @@ pub struct Candidate {
     pub generator_cores: Summary,
     /// Number of cores that everything else kept busy.
     pub other_cores: Summary,
-    /// How many were sent again in all runs.
+    /// The number of items sent again in all runs.
     pub resent: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct Comparison {
     pub ratio: Ratio,
     /// The least allowed ratio of the medians, if there is one.
     pub limit: Option<f64>,
-    /// Whether the ratio reaches the limit.
+    /// True if the ratio reaches the limit.
     pub passed: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct Case<Setting> {
     pub setting: Setting,
     /// One for each switch.
     pub candidates: Vec<Candidate>,
-    /// Those of our switches that were measured with the others that were.
+    /// Comparisons of our switches with other switches, as far as both were measured.
     pub comparisons: Vec<Comparison>,
     /// The runs in the order in which they took place.
     pub runs: Vec<Run>,
@@ -134,7 +134,7 @@ impl<Setting> Case<Setting> {
 pub struct Report<Setting> {
     /// One for each setting.
     pub cases: Vec<Case<Setting>>,
-    /// Whether all ratios reach their limits; `None` if none that has one was measured.
+    /// True if all ratios reach their limits; `None` if no ratio with a limit was measured.
     pub passed: Option<bool>,
 }
 

@@ -14,7 +14,7 @@ use tributary_topology::Node;
 use super::{SwitchLabError, aggregation};
 use crate::cpu::{self, ProcessTimes};
 
-/// How many of the last lines of a log an error shows.
+/// The number of last lines of a log in an error.
 const SHOWN_LINES: usize = 5;
 
 /// A switch that can be measured.
@@ -23,7 +23,7 @@ const SHOWN_LINES: usize = 5;
 pub enum SwitchUnderTest {
     /// `tributary switch`, with one frame at a time.
     Softswitch,
-    /// `tributary switch` as labs run it: neighbouring frames cross a link as one, on their way in and out.
+    /// The `tributary switch` of labs: neighbouring frames cross a link as one, on their way in and out.
     Joined,
     /// `tributary switch --bypass-queues`: one frame at a time, past its interfaces' queues.
     Bypassing,
@@ -34,7 +34,7 @@ pub enum SwitchUnderTest {
 }
 
 impl SwitchUnderTest {
-    /// What the program is called.
+    /// The name of the program.
     pub fn name(self) -> &'static str {
         match self {
             Self::Softswitch => "the embedded switch",
@@ -45,7 +45,7 @@ impl SwitchUnderTest {
         }
     }
 
-    /// What this machine lacks to run it, and what to do; `None` if it lacks nothing.
+    /// The missing requirement of this machine, with a remedy; `None` if the switch can run.
     pub fn missing(self) -> Option<&'static str> {
         let (found, missing) = match self.program() {
             Some(program) => (
@@ -57,7 +57,7 @@ impl SwitchUnderTest {
         (!found).then_some(missing)
     }
 
-    /// Whether it, and the hosts that load it, join neighbouring frames.
+    /// Returns true if the switch, and the hosts that load it, join neighbouring frames.
     pub(super) fn joins(self) -> bool {
         self == Self::Joined
     }

@@ -12,10 +12,10 @@ use super::SwitchLabError;
 
 const COOKIE: u64 = 1;
 const ELECTION_ID: u128 = 1;
-/// How long a switch may take to start: the machine may be busy.
+/// The time that a switch may take to start: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a switch is told before a load comes.
+/// The program and the table entries that the controller installs before the load starts.
 pub(super) struct Programming {
     /// p4c's JSON.
     pub(super) json: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct Programming {
     pub(super) updates: Vec<Update>,
 }
 
-/// Installs it as soon as the switch is up. It stays when this returns.
+/// Installs a program and its entries as soon as the switch is up. Both stay installed when this returns.
 pub(super) fn install(lab: &Lab, target: Target, programming: Programming) -> Result<(), SwitchLabError> {
     let Programming { json, p4info, updates } = programming;
     lab.inside(CONTROLLER, || {

@@ -1,8 +1,8 @@
 //! Compiled P4 programs, which a controller loads into a switch.
 //!
-//! An input is a program's JSON; or, after a first byte that says so, positions in a real program, replacements for them,
-//! since mutations of text alone hardly ever get past its syntax, and a frame. Checked: a program is refused, or processes
-//! frames, without a panic in either case, whether its packets are logged or not.
+//! An input is a program's JSON. A first byte can select another form: positions in a real program, replacements for
+//! them, and a frame, since mutations of text alone hardly ever get past its syntax. The target checks that a program
+//! is refused or processes frames, in both cases without a panic, with and without a packet log.
 
 use std::borrow::Cow;
 use std::io;
@@ -67,7 +67,7 @@ const fn first_byte(place: u8, is_logged: bool) -> u8 {
     *DAMAGED.start() + 2 * place + is_logged as u8
 }
 
-/// A log that nobody reads.
+/// A log without a reader.
 static LOG: LazyLock<io::Result<PacketLog>> = LazyLock::new(|| PacketLog::new(LogForm::Text, io::sink()));
 
 static ORIGINALS: LazyLock<Vec<Original>> = LazyLock::new(|| {

@@ -54,7 +54,7 @@ struct World {
     /// INA messages and their recipients.
     wire: VecDeque<(End, Vec<u8>)>,
     outcomes: Vec<(End, OperationEvent)>,
-    /// By end, the server last: whether an operation has failed there, so that it no longer looks at sums.
+    /// By end, the server last: true if an operation has failed there. Such an end no longer checks sums.
     has_failed: [bool; 3],
 }
 

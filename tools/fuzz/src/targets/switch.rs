@@ -1,8 +1,8 @@
 //! Frames, as a switch receives them: the embedded switch with the real program and the tables of two jobs.
 //!
-//! An input is some frames, each with its ingress port. The attackers have the ports of the first job, and one that
-//! nobody uses. Checked: frames leave only at ports of the job, and in no more copies than the groups say; and the
-//! second job's sum, which begins before the input and ends after it, is right: nobody can enter slots of another job.
+//! An input is some frames, each with its ingress port. The attackers have the ports of the first job, and an unused
+//! port. The target checks that frames leave only at ports of the job, and in no more copies than the groups say. It
+//! also checks the second job's sum, which begins before the input and ends after it: no other job can change that sum.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const UP: u16 = 9;
 const OTHER: u16 = 0x0777;
 const OTHERS_CHILDREN: [u16; 2] = [4, 5];
 const OTHERS_UP: u16 = 10;
-/// The attackers' ports; nobody may send to the last one.
+/// The attackers' ports. No frame may leave at the last port.
 const PORTS: [u16; 4] = [CHILDREN[0], CHILDREN[1], UP, NOBODY];
 const NOBODY: u16 = 3;
 /// Values of `kinds` in the table `admission`.

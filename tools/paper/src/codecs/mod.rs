@@ -12,13 +12,13 @@ use tributary_picture::{Axis, Chart, Line, OTHERS, OTHERS_LIGHT, OURS, OURS_LIGH
 use crate::results::Results;
 use network::{CurvePoint, LEARNING_RATE, Training};
 
-/// How gradients and parameters are encoded.
+/// A pair of codecs, for gradients and for parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Candidate {
     codec: &'static str,
     /// The codec of the parameters that come back.
     back: &'static str,
-    /// Whether each layer is encoded by itself, in place of the gradient as a whole.
+    /// True if each layer is encoded by itself, in place of the gradient as a whole.
     by_layer: bool,
 }
 
@@ -60,7 +60,9 @@ const CANDIDATES: [Candidate; 28] = [
     whole("casq-4-ef", "casq-8"),
     whole("casq-4-ef", "casq-4"),
 ];
-/// Speeds of links, and how many seeds: rounds are synchronous, so that a seed's accuracies are the same over all of them.
+/// Speeds of links, and numbers of seeds.
+///
+/// Rounds are synchronous, so a seed's accuracies are the same over all links.
 const RATES: [(&str, u64); 2] = [("50 Mbit/s", 1), ("200 Mbit/s", 3)];
 const ITERATIONS: u32 = 60;
 /// An accuracy that the training without a codec reaches well before its end.
@@ -165,7 +167,7 @@ impl Candidate {
     }
 }
 
-/// When a training was first seen to have reached the target.
+/// The first point of a training at which it has reached the target.
 fn reached(run: &Training) -> Option<&CurvePoint> {
     run.curve.iter().find(|point| point.accuracy >= TARGET)
 }

@@ -134,7 +134,7 @@ impl Network {
         Ok(Training { curve, into_server: after.0 - before.0, out_of_server: after.1 - before.1 })
     }
 
-    /// Bytes that have come in and gone out by the server's link so far.
+    /// Bytes that the server's link has received and sent since its start.
     fn carried(&self) -> Result<(u64, u64)> {
         let interface = self.lab.interfaces("ps")?.first().context("the server has no link")?.name.clone();
         let read = |what: &str| -> Result<u64> {

@@ -1,4 +1,4 @@
-//! What the product's own commands measure: each is run as a user runs it, and its JSON becomes a page.
+//! Runs the product's own measuring commands as a user runs them, and makes a page of their JSON.
 
 mod catalogue;
 mod rows;
@@ -21,14 +21,14 @@ pub(crate) struct Measurement {
     runs: &'static [MeasuredCommand],
 }
 
-/// One command, and what of its report is shown.
+/// A command, and the parts of its report that the page shows.
 struct MeasuredCommand {
     heading: &'static str,
-    /// As people type it, without quotes: `tributary` and `python` are those of [`Programs`], FOLDER is thrown away.
+    /// The command line, without quotes. `tributary` and `python` come from [`Programs`]; FOLDER is a temporary folder.
     line: &'static str,
-    /// Where its JSON is, if not on its standard output: a file of that folder.
+    /// The file in FOLDER with the command's JSON; `None` if the JSON is on standard output.
     report: Option<&'static str>,
-    /// Pictures that it leaves in the folder, with the names that they get.
+    /// Pictures that the command leaves in FOLDER, with their names on the page.
     pictures: &'static [(&'static str, &'static str)],
     tables: &'static [Table],
 }
@@ -37,7 +37,7 @@ struct MeasuredCommand {
 struct Table {
     /// The file's name, without its ending; none for rows that are on the page as a whole.
     csv: Option<&'static str>,
-    /// Which rows, as [`rows::of`] has it.
+    /// The path of the rows, for [`rows::of`].
     rows: &'static str,
     shown: Shown,
 }
@@ -48,7 +48,7 @@ type Cell = fn(&Row) -> String;
 enum Shown {
     /// A column for each of these figures, a line for each row.
     Columns(&'static [(&'static str, Cell)]),
-    /// A column for each of what `across` says, a line for each of what `down` says.
+    /// A column for each value of `across`, a line for each value of `down`.
     Pivot { corner: &'static str, down: Cell, across: Cell, cell: Cell },
 }
 
@@ -64,7 +64,7 @@ impl Measurement {
     /// Runs all commands, and writes the part's folder.
     ///
     /// # Errors
-    /// A command cannot be started or says nothing of use, or a file cannot be written.
+    /// A command cannot be started or writes no report, or a file cannot be written.
     pub(crate) fn study(&self, part: &str, programs: &Programs<'_>, out: &Path) -> Result<()> {
         let mut results = Results::start(out, part, self.title, self.said)?;
         for run in self.runs {
@@ -83,7 +83,7 @@ impl Measurement {
 }
 
 impl MeasuredCommand {
-    /// What it says, and whether a limit of its own was missed.
+    /// Runs the command. Returns its JSON, and a note if the command missed a limit of its own.
     fn report(&self, programs: &Programs<'_>, scratch: &Path) -> Result<(Value, &'static str)> {
         eprintln!("{}", self.line);
         let mut command = self.command(programs, scratch);
@@ -117,7 +117,7 @@ impl MeasuredCommand {
     }
 }
 
-/// Where a program is, seen from the repository, too; a name without a folder is one of the PATH.
+/// Returns a program's absolute path. A name without a folder is a program on the PATH, and stays unchanged.
 fn absolute(program: &Path) -> PathBuf {
     let named = program.components().count() == 1;
     if named {

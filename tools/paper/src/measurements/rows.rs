@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// An object of a report: its figures by their paths in it, with dots between, and those of the objects that it is in.
+/// An object of a report: its figures by path, with dots between names.
+///
+/// The figures of the list elements that contain the object are included.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Row(BTreeMap<String, Value>);
 
@@ -19,7 +21,7 @@ impl Row {
         self.0.get(path).map(said).unwrap_or_default()
     }
 
-    /// Whether the flag at this path is set; `false` where there is none.
+    /// Returns true if the flag at this path is set, and `false` if the flag is absent.
     pub(super) fn is(&self, path: &str) -> bool {
         self.0.get(path).and_then(Value::as_bool).unwrap_or(false)
     }
@@ -30,9 +32,10 @@ impl Row {
     }
 }
 
-/// The rows at a path: names with dots between, and `*` for each element of a list. What the objects on the way say of
-/// themselves belongs to each of their rows, too, but for what the whole report begins with; that is the only row at an
-/// empty path.
+/// Returns the rows at a path: names with dots between, and `*` for each element of a list.
+///
+/// A row also has the fields of the list elements on the path above it. The report's own fields are a row only at the
+/// empty path, and that row is the only row there.
 pub(super) fn of(report: &Value, path: &str) -> Vec<Row> {
     let mut whole = Row::default();
     if path.is_empty() {
@@ -84,7 +87,7 @@ fn said(value: &Value) -> String {
     }
 }
 
-/// Lists of objects are rows of their own; those of figures are one text.
+/// Adds the figures of a value by path. Lists of objects are separate rows; a list of figures is one text.
 fn flatten(prefix: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(object) => object.iter().for_each(|(name, value)| {

@@ -7,23 +7,23 @@ use tributary_ps::policy::{A2s, Asp, Bsp, Dssp, Policy, Spread, Ssp, SyncSwitch}
 /// One way to synchronise workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
-    /// Everyone waits for everyone.
+    /// Each worker waits for all other workers.
     Bsp,
-    /// The same, and each worker's batch is as large as it is fast, so that all take equally long.
+    /// BSP with batches in proportion to the workers' speeds, so that all workers take equally long.
     BspBatches,
-    /// Nobody waits.
+    /// No worker waits.
     Asp,
-    /// Nobody is more than 3 ahead.
+    /// No worker is more than 3 ahead.
     Ssp,
     /// SSP whose bound follows the speeds, 3 to 15.
     Dssp,
     /// BSP for a quarter of the epochs and one at least, ASP from then on.
     SyncSwitch,
-    /// BSP of models: everyone does 8 steps of its own between two rounds.
+    /// BSP of models: each worker does 8 steps of its own between two rounds.
     LocalSgd,
     /// The fastest wait a little for each other.
     A2s,
-    /// The same, but speeds are judged by the last epoch alone.
+    /// A2S that judges speeds by the last epoch alone.
     A2sRecent,
 }
 
@@ -63,7 +63,7 @@ impl Contender {
             Self::Dssp => Box::new(Dssp::new(epoch, Ssp::DEFAULT_BOUND, Dssp::DEFAULT_MOST)),
             Self::SyncSwitch => Box::new(SyncSwitch::new(epoch, synchronous)),
             Self::LocalSgd => {
-                // A round is so many iterations.
+                // A round has `local_steps` iterations.
                 let rounds = epoch.get().div_ceil(self.local_steps());
                 Box::new(Bsp::new(NonZeroU64::new(rounds).unwrap_or(NonZeroU64::MIN)))
             }
@@ -77,7 +77,7 @@ impl Contender {
         if self == Self::LocalSgd { 8 } else { 1 }
     }
 
-    /// Whether a worker's batch is as large as it is fast.
+    /// Returns true if a worker's batch is in proportion to its speed.
     pub(crate) fn batches_follow_speed(self) -> bool {
         self == Self::BspBatches
     }

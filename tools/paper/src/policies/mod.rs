@@ -22,7 +22,7 @@ use speeds::{Speeds, Time, UNIT};
 use sweep::Swept;
 use training::Setting;
 
-/// How fast workers are, and how the data are divided among them.
+/// The speeds of the workers, and the division of the data among them.
 #[derive(Debug, Clone, Copy)]
 struct Scenario {
     name: &'static str,
@@ -70,7 +70,7 @@ struct Extent {
     optimizer: OptimizerKind,
     /// Rates to begin with; more are tried if the best is at an end.
     rates: &'static [f32],
-    /// An accuracy that everyone can reach.
+    /// An accuracy that every contender can reach.
     target: f64,
     scenarios: usize,
 }

@@ -1,31 +1,31 @@
-//! How long each worker takes for a gradient, and when.
+//! Speeds of workers: the time that each worker takes for a gradient, and changes of this time.
 
 /// Times of a study: the fastest worker's gradient takes a hundred.
 pub(crate) type Time = u64;
 /// The fastest worker's step time.
 pub(crate) const UNIT: Time = 100;
 
-/// Step times of eight workers, in hundredths of the fastest one's (`systems.md`).
+/// Step times of eight workers, in hundredths of the fastest worker's step time (`systems.md`).
 const STEPS: [Time; 8] = [100, 100, 110, 120, 150, 200, 300, 400];
 /// The time after which speeds change over to other workers: about ten steps of the slowest.
 const TURN: Time = 40 * UNIT;
 
-/// Which workers are slow, and when.
+/// A pattern of slow workers over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speeds {
-    /// The same ones for ever.
+    /// The same workers are slow at all times.
     Lasting,
-    /// Others from time to time: each worker gets every speed in turn.
+    /// The slow workers change: each worker gets every speed in turn.
     Changing,
-    /// All are equally fast, but for hiccups: one step in ten takes four times as long.
+    /// All workers are equally fast except for hiccups: one step in ten takes four times as long.
     Hiccups,
 }
 
 impl Speeds {
-    /// How many workers there are.
+    /// The number of workers.
     pub(crate) const WORKERS: u16 = STEPS.len() as u16;
 
-    /// How long a worker takes for its `step`th gradient, if it begins then.
+    /// Returns the time that a worker takes for its `step`th gradient, if it begins at `now`.
     pub(crate) fn step_time(self, worker: u16, step: u64, now: Time) -> Time {
         let turn = |by: u64| STEPS[((u64::from(worker) + by) % STEPS.len() as u64) as usize];
         match self {

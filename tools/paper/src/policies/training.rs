@@ -1,5 +1,4 @@
-//! One training on a virtual clock: the server's own policies, real gradients, and workers that are as fast as they are
-//! told to be.
+//! One training on a virtual clock: the server's own policies, real gradients, and workers with given speeds.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -26,13 +25,13 @@ pub(crate) struct Setting<'a> {
     pub(crate) shards: &'a Shards,
     /// Samples of one gradient.
     pub(crate) batch: usize,
-    /// The server's; a worker's own where that does several steps by itself.
+    /// The server's optimizer; also a worker's own if the worker does several local steps.
     pub(crate) optimizer: OptimizerKind,
     /// Iterations of one worker that make an epoch.
     pub(crate) epoch: NonZeroU64,
-    /// How long it goes on.
+    /// The duration of the training.
     pub(crate) length: Time,
-    /// How often the model is looked at meanwhile.
+    /// The number of evaluations of the model during the training.
     pub(crate) looks: u64,
 }
 
@@ -47,7 +46,7 @@ pub(crate) struct Look {
     pub(crate) gap: u64,
     /// Workers of the synchronous group.
     pub(crate) group: usize,
-    /// Gradients that were used so far.
+    /// The number of gradients used up to this point.
     pub(crate) gradients: u64,
 }
 
@@ -73,14 +72,15 @@ impl Outcome {
         self.looks.last().map_or(0.0, |look| look.accuracy)
     }
 
-    /// When the model was first seen to be so accurate.
+    /// Returns the time of the first evaluation with at least this accuracy.
     pub(crate) fn time_to(&self, accuracy: f64) -> Option<f64> {
         self.looks.iter().find(|look| look.accuracy >= accuracy).map(|look| look.time)
     }
 }
 
-/// What a worker hands in: a gradient, or the sum of its own steps; and how many updates and gradients were in the parameters
-/// that it began with.
+/// A gradient, or the sum of a worker's own steps, that a worker hands in.
+///
+/// `updates` and `gradients` count those in the parameters that the worker began with.
 struct Gradient {
     values: Vec<f32>,
     updates: u64,
@@ -107,7 +107,7 @@ struct Training<'a> {
     samples: Vec<Samples<'a>>,
     /// Gradients that each worker has begun.
     steps: Vec<u64>,
-    /// What each computing worker will hand in, and when.
+    /// The gradient that each computing worker will hand in, by time and worker.
     computing: BTreeMap<(Time, Worker), Gradient>,
     arrived: BTreeMap<Worker, Gradient>,
     updates: u64,
@@ -277,14 +277,15 @@ impl<'a> Training<'a> {
         let samples = self.samples[usize::from(worker)].next(batch);
         self.setting.workload.gradient(at, &samples, out)?;
         if out.iter().any(|value| !value.is_finite()) {
-            // Of a model that has diverged: what has become of it shows in its accuracy.
+            // The model has diverged, which its accuracy shows.
             out.fill(0.0);
         }
         Ok(())
     }
 
-    /// How many samples a worker's next gradient is of: where batches follow speeds, all are done at the same time, and
-    /// all together have as many samples as ever.
+    /// Returns the number of samples of a worker's next gradient.
+    ///
+    /// If batches follow speeds, all workers finish at the same time, and the total number of samples stays the same.
     fn batch(&self, worker: Worker, now: Time) -> usize {
         if !self.contender.batches_follow_speed() {
             return self.setting.batch;

@@ -1,4 +1,4 @@
-//! What is trained: a model and its data, as far as a study of workers has to know.
+//! Training workloads: a model and its data, as far as a study of workers needs them.
 
 mod digits;
 mod torch;
@@ -9,9 +9,9 @@ use clap::ValueEnum;
 pub(crate) use digits::DigitsNet;
 pub(crate) use torch::Torch;
 
-/// A model and its data. Gradients may be asked for on several threads at once.
+/// A model and its data. Several threads may request gradients at once.
 pub(crate) trait Workload: Sync {
-    /// How many parameters the model has.
+    /// The number of parameters of the model.
     fn parameters(&self) -> usize;
 
     /// The parameters before the training.
@@ -60,7 +60,7 @@ impl Model {
     /// Loads model and data.
     ///
     /// # Errors
-    /// There is no PyTorch for those that need it.
+    /// PyTorch is missing, and the model needs it.
     pub(crate) fn load(self, python: &str) -> Result<Box<dyn Workload>> {
         Ok(match self {
             Self::Digits => Box::new(DigitsNet::new()?),

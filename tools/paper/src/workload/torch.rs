@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Workload;
 
-/// What a process is asked for.
+/// The kinds of requests to a process.
 const INITIAL: u8 = 0;
 const GRADIENT: u8 = 1;
 const ACCURACY: u8 = 2;
@@ -20,7 +20,7 @@ pub(crate) struct Torch {
     model: &'static str,
     parameters: usize,
     labels: Vec<usize>,
-    /// Processes that nobody uses at present.
+    /// Processes that no thread uses at present.
     idle: Mutex<Vec<Oracle>>,
 }
 
@@ -34,14 +34,14 @@ impl Torch {
         Ok(Self { python: python.to_owned(), model, parameters, labels, idle: Mutex::new(vec![first]) })
     }
 
-    /// Does something with a process that nobody else uses.
+    /// Calls `ask` with an idle process, or with a new process if all are in use.
     fn with<T>(&self, ask: impl FnOnce(&mut Oracle) -> Result<T>) -> Result<T> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut oracle = match idle {
             Some(oracle) => oracle,
             None => {
                 let mut oracle = Oracle::start(&self.python, self.model)?;
-                // It says the same as the first.
+                // The process writes the same numbers as the first process.
                 for _ in 0..2 + self.labels.len() {
                     oracle.number()?;
                 }
@@ -94,7 +94,7 @@ impl Workload for Torch {
     }
 }
 
-/// A process. What it says and is told is little-endian.
+/// A process. The numbers that it reads and writes are little-endian.
 struct Oracle {
     process: Child,
     told: BufWriter<ChildStdin>,
@@ -145,7 +145,7 @@ const GONE: &str =
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // It would end by itself, since nobody talks to it any more; and nobody is to wait for that.
+        // The process would end by itself when its standard input closes; killing it avoids the wait.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

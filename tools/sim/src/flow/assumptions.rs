@@ -36,7 +36,7 @@ impl Assumptions {
         }
     }
 
-    /// As [`with_slots`](Self::with_slots), with enough slots for `jobs` jobs with the default window.
+    /// Calls [`with_slots`](Self::with_slots) with enough slots for `jobs` jobs with the default window.
     pub fn with_slots_for(jobs: u32) -> Self {
         Self::with_slots(DEFAULT_WINDOW.saturating_mul(jobs))
     }

@@ -102,7 +102,7 @@ impl Source {
         self.mean_pause * exponential(&mut self.rng)
     }
 
-    /// As for [`Way::reroute`].
+    /// Reroutes the traffic, see [`Way::reroute`].
     pub(super) fn reroute(&mut self, network: &Network<'_>, routes: &mut Routes<'_>) -> bool {
         self.way.reroute(network, routes, &mut self.rng)
     }

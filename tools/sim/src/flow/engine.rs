@@ -66,7 +66,7 @@ struct Transfer {
     moved: f64,
 }
 
-/// How a job synchronises.
+/// The way in which a job synchronises.
 #[derive(Debug)]
 enum Synchronisation {
     Tree(Box<Tree>),
@@ -79,7 +79,7 @@ struct Running {
     synchronisation: Synchronisation,
     ways: ChaCha8Rng,
     computing: ChaCha8Rng,
-    /// When the iteration began, and when its slowest worker had finished its computation.
+    /// The time when the iteration began, and the time when its slowest worker had computed.
     began: f64,
     computed: f64,
     /// Number of the synchronisation's streams that are not done.
@@ -96,7 +96,7 @@ struct Simulation<'a> {
     sources: Vec<Source>,
     transfers: Vec<Transfer>,
     sharing: Sharing,
-    /// Whether streams have come or gone since the rates were computed.
+    /// True if streams have started or ended since the rates were computed.
     is_stale: bool,
     events: Agenda<Ordered, Event>,
     now: f64,

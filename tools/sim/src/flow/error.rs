@@ -3,7 +3,7 @@
 use thiserror::Error;
 use tributary_planner::PlanError;
 
-/// Why a setup cannot be simulated.
+/// An error in a setup.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum FlowError {
     /// A job has nothing to synchronise, or no server.
@@ -19,10 +19,10 @@ pub enum FlowError {
     Plan {
         /// Its index among the jobs.
         job: usize,
-        /// Why.
+        /// The reason.
         reason: PlanError,
     },
-    /// There is no path between two hosts, even with everything alive.
+    /// Two hosts have no path between them, even with all parts alive.
     #[error("no way leads from host {from:?} to host {to:?}: link them in the topology")]
     Apart {
         /// The sender.
@@ -45,10 +45,10 @@ pub enum FlowError {
     Stuck {
         /// Number of jobs that are not done.
         unfinished: usize,
-        /// When the simulation stopped, in whole seconds.
+        /// The time when the simulation stopped, in whole seconds.
         seconds: u64,
     },
-    /// There is no fat tree with this number of ports or workers.
+    /// A fat tree cannot have this number of ports or workers.
     #[error("no network for the study: {0}")]
     Network(String),
 }

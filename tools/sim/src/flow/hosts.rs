@@ -51,7 +51,7 @@ impl Connections {
         };
         let (bundles, turns): (Vec<(f64, Vec<Pair>)>, f64) = match job.method {
             Method::Ring => {
-                // Each step sends 1 / N of the gradient to the next rank, and waits for the previous one's.
+                // Each step sends 1 / N of the gradient to the next rank, and waits for the part of the previous rank.
                 let steps = 2 * (count - 1);
                 let share = steps as f64 / count as f64;
                 (vec![(share * gradient, between(ring(count)))], steps as f64)
@@ -157,7 +157,7 @@ mod tests {
             let mut sent: BTreeMap<usize, f64> = BTreeMap::new();
             for tree in [double_tree(count, false), double_tree(count, true)] {
                 assert_eq!(tree.len(), count - 1);
-                // Every rank reaches the root within that many steps, so there is no cycle.
+                // Every rank reaches the root within this number of steps, so the tree has no cycle.
                 assert!(depth(&tree) <= 1 + count.ilog2() as usize, "{count}: {}", depth(&tree));
                 for (below, above) in tree {
                     *sent.entry(below).or_default() += 0.5;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tributary_topology::NodeKey;
 
-/// How a job's workers obtain the sum of their gradients.
+/// The way in which a job's workers obtain the sum of their gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "method")]
 pub enum Method {
@@ -31,7 +31,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Whether switches aggregate.
+    /// Returns true if switches aggregate.
     pub fn is_in_network(self) -> bool {
         matches!(self, Self::Fabric { .. } | Self::Leaf { .. })
     }
@@ -70,6 +70,6 @@ pub struct Job {
     pub compute: Compute,
     /// The method of synchronisation.
     pub method: Method,
-    /// When its first iteration begins, in seconds.
+    /// The time when the first iteration begins, in seconds.
     pub begins: f64,
 }

@@ -77,7 +77,7 @@ impl<'a> Network<'a> {
         rates.flat_map(|rate| [rate, rate]).collect()
     }
 
-    /// Whether all of a way is alive.
+    /// Returns true if all links of a way are alive.
     pub(super) fn is_alive(&self, way: &[usize]) -> bool {
         !way.iter().any(|&at| self.dead.is_link_dead(self.topology, direction(at).link))
     }

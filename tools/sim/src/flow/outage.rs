@@ -1,4 +1,4 @@
-//! What dies, and when.
+//! Outages: parts of the network that die, and the times at which they die.
 
 use tributary_topology::{LinkKey, NodeKey};
 
@@ -16,8 +16,8 @@ pub enum Down {
 pub struct Outage {
     /// The part.
     pub what: Down,
-    /// When it dies, in seconds.
+    /// The time when the part dies, in seconds.
     pub from: f64,
-    /// When it is back, in seconds.
+    /// The time when the part is back, in seconds.
     pub until: f64,
 }

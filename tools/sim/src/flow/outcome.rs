@@ -27,7 +27,7 @@ pub struct JobOutcome {
     pub aggregating: usize,
     /// Number of switches at which its streams met and went on separately at the end.
     pub passing: usize,
-    /// Whether in its first synchronisation its own window limited it more than the links did.
+    /// True if, in the first synchronisation, the job's window limited it more than the links did.
     pub is_window_bound: bool,
 }
 

@@ -82,7 +82,7 @@ impl<'a> Routes<'a> {
         Self { topology, dead, distances: HashMap::new() }
     }
 
-    /// The link directions of a way between two hosts; `None` if there is no way.
+    /// Returns the link directions of a way between two hosts, or `None` if no way exists.
     fn way(&mut self, from: NodeKey, to: NodeKey, rng: &mut ChaCha8Rng) -> Option<Vec<usize>> {
         let (first_link, first) = self.steps(from).next()?;
         let (last_link, last) = self.steps(to).next()?;

@@ -104,7 +104,7 @@ struct Search<'p> {
     progress: &'p mut dyn FnMut(Progress),
 }
 
-/// Why a search ends early.
+/// The reason for an early end of a search.
 enum Stop {
     Found(Violation),
     Error(Error),
@@ -230,8 +230,10 @@ impl<'p> Search<'p> {
         Some(at)
     }
 
-    /// Whether workers take results as soon as they can. Within one generation a worker with a result can do everything
-    /// that it could do without, since the packets that it has sent stay deliverable.
+    /// Returns true if workers take results as soon as they can.
+    ///
+    /// Within one generation, a worker with a result can do everything that a worker without it can do, since the
+    /// packets that it has sent stay deliverable.
     fn is_eager(&self) -> bool {
         self.world.setup.change == Change::None
     }

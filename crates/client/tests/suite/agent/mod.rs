@@ -30,9 +30,9 @@ pub(crate) struct Agent {
 /// What a test and its agent tell each other.
 #[derive(Default)]
 struct Shared {
-    /// Whether sums wait.
+    /// True if the agent withholds sums.
     holds_sums: watch::Sender<bool>,
-    /// Whether the process has left the job.
+    /// True once the process has left the job.
     is_left: watch::Sender<bool>,
 }
 

@@ -1,9 +1,10 @@
 //! The products of eight values at a time, with AVX2.
 //!
-//! AVX2 multiplies the lower halves, with their signs, of four 64-bit lanes. A coefficient has up to 58 bits, so it is there in
-//! two digits of k bits, as [the field's](super::Field) tags are, which are signed: at most 2^(k - 1), and above minus that. A
-//! product of a value with one of them is at least -2^(k + 30) and below 2^(k + 30), so that 2^(33 - k) of them fit into a lane.
-//! Then each half of a lane is added to a sum of its own, which has room for as many as a slice has.
+//! AVX2 multiplies the lower halves, with their signs, of four 64-bit lanes. A coefficient has up to 58 bits, so it is
+//! stored in two digits of k bits, like the [field's](super::Field) tags. The digits are signed: at most 2^(k - 1), and
+//! above minus that. A product of a value with one of them is at least -2^(k + 30) and below 2^(k + 30), so that
+//! 2^(33 - k) of them fit into a lane. Then each half of a lane is added to a sum of its own, which has room for all products
+//! of a slice.
 
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi64, _mm256_and_si256, _mm256_extract_epi64, _mm256_mul_epi32, _mm256_set1_epi64x,

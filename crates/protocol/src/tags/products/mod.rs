@@ -10,7 +10,7 @@ use super::field::Field;
 /// One coefficient for each value of a slice.
 #[derive(Clone)]
 pub(super) struct Multipliers {
-    /// Each coefficient c as c or c − P, whichever needs fewer bits.
+    /// Each coefficient c as c or c − P: the number with fewer bits.
     coefficients: Box<[i64]>,
     /// The same for wide vectors, where the processor has them.
     #[cfg(target_arch = "x86_64")]
@@ -90,7 +90,7 @@ mod tests {
         (1..=15_u32).prop_map(|doublings| Field::new(1 << doublings))
     }
 
-    /// Of a slice of any width, and of what is no multiple of any vector.
+    /// Makes slices of any width, and of lengths that are not multiples of any vector.
     fn coefficients_and_numbers() -> impl Strategy<Value = (Vec<u64>, Vec<i32>)> {
         let widths: Vec<_> = SliceWidth::all().map(SliceWidth::values).chain([0, 1, 45]).collect();
         prop::sample::select(widths).prop_flat_map(|values| {

@@ -17,7 +17,7 @@ use crate::policy::Worker;
 use crate::values;
 
 impl ServerTask {
-    /// Does what the server asks for; returns the step, if the message is one.
+    /// Handles an event of the session; returns the step, if the server has sent one.
     pub(super) async fn attend(&mut self, heard: Heard) -> Result<Option<Step>, Trouble> {
         let told = match heard {
             Heard::Told(told) => told.map_err(|status| self.judge(status))?,
@@ -72,7 +72,7 @@ impl ServerTask {
         }
     }
 
-    /// Tells the server that its group has to go on without this host's fabric.
+    /// Notifies the server that its group must continue without this host's fabric.
     async fn fabric_failed(&mut self, group: u64, reason: String) {
         tracing::warn!(server = self.server(), group, reason, "this host goes on without the fabric");
         self.send(Message::FabricFailed(FabricFailed { group, reason })).await;

@@ -315,7 +315,7 @@ impl ServerTask {
         }
     }
 
-    /// Waits for the next step. Once another server has released the worker, this one is told.
+    /// Waits for the next step. If another server releases the worker, notifies this server.
     async fn step(&mut self, mut released: Option<&mut watch::Receiver<bool>>) -> Result<Step, Trouble> {
         loop {
             if self.session.is_none() {
@@ -333,12 +333,12 @@ impl ServerTask {
 
     fn tell(&self, waiting: Waiting) {
         if let Some(waits) = &self.waits {
-            // A caller that does not listen now is told again later.
+            // If the caller is not draining the channel, it gets a later report.
             let _ = waits.try_send(waiting);
         }
     }
 
-    /// Whether the server has sent a step in this session.
+    /// Returns true if the server has sent a step in this session.
     fn has_joined(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.good)
     }

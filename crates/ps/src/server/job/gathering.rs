@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::policy::Worker;
 
-/// The workers that have come so far.
+/// The workers that have come before training starts.
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
     present: BTreeSet<Worker>,
-    /// When training starts without those that are missing; `None`: nobody is present.
+    /// The time at which training starts without the missing workers; `None` if no worker is present.
     until: Option<Instant>,
 }
 
@@ -28,7 +28,7 @@ impl Gathering {
         }
     }
 
-    /// Those of `workers` workers that have not come.
+    /// The workers with a number below `workers` that have not come.
     pub(super) fn missing(&self, workers: NonZeroU16) -> BTreeSet<Worker> {
         (0..workers.get()).filter(|worker| !self.present.contains(worker)).collect()
     }

@@ -40,7 +40,7 @@ pub(super) enum InvalidMessage {
 /// Parameters in training.
 pub(super) struct Job {
     spec: JobSpec,
-    /// Of the spec.
+    /// The checksum of the spec.
     checksum: u32,
     /// The range's first parameter in the model.
     first: u64,
@@ -55,7 +55,7 @@ pub(super) struct Job {
     /// `None`: training is under way.
     gathering: Option<Gathering>,
     updates: u64,
-    /// Whether some parameter is infinite or no number: no update brings it back.
+    /// True if some parameter is infinite or not a number: no update can repair it.
     diverged: bool,
     /// A buffer for means of gradients.
     mean: Vec<f32>,
@@ -73,7 +73,7 @@ pub(super) struct Gradient {
     pub(super) values: Option<Vec<f32>>,
 }
 
-/// What the workers that wait here wait for.
+/// The workers or gradients that the waiting workers need.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Awaited {
     /// The workers that are missing before training starts; afterwards those whose gradients have not come.
@@ -95,7 +95,7 @@ impl Job {
         Self::restore(spec, Snapshot { job, first, parameters: initial, optimizer, used, updates: 0 })
     }
 
-    /// A job from its checkpoint. The policy forms its groups anew.
+    /// Restores a job from its checkpoint. The policy forms its groups again.
     pub(super) fn restore(spec: JobSpec, snapshot: Snapshot) -> Result<Self, OptimizerError> {
         let Snapshot { first, parameters, optimizer, used, updates, .. } = snapshot;
         Ok(Self {
@@ -136,7 +136,7 @@ impl Job {
         &self.parameters
     }
 
-    /// What the workers that wait here wait for.
+    /// Returns the workers or gradients that the waiting workers need.
     pub(super) fn awaited(&self) -> Awaited {
         match &self.gathering {
             Some(gathering) => {
@@ -281,7 +281,7 @@ impl Job {
         let mut out = self.start(now, stats);
         let length = u32::try_from(self.parameters.len()).unwrap_or(u32::MAX);
         let patience = PATIENCE + PATIENCE_PER_VALUE * length;
-        // At least once more: an update that now waits for something else gets a deadline of its own.
+        // At least two passes: an update that now waits for another event gets a new deadline.
         loop {
             let overdue = self.pending.overdue(now, patience);
             if overdue.is_empty() {

@@ -61,7 +61,7 @@ impl Job {
         }
     }
 
-    /// Asks for the single gradients of the reduction's sums.
+    /// Requests the single gradients of the reduction's sums.
     pub(super) fn fall_back(&mut self, group: u64, out: &mut Outputs, stats: &mut JobStats) {
         let (rounds, workers) = self.pending.fall_back(group);
         stats.fabric_fallbacks += rounds;

@@ -1,4 +1,4 @@
-//! How gradients become updates: at once, or when all of them have come.
+//! Turns gradients into updates: at once, or when all of them have come.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -80,7 +80,7 @@ struct State {
     settings: String,
     /// The settings that workers of this job had last.
     trained_with: String,
-    /// `None`: there is no fabric.
+    /// `None` without a fabric.
     reductions: Option<Reductions>,
     stats: Arc<Mutex<JobStats>>,
     writer: Option<Writer>,

@@ -1,4 +1,4 @@
-//! Workers that wait are told what for.
+//! Reports to waiting workers which workers they wait for.
 
 use std::time::Instant;
 
@@ -10,13 +10,13 @@ use super::State;
 use crate::policy::Worker;
 
 impl State {
-    /// When to look again whether somebody has waited for long; `None`: nobody waits.
+    /// The time of the next check for workers that have waited for long; `None` if no worker waits.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let waits = self.sessions.values().any(|session| session.waits);
         waits.then(|| self.looked + Moments::LOOK_INTERVAL)
     }
 
-    /// Tells those that have waited for a while, at the moments at which agents tell such things, too.
+    /// Reports to the workers that have waited for a while, at the same [`Moments`] as agents do.
     pub(super) fn tell_waits(&mut self) {
         let now = Instant::now();
         let Some(job) = &self.job else { return };
@@ -39,7 +39,7 @@ impl State {
                 starts_in_milliseconds,
                 waited_milliseconds: milliseconds(waited),
             });
-            // If there is no room, the worker learns it at the next moment.
+            // If the channel is full, the worker gets the report at the next moment.
             let _ = session.replies.try_send(Ok(ServerMessage { message: Some(message) }));
         }
         if !told.is_empty() {

@@ -20,7 +20,7 @@ pub(super) struct ConnectedWorker {
     /// Since when it has been computing, or waiting.
     pub(super) since: Instant,
     pub(super) waits: bool,
-    /// When it is told what it waits for.
+    /// The times of the reports to it while it waits.
     pub(super) moments: Moments,
 }
 
@@ -57,7 +57,7 @@ impl State {
         self.with_job(|job, stats| job.join(worker, host, Instant::now(), stats));
     }
 
-    /// Checks that a worker has the settings of the others that are there.
+    /// Checks that a worker has the settings of the other workers that are present.
     fn agree(&mut self, worker: Worker, settings: String) -> Result<(), String> {
         // Those that the server has lost by its own doing have their time to come back.
         let may_come_back = |standstill: &Standstill| standstill.to.elapsed() < self.spec.gather_time();

@@ -1,5 +1,6 @@
-//! Random schedules of a job whose group has a fabric, compared with the same job without one: the effect of the
-//! gradients is the same, whatever the fabric does, and nobody waits for ever.
+//! Random schedules of a job whose group has a fabric, compared with the same job without a fabric.
+//!
+//! The effect of the gradients is the same, whatever the fabric does, and no worker waits forever.
 
 mod world;
 
@@ -20,7 +21,7 @@ fn choices() -> impl Strategy<Value = Vec<(u8, u16)>> {
 }
 
 proptest! {
-    /// Nobody leaves: gradient by gradient, the updates are the same as without a fabric, though not in the same order.
+    /// No worker leaves: the updates are the same as without a fabric, though in another order.
     #[test]
     fn a_fabric_changes_when_gradients_are_used_and_nothing_else(
         workers in 3usize..8, able in 0usize..8, epoch in 1u64..4, slack in 0u64..7, choices in choices(),

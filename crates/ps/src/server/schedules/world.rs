@@ -1,7 +1,7 @@
 //! A job with workers and a fabric that follow a schedule.
 //!
-//! Every gradient has a coordinate of its own, so that the parameters show which gradients were used, and with what
-//! share of which learning rate.
+//! Every gradient has a coordinate of its own. So the parameters show the gradients that were used, with the share and
+//! the learning rate of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU16, NonZeroU64};
@@ -39,7 +39,7 @@ pub(super) struct Node {
     pulled: u64,
     /// The groups in which it takes part, with their next rounds.
     groups: BTreeMap<u64, u64>,
-    /// Whether it has to push the gradient that it announced.
+    /// True if it must push the gradient that it announced.
     asked: bool,
 }
 

@@ -95,7 +95,7 @@ impl Expressions<'_> {
         );
     }
 
-    /// How much is computed so far.
+    /// Returns the number of words and of lines that are computed already.
     pub(super) fn mark(&self) -> (usize, usize) {
         (self.known_words.len(), self.known_lines.len())
     }

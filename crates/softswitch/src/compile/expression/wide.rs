@@ -77,7 +77,7 @@ impl Expressions<'_> {
                 Ok(d)
             }
             Kind::Lookahead { offset, bits } => {
-                // All of it is read, though only the lowest lines may be asked for.
+                // All of it is read, though the caller may need only the lowest lines.
                 let all = lines_for(*bits);
                 let d = if all > n { self.out.temporary_lines(all) } else { self.wide_target(hint, n) };
                 self.out.push(Op::WideLookahead { d, offset: *offset, bits: *bits as u16 });

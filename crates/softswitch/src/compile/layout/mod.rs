@@ -38,7 +38,7 @@ pub(super) struct Slot {
     pub(super) place: Storage,
     /// Its width; of a field of variable length the greatest.
     pub(super) bits: u32,
-    /// Whether its highest bit is a sign.
+    /// True if its highest bit is a sign.
     pub(super) signed: bool,
     /// The word that holds the number of bits of a field of variable length.
     pub(super) length: Option<Word>,
@@ -56,7 +56,7 @@ impl Slot {
 pub(super) struct HeaderLayout {
     /// Index in the program.
     pub(super) index: u16,
-    /// Whether it is metadata: never on the wire, never invalid.
+    /// True for metadata: never on the wire, never invalid.
     pub(super) metadata: bool,
     /// In the order of the header's type.
     fields: Vec<(String, Slot)>,
@@ -64,7 +64,7 @@ pub(super) struct HeaderLayout {
 }
 
 impl HeaderLayout {
-    /// The word that says whether it is valid; metadata always is.
+    /// Its validity word; metadata is always valid.
     pub(super) fn validity(&self) -> Option<Word> {
         (!self.metadata).then_some(self.word)
     }
@@ -86,7 +86,7 @@ pub(super) struct Layout {
     headers: HashMap<String, HeaderLayout>,
     stacks: HashMap<String, u16>,
     unions: Unions,
-    /// Whether the program asks for times.
+    /// True if the program reads timestamps.
     asks_for_times: Cell<bool>,
     pub(super) formats: Vec<Format>,
     pub(super) instances: Vec<program::Header>,
@@ -257,7 +257,7 @@ impl Layout {
         slot.ok_or_else(|| malformed(place, format!("the headers have no field {field}")))
     }
 
-    /// The word that says whether a header is valid.
+    /// Returns the validity word of a header.
     pub(super) fn validity(&self, header: u16) -> Slot {
         Slot::word(self.instances[usize::from(header)].word, 1)
     }
@@ -299,7 +299,7 @@ impl Layout {
         })
     }
 
-    /// The metadata that holds times, if the program asks for any. Every name has to be resolved before.
+    /// Returns the metadata that holds timestamps, if the program reads any. The caller must resolve every name before.
     pub(super) fn clocks(&self) -> Result<Option<Clocks>, LoadError> {
         if !self.asks_for_times.get() {
             return Ok(None);

@@ -22,7 +22,7 @@ pub(super) struct Unions {
 /// A stack of header unions.
 #[derive(Debug)]
 pub(in crate::compile) struct UnionStack {
-    /// The word that says how many are in use.
+    /// The word with the number of headers in use.
     pub(in crate::compile) count: Word,
     /// The members of each union.
     pub(in crate::compile) unions: Vec<Vec<u16>>,

@@ -1,4 +1,4 @@
-//! A controller that speaks P4Runtime's messages as they are: both switches get the same ones.
+//! A controller that uses P4Runtime's messages directly: both switches receive the same messages.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct Controller {
     client: P4RuntimeClient<Channel>,
     outgoing: mpsc::Sender<message::StreamMessageRequest>,
     told: mpsc::UnboundedReceiver<Told>,
-    /// What was told between packets.
+    /// Notifications that arrived between packets.
     kept: Vec<Told>,
 }
 
@@ -45,7 +45,7 @@ impl Controller {
                 caller.stream_channel(ReceiverStream::new(requests)).await.unwrap().into_inner();
             while let Ok(Some(answer)) = answers.message().await {
                 if let Some(update) = answer.update {
-                    // Nobody listens any more once the test is over.
+                    // The receiver is gone once the test is over.
                     let _ = tell.send(update);
                 }
             }
@@ -83,7 +83,7 @@ impl Controller {
         self.outgoing.send(message::StreamMessageRequest { update: Some(update) }).await.unwrap();
     }
 
-    /// What the switch says next; nothing if it has nothing to say for long.
+    /// Receives the switch's next message; `None` if no message comes in time.
     pub(crate) async fn next(&mut self) -> Option<Told> {
         tokio::time::timeout(PATIENCE, self.told.recv()).await.ok().flatten()
     }
@@ -98,26 +98,26 @@ impl Controller {
         }
     }
 
-    /// What else the switch has said since this was last asked.
+    /// Returns the messages that arrived since the last call.
     pub(crate) fn so_far(&mut self) -> Vec<Told> {
         let mut told = std::mem::take(&mut self.kept);
         told.extend(std::iter::from_fn(|| self.told.try_recv().ok()));
         told
     }
 
-    /// Takes what the switch has said, so that it can go on saying.
+    /// Stores the received messages, so that the switch can send more.
     pub(crate) fn keep(&mut self) {
         self.kept = self.so_far();
     }
 
-    /// Waits until the switch says something.
+    /// Waits until the switch sends a message.
     pub(crate) async fn wait(&mut self, patience: Duration) {
         if let Ok(Some(told)) = tokio::time::timeout(patience, self.told.recv()).await {
             self.kept.push(told);
         }
     }
 
-    /// Writes, and says which updates failed: their number, and the code.
+    /// Writes updates. Returns the number and the code of each failed update.
     pub(crate) async fn write(&mut self, updates: &[Update]) -> Vec<(usize, i32)> {
         let request = message::WriteRequest {
             device_id: DEVICE,

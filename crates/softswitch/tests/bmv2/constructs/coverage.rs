@@ -1,7 +1,7 @@
-//! That packets reach all of a program, so that a comparison of what they do is one of everything.
+//! Checks that packets reach all of a program, so that the comparison covers the whole program.
 //!
-//! The program is changed so that it counts where packets come: each state of its parser, each action, each table's hits and
-//! misses, and both ways of each condition. That takes no BMv2.
+//! The program is changed so that it counts where packets come: each state of its parser, each action, each table's
+//! hits and misses, and both ways of each condition. That takes no BMv2.
 
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ const COUNTER: &str = "reached";
 const COUNTER_ID: u32 = 0x12ff_fffe;
 const HEADER: &str = "reached$";
 
-/// Fails unless the packets of the usual seed reach everything, but for what is known to be out of reach.
+/// Fails unless the packets of the usual seed reach all points that are not known to be unreachable.
 pub(crate) async fn check(subject: Subject) {
     let program = Program::read(subject.name);
     let values = Values::of(&program);
@@ -83,7 +83,7 @@ fn instrumented(program: Program) -> (Program, Vec<String>) {
     (Program::new(json, P4Info::new(message).unwrap()), points.names)
 }
 
-/// The places that are counted so far, and the actions that count.
+/// The points that are counted already, and the actions that count.
 struct Points {
     names: Vec<String>,
     actions: Vec<Value>,
@@ -173,7 +173,7 @@ impl Points {
                     all.all(|other| *other == first).then_some((first.clone(), first))
                 }
             };
-            // Where it is the action that says where to go on, the actions tell.
+            // Where the action selects the next table, the actions' counts suffice.
             let Some((hit, miss)) = ways else { continue };
             let hit = self.node(format!("{name} hit"), &hit, &mut added);
             let miss = self.node(format!("{name} missed"), &miss, &mut added);

@@ -26,7 +26,7 @@ const ENTRIES: usize = 32;
 const MEMBERS: std::ops::RangeInclusive<u32> = 1..=4;
 /// The groups of an action selector, the multicast groups, and the clone sessions.
 const GROUPS: std::ops::RangeInclusive<u32> = 1..=4;
-/// Idle entries are told of after this long.
+/// Idle entries are reported after this time, in nanoseconds.
 const IDLE: i64 = 1_000_000;
 
 /// Makes entities, the same for the same seed.
@@ -316,7 +316,7 @@ impl Entities<'_> {
     }
 
     fn digest(&mut self, digest: &config::Digest) {
-        // One message a list, and all of them once only: nobody acknowledges them.
+        // One message a list, and each message only once, because the test acknowledges none.
         let config = message::digest_entry::Config {
             max_timeout_ns: 0,
             max_list_size: 1,

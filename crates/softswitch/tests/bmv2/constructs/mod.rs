@@ -36,15 +36,15 @@ struct Subject {
     /// The most packets under way at once on BMv2. It has a thread for ingress and several for egress: one at a time
     /// where it matters which of two packets is the first.
     burst: usize,
-    /// Shorter frames are filled up. A program that reads headers which were not there sees on BMv2 what an earlier
-    /// packet had in them; that is not specified.
+    /// Shorter frames are padded to this length. A program may read headers that a packet lacks: on BMv2 it then sees
+    /// the values of an earlier packet, which the specification leaves undefined.
     shortest: usize,
     /// Whether a packet leaves by one port more than once: BMv2's P4Runtime keeps replicas in a hash map, so that
     /// which is the first of them depends on its standard library.
     copies: bool,
     /// Changes packets that BMv2 does not survive, or whose outcome depends on chance or a clock.
     spare: fn(&mut [u8]),
-    /// What no packet reaches, as `coverage` names it, and why.
+    /// The points that no packet reaches, as `coverage` names them, with the reasons.
     unreached: &'static [&'static str],
 }
 
@@ -110,8 +110,8 @@ impl Subject {
         let packets = self.packets(&program, &values);
         let mut ours = Vec::new();
         for some in packets.chunks(16) {
-            // A few at a time, so that the switch's messages find their way to the controller in between: nearly all of
-            // them are there before the answer to a question, also on a busy machine.
+            // A few at a time, so that the switch's messages reach the controller in between: nearly all of them arrive
+            // before the answer to a read, also on a busy machine.
             let some = some.to_vec();
             ours.extend(
                 pair.embedded.control().run(move |switch| run::embedded(switch, &some)).await.unwrap(),

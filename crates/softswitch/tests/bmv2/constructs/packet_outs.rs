@@ -1,4 +1,4 @@
-//! Packets from the controller: their header fields reach the program, and those that come back do so with theirs.
+//! Packets from and to the controller: both kinds carry their header fields.
 
 use num_bigint::BigUint;
 use rand::{RngExt, SeedableRng};

@@ -162,7 +162,7 @@ struct Bits {
     bits: Vec<bool>,
     /// Where fields are in it, or will be.
     places: BTreeMap<FieldName, (usize, usize)>,
-    /// What is behind its end by now.
+    /// Values for positions beyond the current end, which `finish` writes.
     later: Vec<(usize, usize, BigUint)>,
 }
 

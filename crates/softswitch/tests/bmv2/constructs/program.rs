@@ -1,4 +1,4 @@
-//! The programs of `tests/programs`: p4c's JSON, as a tree that the test looks things up in, and the P4Info.
+//! The programs of `tests/programs`: p4c's JSON, as a tree, and the P4Info.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -115,7 +115,7 @@ pub(crate) fn number(value: &Value, bits: usize) -> Option<BigUint> {
     number.to_biguint()
 }
 
-/// The largest number of so many bits.
+/// Returns the largest number of `bits` bits.
 pub(crate) fn ones(bits: usize) -> BigUint {
     (BigUint::from(1u8) << bits) - 1u8
 }

@@ -1,4 +1,4 @@
-//! What both switches show over P4Runtime after the packets.
+//! Compares the state of both switches over P4Runtime after the packets.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use super::controller::Controller;
 use super::entities::id;
 use super::program::Program;
 
-/// BMv2 looks for idle entries once a second.
+/// BMv2 scans for idle entries once a second.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Compares all that can be read, and all that was told.
+/// Compares all readable entities and all notifications.
 pub(crate) async fn compare(
     name: &str,
     program: &Program,
@@ -41,7 +41,7 @@ pub(crate) async fn compare(
     let idle = updates.iter().filter(|update| is_idle(update)).count();
     let at_least = idle + program.info.message().digests.len();
     let deadline = Instant::now() + PATIENCE;
-    // Neither says when it has told all.
+    // Neither switch reports the end of its notifications.
     loop {
         ours.extend(embedded.so_far().iter().flat_map(told));
         theirs.extend(bmv2.so_far().iter().flat_map(told));
@@ -67,7 +67,7 @@ fn is_idle(update: &Update) -> bool {
     matches!(entity, Some(Kind::TableEntry(entry)) if entry.idle_timeout_ns != 0)
 }
 
-/// Entities without what has no order, and what only one of the switches knows.
+/// Removes the parts of entities that have no order, or that only one of the switches has.
 fn plain(mut entities: Vec<Kind>, program: &Program) -> Vec<Kind> {
     for entity in &mut entities {
         match entity {
@@ -77,7 +77,7 @@ fn plain(mut entities: Vec<Kind>, program: &Program) -> Vec<Kind> {
                 None => {}
             },
             Kind::TableEntry(entry) => {
-                // BMv2's version of P4Runtime does not know what is constant.
+                // BMv2's version of P4Runtime does not mark constant entries.
                 entry.is_const = false;
                 // Which priorities the entries of a program have is not specified; only their order is.
                 if has_fixed_entries(program, entry.table_id) {
@@ -88,7 +88,7 @@ fn plain(mut entities: Vec<Kind>, program: &Program) -> Vec<Kind> {
             _ => {}
         }
     }
-    // BMv2 tells of a member again for each weight above 1 that it has in a group.
+    // BMv2 returns a member again for each weight above 1 that it has in a group.
     entities.dedup_by(|one, other| one == other && matches!(one, Kind::ActionProfileMember(_)));
     sort(&mut entities);
     entities
@@ -103,7 +103,7 @@ fn has_fixed_entries(program: &Program, table: u32) -> bool {
     tables.any(|one| id(one.preamble.as_ref()) == table && one.is_const_table)
 }
 
-/// What a message tells: of packets, or of entries that no packet has met for long.
+/// Formats a notification: digests of packets, or entries that have been idle too long.
 fn told(told: &Told) -> Vec<String> {
     match told {
         Told::Digest(list) => list.data.iter().map(|data| format!("{} {data:?}", list.digest_id)).collect(),
@@ -124,7 +124,7 @@ fn told(told: &Told) -> Vec<String> {
     }
 }
 
-/// A pattern for each kind of entity, and for each table where it is told by table.
+/// Returns a pattern for each kind of entity; for kinds that are read by table, one for each table.
 fn patterns(program: &Program) -> Vec<Kind> {
     let info = program.info.message();
     let replication = |kind| {

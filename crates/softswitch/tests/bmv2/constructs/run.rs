@@ -16,7 +16,7 @@ pub(crate) type Frame = (u16, Vec<u8>);
 /// The frames that left for one packet, by port, each port's in their order.
 pub(crate) type Left = BTreeMap<u16, Vec<Vec<u8>>>;
 
-/// What the embedded switch makes of packets.
+/// Returns the frames that the embedded switch sends for each packet.
 pub(crate) fn embedded(switch: &mut Switch, packets: &[Frame]) -> Vec<Left> {
     let mut outputs = Outputs::new();
     let mut one = |(port, frame): &Frame| {
@@ -47,9 +47,9 @@ pub(crate) struct Bmv2<'a> {
 }
 
 impl Bmv2<'_> {
-    /// What BMv2 makes of packets, and what it sends the controller. It does not say when it is done with one: that is
-    /// known by how many frames are expected to leave. What comes too late for its burst is added to its packet all the
-    /// same. If less leaves, the rest of the packets is left out.
+    /// Returns the frames that BMv2 sends for each packet, and its packets to the controller. BMv2 does not report when
+    /// it is done with a packet: the number of expected frames shows it. A frame that comes too late for its burst is
+    /// still added to its packet. If fewer frames leave, the rest of the packets is left out.
     pub(crate) async fn process(
         &mut self,
         packets: &[Frame],

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::program::{FieldName, Program, field_name, list, number, ones};
 
-/// How often a value is any at all.
+/// The probability that a value is arbitrary.
 const ANYTHING: f64 = 0.15;
 
 /// The values that are chosen for fields.
 pub(crate) struct Values {
-    /// What the program compares a field with.
+    /// The constants with which the program compares a field.
     compared: BTreeMap<FieldName, BTreeSet<BigUint>>,
 }
 
@@ -33,7 +33,7 @@ impl Values {
         values
     }
 
-    /// Looks for comparisons of fields with constants.
+    /// Collects comparisons of fields with constants.
     fn collect(&mut self, tree: &Value, program: &Program) {
         match tree {
             Value::Object(members) => {
@@ -85,7 +85,7 @@ fn leaves<'a>(tree: &'a Value, kind: &str, found: &mut Vec<&'a Value>) {
     }
 }
 
-/// A value for so many bits: mostly a small one, or one at the end of a range.
+/// Returns a value of `bits` bits: mostly a small value, or a value at the end of a range.
 pub(crate) fn any(bits: usize, random: &mut impl Rng) -> BigUint {
     if random.random_bool(ANYTHING) {
         return random_bits(bits, random);

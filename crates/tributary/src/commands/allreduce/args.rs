@@ -29,7 +29,7 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) in_flight: u32,
 
-    /// How its elements are stored
+    /// Data type of its elements
     #[arg(long, value_enum, default_value_t = DataType::F32)]
     pub(super) dtype: DataType,
 
@@ -41,12 +41,12 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, requires = "codec")]
     pub(super) feedback: bool,
 
-    /// How often to reduce
+    /// Number of all-reduces
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) iterations: u32,
 
     /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process pays for
-    /// memory that nobody has touched yet
+    /// memory that was not touched before
     #[arg(long, value_name = "BYTES", default_value = "0")]
     pub(super) warm_up: ByteSize,
 
@@ -68,7 +68,7 @@ pub(crate) struct AllReduceArgs {
     pub(super) json: bool,
 }
 
-/// How elements are stored.
+/// The data type of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum DataType {
     F32,

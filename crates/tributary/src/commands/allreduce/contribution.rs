@@ -1,4 +1,4 @@
-//! What each rank contributes, so that every rank knows the sum.
+//! Contributions of each rank, from which every rank knows the sum.
 //!
 //! All contributions that are not quantised are integers that each type holds exactly, and so are the sums before they
 //! are rounded to the type: a right result has exactly the expected bits.
@@ -10,7 +10,7 @@ use tributary_client::Element;
 
 /// Contributions are -128 to 127: what bf16, with 8 significant bits, holds exactly.
 const HALF_RANGE: i64 = 128;
-/// Half of the numbers that 24 bits can tell apart, all of which f32 holds exactly.
+/// Half of the number of values of 24 bits, all of which f32 holds exactly.
 const HALF_OF_24_BITS: f32 = (1 << 23) as f32;
 
 /// An element that can be made from an integer.

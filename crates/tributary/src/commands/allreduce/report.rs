@@ -27,7 +27,7 @@ pub(super) struct Report {
     pub(super) dtype: &'static str,
     pub(super) codec: Option<&'static str>,
     pub(super) quantisation: Option<Quantisation>,
-    /// Whether every sum was compared with the expected one.
+    /// True if every sum was compared with the expected sum.
     pub(super) checked: bool,
     /// Slices that this rank sent for the first time, in all iterations.
     pub(super) slices: u64,
@@ -46,7 +46,7 @@ pub(super) struct Timing {
     pub(super) took: Duration,
 }
 
-/// What quantisation saves and costs.
+/// The savings and the costs of quantisation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quantisation {
     /// Bytes that a rank puts into the fabric in an iteration, in place of the tensor's.

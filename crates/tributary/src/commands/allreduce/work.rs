@@ -1,4 +1,4 @@
-//! What is measured.
+//! The work that is measured.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) trait Work: Sized {
         None
     }
 
-    /// What quantisation saved and cost; `None` without a codec.
+    /// Returns the savings and the costs of quantisation; `None` without a codec.
     fn quantisation(&self) -> Option<Quantisation> {
         None
     }

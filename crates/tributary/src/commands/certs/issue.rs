@@ -46,8 +46,8 @@ pub(super) struct IssueArgs {
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
 
-    /// A certificate for the operator, who creates and ends jobs; the controller has to be told any name other than
-    /// `operator` (--tls-operator)
+    /// A certificate for the operator, who creates and ends jobs; the controller needs any name other than `operator`
+    /// as --tls-operator
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = DEFAULT_OPERATOR, value_parser = dns_name)]
     operator: Option<String>,
 
@@ -55,7 +55,7 @@ pub(super) struct IssueArgs {
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
 
-    /// Replace certificates and keys that are there already
+    /// Replace existing certificates and keys
     #[arg(long)]
     replace: bool,
 }

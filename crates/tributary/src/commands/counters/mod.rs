@@ -80,7 +80,9 @@ pub(crate) async fn show(client: &mut ControllerClient<Channel>, args: &ShownArg
     output::print(text(args, &read(client, args).await?, None))
 }
 
-/// Prints a first reading as totals and each later one as rates, until interrupted or nobody reads them.
+/// Prints a first reading as totals and each later one as rates.
+///
+/// Ends when interrupted, or when the reader has stopped.
 async fn watch(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Result<()> {
     let mut looks = interval(Duration::from_secs(args.interval));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

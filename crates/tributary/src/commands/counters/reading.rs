@@ -23,7 +23,7 @@ pub(super) type Counts = BTreeMap<String, Count>;
 pub(super) struct Link {
     /// The node at its other end.
     pub(super) neighbour: String,
-    /// What it carries at most in each direction, bit/s.
+    /// The link's rate in each direction, in bit/s.
     pub(super) rate: u64,
 }
 
@@ -39,9 +39,9 @@ pub(super) struct SwitchReading {
     pub(super) links: BTreeMap<u32, Link>,
     /// Why the counters are not current; `None` if they are.
     pub(super) unreachable: Option<String>,
-    /// How old the counters are; `None` if there are none.
+    /// The age of the counters; `None` without counters.
     pub(super) age: Option<Duration>,
-    /// The switch's state, as the controller tells it.
+    /// The switch's state, as reported by the controller.
     pub(super) state: v1::Switch,
 }
 

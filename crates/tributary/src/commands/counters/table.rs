@@ -9,7 +9,7 @@ use super::reading::{Count, Counts, Reading, SwitchReading};
 use tributary_cli::output::{number_table, with_whole_words};
 use tributary_cli::switches;
 
-/// What happens to a job's packet, in the order of its way through a switch; other counters follow these.
+/// Counters of a job's packets, in the order of the way through a switch; other counters follow.
 const ORDER: [&str; 8] =
     ["received", "contributed", "completed", "consumed", "duplicate", "stale", "probe", "forwarded"];
 /// Switches in one table.
@@ -84,7 +84,7 @@ fn ports(reading: &Reading) -> comfy_table::Table {
     with_whole_words(table)
 }
 
-/// As links' rates are told: in Mbit/s, and what part of the link that is.
+/// Returns a table of links' rates: in Mbit/s, and as a share of the link's rate.
 fn port_rates(reading: &Reading) -> comfy_table::Table {
     let header =
         ["switch", "port to", "frames in", "Mbit/s", "full", "frames out", "Mbit/s", "full", "rejected"];

@@ -17,7 +17,7 @@ pub(super) struct Finding {
     pub(super) fix: String,
 }
 
-/// How bad a finding is, the worst first.
+/// The severity of a finding, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Severity {
@@ -120,7 +120,7 @@ impl Finding {
         Self { severity: Severity::Warning, ..Self::problem(code, place, what, fix) }
     }
 
-    /// Whether both are the same finding, though times in their texts may differ.
+    /// Returns true if both are the same finding, though times in their texts may differ.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.code == other.code && self.place == other.place
     }

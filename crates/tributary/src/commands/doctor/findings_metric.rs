@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::finding::Finding;
 use crate::daemons::metrics::{self, Page, labels};
 
-/// What the last look found, and how many looks there were.
+/// The findings of the last check, and the number of checks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LastLook(Arc<Mutex<(u64, Vec<Finding>)>>);
 

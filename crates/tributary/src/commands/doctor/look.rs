@@ -12,15 +12,15 @@ use super::finding::Finding;
 use super::snapshot::Snapshot;
 use crate::options::remote::ControllerArgs;
 
-/// Looks at a running deployment, and says what is wrong and what to do
+/// Checks a running deployment, and reports problems with instructions
 ///
-/// Exit status: 0 where nothing is wrong, 1 where something is, 2 where the controller cannot be asked.
+/// Exit status: 0 without problems, 1 if something is wrong, 2 if the controller does not answer.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(super) controller: ControllerArgs,
 
-    /// Keep looking until interrupted, and report what is new and what is mended
+    /// Repeat the checks until interrupted, and report new and resolved findings
     #[arg(long)]
     pub(super) watch: bool,
 

@@ -34,7 +34,7 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// The table of findings: what is wrong where, and what to do.
+/// Returns the table of findings: place, problem and instructions.
 pub(super) fn table(findings: &[Finding]) -> comfy_table::Table {
     let mut table = output::table(&["", "where", "what is wrong", "what to do"]);
     if table.width().is_none() {

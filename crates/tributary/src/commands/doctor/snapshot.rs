@@ -1,4 +1,4 @@
-//! Everything that the doctor looks at, gathered once.
+//! A snapshot of everything that the doctor checks.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -22,7 +22,9 @@ struct News {
     cleared: Vec<Finding>,
 }
 
-/// Reports everything at the first look, and at each later one what is new and what is mended, until nobody reads it.
+/// Reports all findings of the first check, and new and resolved findings of each later check.
+///
+/// Returns when the reader of standard output has stopped.
 ///
 /// # Errors
 /// The address for Prometheus cannot be listened on, or standard output cannot be written to.

@@ -37,7 +37,7 @@ pub(super) struct CreateArgs {
     #[arg(long, value_enum, default_value_t = Aggregation::Tree)]
     aggregation: Aggregation,
 
-    /// How results come back
+    /// Delivery of results to the workers
     #[arg(long, value_enum, default_value_t = Downlink::Multicast)]
     downlink: Downlink,
 
@@ -58,13 +58,13 @@ pub(super) struct CreateArgs {
     #[arg(long)]
     confidential: bool,
 
-    /// What is done about processes that become much slower than the others: with auto the job goes on without them
-    /// until they recover, where that makes steps clearly shorter
+    /// Treatment of processes that become much slower than the others: with auto the job goes on without them until
+    /// they recover, where that makes steps clearly shorter
     #[arg(long, value_enum, default_value_t = Degraded::Off, conflicts_with = "rigid")]
     degraded: Degraded,
 
-    /// Up to this share of all processes, slow ones are detached: nobody processes their data. Above it, the others do
-    /// [default: the controller's, 0.1]
+    /// Up to this share of all processes, slow ones are detached, and their data is not processed. Above it, the others
+    /// process their data [default: the controller's, 0.1]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     theta: Option<f64>,
 
@@ -82,7 +82,7 @@ pub(super) struct CreateArgs {
     overwrite: bool,
 }
 
-/// What is done about slow processes.
+/// Treatment of slow processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Degraded {
     /// Nothing

@@ -40,7 +40,7 @@ pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
 struct Slices {
     /// Slices that the switches have completed for the job: the largest count of any switch.
     completed: u64,
-    /// Whether there may be more, because a switch that aggregates for the job does not answer.
+    /// True if the count may be too low, because a switch that aggregates for the job does not answer.
     at_least: bool,
 }
 

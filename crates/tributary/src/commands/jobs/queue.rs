@@ -12,7 +12,7 @@ use tributary_cli::output;
 
 use crate::options::remote::refused;
 
-/// Time between two looks at the queued job.
+/// The interval of polls of the queued job.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Waits until a job leaves the queue, reports on stderr what it waits for, and returns its plan.

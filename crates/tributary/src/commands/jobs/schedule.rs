@@ -96,7 +96,7 @@ fn as_json(told: &v1::GetScheduleResponse) -> Value {
     })
 }
 
-/// How late the set is, in nanoseconds; `None` for a set on its own, which is never late.
+/// Returns the set's delay in nanoseconds; `None` for a set on its own, which is never late.
 fn late(set: &schedule::Set) -> Option<u64> {
     Some(set.late_nanoseconds).filter(|late| *late < u64::MAX)
 }

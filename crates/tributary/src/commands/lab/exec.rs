@@ -22,7 +22,7 @@ pub(super) struct ExecArgs {
 /// Becomes the command: its standard streams are this process's, and so are signals and the exit status.
 ///
 /// # Errors
-/// There is no such lab or node, no such program ([`NoProgram`](crate::lab::NoProgram)), or no `ip` to enter it with.
+/// The lab, the node or the program ([`NoProgram`](crate::lab::NoProgram)) does not exist, or `ip` is not installed.
 pub(super) fn run(args: &ExecArgs) -> Result<()> {
     let lab = args.station.lab.open()?;
     let record = Record::load(&lab)?;

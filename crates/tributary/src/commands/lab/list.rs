@@ -46,7 +46,7 @@ struct Up {
 /// Prints the labs.
 ///
 /// # Errors
-/// There is no such lab.
+/// The lab does not exist.
 pub(super) fn run(args: &ListArgs, rights: &Rights) -> Result<()> {
     let only = args.lab.as_ref().or(args.name.as_ref());
     let names = match only {
@@ -73,7 +73,7 @@ pub(super) fn run(args: &ListArgs, rights: &Rights) -> Result<()> {
     Ok(())
 }
 
-/// A lab that is removed while it is being looked at is like one that was never finished.
+/// Reads a lab's state. A lab that is removed meanwhile counts as one that was never finished.
 fn look(name: String) -> Result<Listed> {
     let lab = match Lab::open(&name) {
         Ok(lab) => lab,

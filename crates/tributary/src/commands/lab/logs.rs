@@ -14,7 +14,7 @@ use tributary_lab::Lab;
 use crate::lab::operations::{WhichLab, station, why_none_runs};
 use crate::lab::{Record, log_file};
 
-/// How often to look for new lines: soon enough for somebody who watches.
+/// The interval of polls for new lines: short enough for a user who watches.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// The length of `2026-01-31T23:59:59.123456Z`, with which a daemon's line begins.
 const TIME_LENGTH: usize = 27;
@@ -35,7 +35,7 @@ pub(super) struct LogsArgs {
 /// Prints the log of one daemon as it is, or those of all by time, with the node's name in front of each line.
 ///
 /// # Errors
-/// There is no such lab or node, no daemon runs there, or a log cannot be read.
+/// The lab or the node does not exist, no daemon runs there, or a log cannot be read.
 pub(super) fn run(args: &LogsArgs) -> Result<()> {
     let lab = args.lab.open()?;
     let record = Record::load(&lab)?;
@@ -76,7 +76,7 @@ fn copy(lab: &Lab, logs: &mut [Log], follow: bool) -> io::Result<()> {
     }
 }
 
-/// Copies all whole lines that are there, the oldest first; of the same time, in the order of the logs.
+/// Copies all whole lines by time, the oldest first; lines of the same time in the order of the logs.
 fn copy_by_time(logs: &mut [Log], to: &mut impl Write) -> io::Result<()> {
     for log in &mut *logs {
         log.advance()?;
@@ -97,7 +97,7 @@ struct Log {
     /// Printed in front of each line.
     prefix: String,
     path: PathBuf,
-    /// `None` as long as there is no such file.
+    /// `None` until the file exists.
     file: Option<BufReader<File>>,
     /// The next line to print, as far as it is written.
     line: Vec<u8>,
@@ -112,7 +112,7 @@ impl Log {
         Self { prefix, path, file: None, line: Vec::new(), time: Vec::new() }
     }
 
-    /// Reads on in the next line, unless it is there as a whole.
+    /// Reads more of the next line, unless the line is complete.
     fn advance(&mut self) -> io::Result<()> {
         if self.is_whole() {
             return Ok(());

@@ -43,7 +43,8 @@ enum LabCommand {
     /// With a TOPOLOGY a fabric is started for this command alone and removed after it; without, it is the
     /// one that `up` started. The command finds TRIBUTARY_RANK, TRIBUTARY_WORLD_SIZE, TRIBUTARY_JOB,
     /// TRIBUTARY_TOKEN_FILE, TRIBUTARY_SOCKET and TRIBUTARY_CONTROLLER in its environment, so that `tributary
-    /// allreduce` and others need no options, and what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. When it fails on one worker, the others have 5 seconds to end by themselves.
+    /// allreduce` and others need no options, and what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR,
+    /// MASTER_PORT, OMP_NUM_THREADS. When it fails on one worker, the others have 5 seconds to end by themselves.
     Run(RunArgs),
     /// Run a command at one node, with this terminal; its exit status is that of the command
     ///
@@ -60,11 +61,11 @@ enum LabCommand {
     Counters(CountersArgs),
     /// Kill the daemon at a node at once (SIGKILL): of a switch, a worker (its agent), the server, the controller
     Kill(operations::StationArgs),
-    /// Start the daemon at a node again, as it was, and wait until it is ready
+    /// Restart the daemon at a node with its earlier command, and wait until it is ready
     Start(operations::StationArgs),
     /// Cut a link: frames sent over it vanish, in both directions, and neither end notices
     Cut(operations::CutArgs),
-    /// Mend a link that was cut
+    /// Repair a link that was cut
     Mend(operations::LinkArgs),
     /// Make everything that runs at a node slower by a factor, also the commands of `run`
     Slow(operations::SlowArgs),
@@ -72,15 +73,15 @@ enum LabCommand {
     ///
     /// A lab is made for it, with a process on each worker that reduces without end and checks every sum: it must be
     /// the sum over exactly the members that it names, and all members must have the same bits. Meanwhile switches, the
-    /// controller, agents, the server and training processes are killed and started again, and links cut and mended,
+    /// controller, agents, the server and training processes are killed and started again, and links cut and repaired,
     /// one after the other and sometimes two at once; the next one is hit when all members are in the job again.
     ///
     /// A pause belongs to one disturbance: it is the longest time between two consecutive sums of a member that was not
     /// hit, from the disturbance until all members are in again. A member is hit when its process or its host's agent
     /// is killed, or when it is cut off from the part of the network with the most members (among several largest
     /// parts, the one that pauses least goes on). Each of two simultaneous disturbances is given the longest pause of
-    /// both. The time that a member that was hit takes to be back counts from the mending to its next sum. A member is
-    /// stuck if it makes no progress for more than 10 s though it was not hit, or is not back 10 s after the mending.
+    /// both. The time that a member that was hit takes to be back counts from the repair to its next sum. A member is
+    /// stuck if it makes no progress for more than 10 s though it was not hit, or is not back 10 s after the repair.
     Chaos(chaos::ChaosArgs),
     /// The training process of `chaos`
     #[command(hide = true)]

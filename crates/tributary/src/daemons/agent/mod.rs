@@ -56,8 +56,7 @@ struct EndArgs {
 /// Runs the agent of this host until it is stopped.
 ///
 /// # Errors
-/// Wrong settings, an interface that cannot be opened, a socket that another agent holds, a controller that turns this
-/// host away.
+/// Wrong settings, a failure to open an interface, a socket in use by another agent, or a rejection by the controller.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     service::run(args, work)
 }

@@ -1,7 +1,8 @@
 //! The live page: what the fabric does, drawn in a browser.
 //!
 //! It shows what `tributary counters`, `jobs list`, `jobs explain` and `doctor` show to everybody who reaches the
-//! controller, and changes nothing. It is as open as the API: with the API's certificates, in plain text where the API is.
+//! controller, and changes nothing. It is as open as the API: with the API's certificates, in plain text where the API
+//! is.
 
 mod state;
 
@@ -37,8 +38,10 @@ const FILES: [(&str, &str, &str); 3] = [
 ];
 const JSON: &str = "application/json";
 
-/// What every answer says to the browser: run nothing but the page's own files, whatever a name contains; let no other
-/// page show this one or read from it; keep nothing.
+/// Security headers of every response.
+///
+/// The browser must run only the page's own files, whatever a name contains. It must not let another page show or read
+/// this page, and must not store it.
 const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -93,14 +96,14 @@ async fn tell(State(states): State<Arc<States>>, uri: Uri) -> Response {
     }
 }
 
-/// Who is let in.
+/// Decides which requests are accepted.
 #[derive(Debug, Clone, Copy)]
 struct Door {
     /// Everybody who gets as far as a request has shown a certificate, and knows that this is the controller.
     is_encrypted: bool,
 }
 
-/// Turns away what is no request for the page, and adds the headers to every answer.
+/// Rejects requests that are not for the page, and adds the headers to every response.
 async fn guard(Extension(door): Extension<Door>, request: Request, next: Next) -> Response {
     let mut response = if ![Method::GET, Method::HEAD].contains(request.method()) {
         (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET, HEAD")], "the page can only be read: GET\n")
@@ -125,7 +128,7 @@ fn hosts(request: &Request) -> impl Iterator<Item = &[u8]> {
     header.chain(request.uri().authority().map(|authority| authority.as_str().as_bytes()))
 }
 
-/// Whether this is an IP address or localhost, with or without a port, and nothing else.
+/// Returns true if this is only an IP address or localhost, with or without a port.
 fn is_address(host: &[u8]) -> bool {
     let Ok(host) = str::from_utf8(host) else { return false };
     let (name, port) = match host.rsplit_once(':') {

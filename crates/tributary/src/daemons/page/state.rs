@@ -1,4 +1,4 @@
-//! What the page shows, as JSON: the API's own answers, without what the page does not need.
+//! The state that the page shows, as JSON: the API's responses without unneeded fields.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ const READ_INTERVAL: Duration = Duration::from_millis(900);
 /// The last events that the page shows.
 const EVENTS: usize = 200;
 
-/// Reads the controller's state for whoever asks, and does nothing while nobody does.
+/// Reads the controller's state on request, and does nothing between requests.
 pub(super) struct States {
     observer: Observer,
-    /// The last counters. Whoever asks meanwhile waits, so that one asks the switches at a time.
+    /// The last counters. The lock lets only one request at a time read the switches; other requests wait.
     counters: Mutex<Option<Reading>>,
 }
 

@@ -16,7 +16,7 @@ use tributary_ps::server::{GroupEvent, GroupEvents, GroupRequest, Sum};
 use crate::daemons::member::Member;
 use crate::options::remote::{connect, refused};
 
-/// A reduction that is to be run.
+/// A reduction that the server must run.
 pub(super) struct Wanted {
     /// The name of its fabric job.
     pub(super) name: String,

@@ -60,8 +60,8 @@ pub(crate) struct ServerArgs {
 /// the server is stopped, and parameters in either case.
 ///
 /// # Errors
-/// Wrong settings, an interface that cannot be opened, a controller that turns this host away, a job that cannot be
-/// joined or that failed.
+/// Wrong settings, a failure to open an interface, a rejection by the controller, or a job that failed or that cannot
+/// be joined.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     service::run(args, work)
 }

@@ -12,7 +12,7 @@ use super::WrongUse;
 
 const DEFAULT_LEVEL: &str = "info";
 
-/// What is logged, and how.
+/// Settings of the log: its contents and format.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct LogArgs {
@@ -64,7 +64,9 @@ fn log(level: &str, format: Option<LogFormat>) -> Result<()> {
     started.map_err(|error| anyhow!("cannot start the log: {error}"))
 }
 
-/// Refuses a lone word that is no level: the filter would take it for the name of a module, and log nothing else.
+/// Rejects a single word that is not a level.
+///
+/// The filter would take it for a module's name, and log nothing else.
 fn check(filter: &str) -> Result<()> {
     let words =
         filter.split(',').map(str::trim).filter(|part| !part.is_empty() && !part.contains(['=', '[']));

@@ -1,4 +1,4 @@
-//! What all daemons share: settings from flags and a file, logs, the end by a signal.
+//! Parts that all daemons share: settings from flags and a file, logs, the end by a signal.
 
 mod cpus;
 pub(crate) mod log;
@@ -81,16 +81,16 @@ fn outlive_full_files() -> Result<()> {
     full.map(drop).context("cannot listen for signals")
 }
 
-/// Tells the log and systemd that the daemon is ready.
+/// Reports to the log and to systemd that the daemon is ready.
 pub(crate) fn ready() {
     tracing::info!("ready");
-    // Without systemd nobody needs to be told.
+    // Without systemd, this call does nothing.
     if let Err(error) = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("at work")]) {
         tracing::warn!(%error, "cannot tell systemd");
     }
 }
 
-/// Tells systemd what this daemon is waiting for, and extends the time that systemd gives it to become ready.
+/// Reports to systemd the reason for the daemon's wait, and extends the daemon's start timeout.
 pub(crate) fn not_ready_yet(why: &str, longer: Duration) {
     let microseconds = u32::try_from(longer.as_micros()).unwrap_or(u32::MAX);
     let states = [NotifyState::Status(why), NotifyState::ExtendTimeoutUsec(microseconds)];

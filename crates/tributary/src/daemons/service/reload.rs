@@ -19,7 +19,7 @@ impl Reload {
         Ok(Self(signal(SignalKind::hangup()).context("cannot listen for signals")?))
     }
 
-    /// Returns when files are to be reread.
+    /// Returns when the daemon must reread its files.
     pub(crate) async fn requested(&mut self) {
         self.0.recv().await;
         tracing::info!(signal = "SIGHUP", "reading files again");

@@ -61,7 +61,7 @@ fn overridden<A: Args>(
     let is_overridden = |option: &clap::Arg| {
         let (key, variable) = (option.get_long()?.to_owned(), option.get_env()?.to_str()?.to_owned());
         let (given, used) = (file.get(&key)?, merged.get(&key)?);
-        // An option wins over both, and whoever gives one knows it.
+        // An option overrides both: its user expects that, and needs no warning.
         (given != used && used.as_str() == environment(&variable).as_deref()).then_some((key, variable))
     };
     options.get_arguments().filter_map(is_overridden).collect()
@@ -126,7 +126,9 @@ impl SettingsFile {
     }
 }
 
-/// What is wrong in a file. A number's range stands in place of its type's name: serde says "expected u16".
+/// Describes the error in a file.
+///
+/// A number's range replaces the name of its type, as in serde's "expected u16".
 pub(crate) fn in_words(error: &toml::de::Error) -> String {
     let types = [
         ("u16", format!(" to {}", u16::MAX)),

@@ -12,14 +12,14 @@ use tributary_softswitch::engine::Control;
 use super::ports::Meters;
 use crate::options::named::LinkAt;
 
-/// Returns when all captures were read and no packet is on its way in the switch any more, with the first thing that was
-/// wrong with a capture.
+/// Returns when all captures were read and no packet is on its way in the switch any more, with the first thing that
+/// was wrong with a capture.
 pub(super) async fn processed(
     end: &mut oneshot::Receiver<Option<CaptureError>>,
     control: &Control,
 ) -> Option<CaptureError> {
     let Ok(error) = end.await else {
-        // The switch has ended before; whoever asks finds out by other means.
+        // The switch has ended before; the caller detects that by other means.
         return future::pending().await;
     };
     // Packets may ask for one more pass, again and again; the switch goes on between these questions.

@@ -1,4 +1,4 @@
-//! What gets in the way of frames on an interface.
+//! Conditions of an interface that obstruct frames.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn cannot_switch_off(interface: &str, merging: &[&str]) -> String {
     )
 }
 
-/// What is wrong with a port's interface, and what to do. `promised`: what the topology says that links carry.
+/// Returns the problems of a port's interface, with instructions. `promised` is the links' MTU in the topology.
 fn problems(interface: &str, condition: &InterfaceCondition, promised: Option<u16>) -> Vec<String> {
     let InterfaceCondition { mtu, is_up, has_address, .. } = condition;
     let needed = promised.map_or(SliceWidth::ETHERNET.mtu(), usize::from);

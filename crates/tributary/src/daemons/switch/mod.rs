@@ -115,7 +115,7 @@ pub(crate) struct Settings {
 /// Runs an embedded switch until it is stopped, or until all captures that are its ports were read.
 ///
 /// # Errors
-/// Wrong settings, a file that is wrong, an interface that cannot be opened, a port that is taken.
+/// Wrong settings, a wrong file, a failure to open an interface, or a port in use.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     service::run(args, work)
 }
@@ -263,7 +263,7 @@ impl Settings {
         };
         let Some(listen) = self.p4runtime else {
             let switch = loaded.map(Loaded::into_switch).context("a switch without a program")?;
-            // Nobody reads what goes to the controller.
+            // No program receives the packets that the switch sends to the controller.
             let (engine, _) = Engine::start_with(name, ports, cpu_port, switch).with_context(cannot_start)?;
             return Ok(Running::Alone(engine));
         };

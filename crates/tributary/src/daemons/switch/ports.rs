@@ -31,7 +31,7 @@ pub(super) struct Opened {
 /// How to open interfaces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interfaces<'a> {
-    /// What the topology says that links carry.
+    /// The MTU of the links in the topology.
     pub(super) mtu: Option<u16>,
     pub(super) segmentation_offload: bool,
     pub(super) bypass_queues: bool,
@@ -40,7 +40,8 @@ pub(super) struct Interfaces<'a> {
 }
 
 /// # Errors
-/// [`WrongUse`]: there is no port, a switch has none of that number, or a port or an interface is given twice.
+/// [`WrongUse`] if no port is given, if a switch cannot have such a port number, or if a port or an interface is given
+/// twice.
 pub(super) fn check(ports: &[PortAt], cpu_port: u16) -> Result<()> {
     if u64::from(cpu_port) >= DROP_PORT {
         let problem = format!("--cpu-port {cpu_port}: ports are less than {DROP_PORT}, which drops");
@@ -121,7 +122,7 @@ fn open_captures(ports: &[PortAt], read: &[PathBuf], opened: &mut Opened) -> Res
         return Ok(());
     }
     let (sender, end) = oneshot::channel();
-    // An error means that nobody waits for the end.
+    // An error means that the receiver does not wait for the end any more.
     let replayed = replay(&files, read, move |error| drop(sender.send(error)))?;
     for (port, replay) in captures.into_iter().zip(replayed) {
         let meter = replay.meter().clone();

@@ -19,11 +19,11 @@ pub(super) struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Loads the program, whose packets are logged to `log`, and writes the entries; `None` if no file was given. Returns
-    /// the files that were read, too.
+    /// Loads the program, whose packets are logged to `log`, and writes the entries; `None` if no file was given.
+    /// Returns the files that were read, too.
     ///
     /// # Errors
-    /// [`WrongUse`]: some files are missing. Otherwise what is wrong, in which file, and where in it.
+    /// [`WrongUse`] if some files are missing. Otherwise the error names the problem, the file and the position in it.
     pub(super) fn load(self, log: Option<&PacketLog>) -> Result<(Option<Loaded>, Vec<PathBuf>)> {
         let entries = self.entries.map(Entries::read).transpose()?;
         let named = |name: for<'e> fn(&'e RuntimeJson) -> Option<&'e str>| {
@@ -80,7 +80,8 @@ impl<'a> Entries<'a> {
         Ok(Self { path, file })
     }
 
-    /// Where a file is that this one names: seen from the current folder, as in the tutorials, or else from this file's.
+    /// Where a file is that this one names: seen from the current folder, as in the tutorials, or else from this
+    /// file's.
     fn beside(&self, name: &str) -> PathBuf {
         let here = PathBuf::from(name);
         let there = self.path.parent().map(|folder| folder.join(name)).filter(|path| path.exists());

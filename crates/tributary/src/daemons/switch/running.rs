@@ -6,7 +6,7 @@ use anyhow::Result;
 use tributary_softswitch::engine::{Control, Engine};
 use tributary_softswitch::{ControlError, SoftSwitch};
 
-/// How often to check that the switch's thread is still there.
+/// The interval of checks that the switch's thread still runs.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) enum Running {

@@ -1,4 +1,4 @@
-//! What several measurements have in common: options, and an end by a signal.
+//! Parts that several measurements share: options, and an end by a signal.
 
 use anyhow::{Result, bail};
 use tokio::runtime;

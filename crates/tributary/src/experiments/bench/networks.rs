@@ -29,7 +29,7 @@ impl Shape {
     /// Reads `file`, or the built-in topology, with another MTU on all links where one is given.
     ///
     /// # Errors
-    /// It is no topology; with file and line.
+    /// The file is not a topology; the error names file and line.
     pub(super) fn load(file: Option<&Path>, mtu: Option<u16>) -> Result<Self> {
         let (text, name) = topology_text(file)
             .with_context(|| format!("cannot read {}", file.unwrap_or(Path::new("")).display()))?;
@@ -41,8 +41,8 @@ impl Shape {
         &self.topology
     }
 
-    /// Brings up the network of one variant, with all its daemons. Whatever runs at a node stays on one processor, alike for
-    /// all contenders: on a network of machines it has its own.
+    /// Brings up the network of one variant, with all its daemons. Whatever runs at a node stays on one processor,
+    /// alike for all contenders: on a network of machines it has its own.
     pub(super) async fn up(
         &self,
         name: &str,

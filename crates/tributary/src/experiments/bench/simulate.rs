@@ -29,11 +29,11 @@ pub(crate) struct SimulateArgs {
           default_values_t = Sweep::default().windows)]
     window: Vec<u32>,
 
-    /// How results come back
+    /// Delivery of results to the workers
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [options::Downlink::Multicast])]
     downlink: Vec<options::Downlink>,
 
-    /// How late the first worker starts, in milliseconds
+    /// Delay of the first worker's start, in milliseconds
     #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = Sweep::default().late_ms)]
     late: Vec<u64>,
 

@@ -32,7 +32,7 @@ pub(super) const STUCK: Duration = Duration::from_secs(10);
 /// How long all members may take until their first sum, even on a slow machine; a daemon that starts again, until it is
 /// ready.
 const START_PATIENCE: Duration = Duration::from_secs(60);
-/// How often to check that the job is still alive while members are out of it.
+/// The interval of checks that the job is still alive while members are out of it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two checks for foreign datagrams after a blow.
 const FOREIGN_INTERVAL: Duration = Duration::from_millis(20);
@@ -69,7 +69,7 @@ pub(super) struct ChaosRun<'a> {
 struct Outcome {
     /// When the first thing was hit.
     began: Moment,
-    /// When the last thing was mended.
+    /// When the last target was repaired.
     mended: Moment,
     /// When all members were in again, or the wait for them ended.
     over: Moment,
@@ -136,7 +136,7 @@ impl<'a> ChaosRun<'a> {
     /// Runs all blows.
     ///
     /// # Errors
-    /// The members never begin to reduce, or a target cannot be hit or mended.
+    /// The members never begin to reduce, or a target cannot be hit or repaired.
     pub(super) async fn run(&mut self, blows: &[Blow]) -> Result<()> {
         self.begin().await?;
         for blow in blows {
@@ -175,8 +175,8 @@ impl<'a> ChaosRun<'a> {
         Ok(())
     }
 
-    /// Hits and mends every target, and handles the members' events meanwhile. Returns when the first was hit and the
-    /// last mended.
+    /// Hits and repairs every target, and handles the members' events meanwhile. Returns the times of the first hit and
+    /// of the last repair.
     async fn hit(&mut self, disturbances: &[Disturbance]) -> Result<(Moment, Moment)> {
         let start = Instant::now();
         let hits = disturbances.iter().map(|hit| (start + hit.at, hit, true));
@@ -218,7 +218,7 @@ impl<'a> ChaosRun<'a> {
         Ok(())
     }
 
-    /// Mends a target; a repair that takes time is returned for the caller to await.
+    /// Repairs a target; a repair that takes time is returned for the caller to await.
     fn mend(&mut self, target: &Target) -> Result<Option<Mending<'a>>> {
         match &target.part {
             LabPart::Daemon { station, .. } => {
@@ -338,7 +338,7 @@ impl<'a> ChaosRun<'a> {
         self.report.count(&self.kinds, |tally| tally.wrong += 1);
     }
 
-    /// Whether the job is over. A controller that does not answer leaves it undecided, which is `false`.
+    /// Returns true if the job is over; `false` if the controller does not answer.
     fn is_lost(&self) -> bool {
         matches!(job::is_alive(self.lab, self.record), Ok(false))
     }

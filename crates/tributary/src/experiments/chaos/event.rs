@@ -17,7 +17,7 @@ pub(super) enum Event {
     Wrong {
         /// The number of the all-reduce.
         round: u32,
-        /// What is wrong with it.
+        /// The error in the sum.
         problem: String,
     },
     /// It has no part in the job now, and tries to rejoin.
@@ -34,8 +34,7 @@ pub(super) struct Reduced {
     pub(super) round: u32,
     /// When it was done.
     pub(super) at: Moment,
-    /// Digest of the sum, of its contributors, and of the state that all sums so far have led to: the same on every
-    /// member.
+    /// Digest of the sum, its contributors, and the state after this round: the same on every member.
     pub(super) digest: u64,
     /// The least number of contributors to any part of the sum.
     pub(super) contributors: u32,

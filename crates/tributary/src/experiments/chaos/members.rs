@@ -43,11 +43,11 @@ pub(super) struct ProcessReport {
     number: u64,
 }
 
-/// What is reported.
+/// The content of a report.
 #[derive(Debug)]
 pub(super) enum ReportKind {
     Event(Event),
-    /// The process has ended, and nobody killed it.
+    /// The process has ended without having been killed by this program.
     Ended,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Members<'a> {
             let Some(report) = self.receiver.recv().await else { return std::future::pending().await };
             let current = self.processes.get(report.rank).and_then(Option::as_ref);
             let is_news = current.is_some_and(|process| process.number == report.number);
-            // The end of a process that was killed or replaced is no news; the events before it still count.
+            // The end of a process that was killed or replaced is expected; the events before it still count.
             if is_news || matches!(report.kind, ReportKind::Event(_)) {
                 return report;
             }
@@ -140,7 +140,7 @@ impl Speaker {
     }
 
     fn say(&self, kind: ReportKind) {
-        // If there is no receiver, the run is over.
+        // If the receiver is gone, the run is over.
         let _ = self.sender.send(ProcessReport { rank: self.rank, kind, number: self.number });
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct ChaosArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     kills: usize,
 
-    /// What may be hit [default: all that the lab has]
+    /// Kinds of targets to hit [default: all that the lab has]
     #[arg(long, value_enum, value_name = "KIND,KIND,…", value_delimiter = ',')]
     only: Vec<Kind>,
 

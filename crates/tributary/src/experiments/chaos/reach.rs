@@ -1,4 +1,4 @@
-//! Which members a disturbance hits, by killing something of theirs or by cutting them off.
+//! The members that a disturbance hits, by killing one of their processes or by cutting them off.
 
 use std::collections::BTreeSet;
 

@@ -43,7 +43,7 @@ pub(super) struct Tally {
     pub(super) pauses_s: Spread,
     /// Pauses where the controller was away at the same time.
     pub(super) unattended_s: Spread,
-    /// How long members that were hit took to be back after the mending.
+    /// The time from the repair until members that were hit were back in the job.
     pub(super) back_s: Spread,
 }
 
@@ -64,7 +64,7 @@ impl Spread {
         self.0.push(duration.as_secs_f64());
     }
 
-    /// The quantile for `part`, from 0 to 1; `None` if there are no durations.
+    /// Returns the quantile for `part`, from 0 to 1; `None` if the list of durations is empty.
     fn quantile(&self, part: f64) -> Option<f64> {
         let mut sorted = self.0.clone();
         sorted.sort_unstable_by(f64::total_cmp);

@@ -23,7 +23,7 @@ pub(super) struct Disturbance {
     pub(super) outage: Duration,
 }
 
-/// What is hit at once: one thing, or two whose outages overlap.
+/// Disturbances that are hit together: one, or two with overlapping outages.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Blow {
     /// The calm before the blow.
@@ -32,7 +32,9 @@ pub(super) struct Blow {
 }
 
 impl Blow {
-    /// Whether something else is hit while the controller may be away, so that for a time nobody can react.
+    /// Returns true if another target is hit while the controller may be down.
+    ///
+    /// Then for a time nothing can react to the disturbance.
     pub(super) fn is_unattended(&self) -> bool {
         let is_controller = |hit: &Disturbance| hit.target.kind == Kind::Controller;
         self.disturbances.len() > 1 && self.disturbances.iter().any(is_controller)
@@ -53,8 +55,8 @@ impl Outages {
     }
 }
 
-/// Blows with `kills` disturbances in total; none if there are no targets. The kinds take turns in random order, so
-/// that few disturbances suffice to hit all of them; within a kind all targets are equally likely.
+/// Returns blows with `kills` disturbances in total; an empty list without targets. The kinds take turns in random
+/// order, so that few disturbances suffice to hit all of them. Within a kind all targets are equally likely.
 pub(super) fn schedule(targets: &[Target], outages: Outages, seed: u64, kills: usize) -> Vec<Blow> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut draw = Draw { targets, deck: Vec::new() };

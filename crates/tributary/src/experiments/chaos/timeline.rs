@@ -8,7 +8,7 @@ use super::event::Moment;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Completed {
     at: Moment,
-    /// Whether all members contributed to it.
+    /// True if all members contributed to the sum.
     full: bool,
 }
 

@@ -158,7 +158,7 @@ impl Node {
         loop {
             let begun = Instant::now();
             let released = Some((step.released_by, step.in_group));
-            // If nobody listens, the experiment is over.
+            // If the receiver is gone, the experiment is over.
             let _ = events.send(Event { worker: self.worker, at: begun, released });
             let gradient = self.gradient(step).await?;
             sleep_until(begun + self.step_time).await;

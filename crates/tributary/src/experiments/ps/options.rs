@@ -14,11 +14,11 @@ use tributary_ps::server::PolicyKind;
 pub(super) enum Policy {
     /// Bulk-synchronous: everyone waits for everyone
     Bsp,
-    /// Asynchronous: nobody waits
+    /// Asynchronous: no worker waits
     Asp,
-    /// Stale-synchronous: nobody is more than 3 iterations ahead
+    /// Stale-synchronous: no worker is more than 3 iterations ahead
     Ssp,
-    /// Dynamic stale-synchronous: nobody is more than 3 to 15 iterations ahead, as suits the workers' speeds
+    /// Dynamic stale-synchronous: no worker is more than 3 to 15 iterations ahead, as suits the workers' speeds
     Dssp,
     /// Bulk-synchronous for 5 epochs, asynchronous from then on
     SyncSwitch,

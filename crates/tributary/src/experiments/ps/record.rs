@@ -1,4 +1,4 @@
-//! Which worker computed and which waited, when, and for whom.
+//! The times at which workers computed and waited, and the workers that they waited for.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) struct Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpanKind {
     Computes {
-        /// Whether it is in the synchronous group.
+        /// True if the worker is in the synchronous group.
         in_group: bool,
     },
     Waits {
@@ -47,7 +47,7 @@ pub(super) struct Record {
 #[derive(Debug, Default)]
 struct Track {
     spans: Vec<Span>,
-    /// What the worker does at present, and since when.
+    /// The worker's present activity, and its start.
     now: Option<(Instant, Option<bool>)>,
 }
 

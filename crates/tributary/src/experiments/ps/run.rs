@@ -62,7 +62,7 @@ pub(super) struct RunArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Also draw who computed and who waited for whom
+    /// Also draw each worker's computing and waiting times
     #[arg(long, value_name = "FILE.svg|FILE.png")]
     plot: Option<PictureFile>,
 

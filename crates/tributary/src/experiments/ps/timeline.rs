@@ -1,4 +1,4 @@
-//! A picture of who computed and who waited for whom.
+//! A picture of the times at which workers computed and waited for other workers.
 
 use std::time::Duration;
 
@@ -172,7 +172,7 @@ fn bar(x: f64, y: f64, width: f64, span: &Span) -> Group {
             (WAITS, BAR * 0.6, format!("waits at the end: {took:.0} ms"))
         }
     };
-    // Leave a gap, so that single steps can be told apart.
+    // Leave a gap, so that readers can distinguish single steps.
     let width = (width - 0.6).max(LEAST_WIDTH);
     Group::new().add(Title::new(said)).add(rectangle(x, y - height / 2.0, width, height, fill))
 }

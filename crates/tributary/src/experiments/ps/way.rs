@@ -20,7 +20,7 @@ pub(super) struct Shared {
     parameters: Segment,
 }
 
-/// What the next gradient is computed from.
+/// The parameters for the next gradient, and the numbers of iterations and updates before it.
 pub(super) struct Position {
     pub(super) iteration: u64,
     pub(super) updates: u64,

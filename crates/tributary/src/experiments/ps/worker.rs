@@ -30,7 +30,7 @@ use crate::daemons::service::log;
 use crate::options::remote;
 use crate::options::tls::ClientTlsArgs;
 
-/// How often a worker reports that it waits, and that nothing says what for.
+/// The interval of a worker's reports that it waits, if it receives no reason for the wait.
 const SAID_EVERY: Duration = Duration::from_secs(5);
 
 /// Trains the demo's network as one worker of a job on running parameter servers (`tributary server --ps-listen`). If a
@@ -70,7 +70,7 @@ pub(super) struct WorkerArgs {
     #[arg(long, help = options::codecs(), default_value = "none", value_parser = options::codec)]
     codec: Kind,
 
-    /// What parameters are encoded with on their way back
+    /// Codec for parameters on their way back
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = options::codec)]
     parameters_codec: Kind,
 
@@ -191,12 +191,12 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
 /// The waits of a worker, which people see.
 struct Waited<'a> {
     progress: &'a ProgressBar,
-    /// What the worker waits for, as it was said last.
+    /// The last reason for the worker's wait.
     waits: watch::Receiver<String>,
 }
 
 impl Waited<'_> {
-    /// Waits for the servers' next step, and reports what for: whenever that is told, or that nothing is.
+    /// Waits for the servers' next step. Reports each reason for the wait, or that none was received for five seconds.
     async fn by<T>(&mut self, step: impl Future<Output = Result<T>>) -> Result<T> {
         let (begun, mut step) = (Instant::now(), pin!(step));
         let mut quiet = interval_at(begun + SAID_EVERY, SAID_EVERY);

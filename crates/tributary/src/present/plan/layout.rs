@@ -99,7 +99,7 @@ fn add_unused(below: &mut Below, topology: &Topology, plan: &Plan) {
     }
 }
 
-/// The tree with the first worker only of those at each switch; also, whom each of them stands for.
+/// Reduces the tree to the first worker at each switch. Also returns the workers that each represents.
 fn with_workers_together(mut below: Below, topology: &Topology) -> (Below, Below) {
     let mut represented = Below::new();
     let hosts: BTreeSet<_> = topology.hosts().map(|(key, ..)| key).collect();

@@ -143,8 +143,8 @@ impl<'a> Canvas<'a> {
         least + (most - least) * bytes as f64 / self.most as f64
     }
 
-    /// A path from the upper to the lower of two nodes: it bends in the gap below the upper one's row and goes straight
-    /// down from there, so that it crosses no other node of the tree.
+    /// Returns a path from the upper to the lower of two nodes. The path bends in the gap below the upper node's row
+    /// and goes straight down from there, so that it crosses no other node of the tree.
     fn curve(&self, [a, b]: [NodeKey; 2], shift: f64) -> String {
         let (mut from, mut to) = (self.at(a), self.at(b));
         if from.1 > to.1 {

@@ -58,7 +58,7 @@ pub(crate) fn stacks(topology: &Topology, plan: &Plan) -> String {
     format!("{table}\n{}", output::sentences(legend))
 }
 
-/// What every link of the tree carries in one all-reduce.
+/// Returns a table of the traffic on every link of the tree in one all-reduce.
 pub(crate) fn links(plan: &Plan) -> Table {
     let header = ["link", "rate", "in use", "gradients up", "results down", "busy for", ""];
     let mut table = output::table(&header);

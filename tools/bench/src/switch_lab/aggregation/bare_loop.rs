@@ -26,7 +26,7 @@ const LANE_BYTES: usize = size_of::<u32>();
 const TALLY_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES - TALLY_LANES * LANE_BYTES;
 const SEQ_AT: usize = TALLY_AT - LANE_BYTES;
 
-/// Whether the loop can be compiled here.
+/// Returns true if this machine can compile the loop.
 pub(in super::super) fn can_be_compiled() -> bool {
     Command::new(COMPILER).arg("--version").output().is_ok_and(|output| output.status.success())
 }

@@ -22,11 +22,11 @@ pub(super) use bare_loop::can_be_compiled;
 
 /// An arbitrary job number.
 const JOB: u16 = 1;
-/// Nobody's address: the hosts' kernels ignore such frames, while packet sockets see them. The switch goes by the hop
-/// stack.
+/// An unused address: the hosts' kernels ignore such frames, while packet sockets receive them. The switch forwards by
+/// the hop stack.
 const DESTINATION: MacAddr = MacAddr(0x02, 0x7b, 0, 0, 0, 1);
-/// The limits are those of the embedded switch as labs run it. With single frames, no switch over packet sockets can be
-/// faster than the loop: that ratio tells what its program costs.
+/// The limits apply to the embedded switch as labs run it. With single frames, no switch over packet sockets can be
+/// faster than the loop, so the ratio to the loop is the cost of the switch's program.
 const WANTED: [Versus; 4] = [
     Versus { ours: SwitchUnderTest::Joined, other: SwitchUnderTest::Loop, limit: Some(1.0) },
     Versus { ours: SwitchUnderTest::Joined, other: SwitchUnderTest::Bmv2, limit: Some(10.0) },

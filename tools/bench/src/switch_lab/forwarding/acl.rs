@@ -9,7 +9,7 @@ use super::frame::{Headers, mac};
 use super::{FLOWS, PacketFlow, Ports, Traffic};
 
 const RULES: usize = 1000;
-/// One in so many rules denies.
+/// The average number of rules for each rule that denies.
 const DENIES: u32 = 5;
 /// The number of an IPv4 packet's protocol, UDP.
 const UDP: u8 = 17;
@@ -34,7 +34,7 @@ const FIELDS: [Field; 6] = [
 /// A packet's values of [`FIELDS`].
 type Packet = [u32; FIELDS.len()];
 
-/// What the fields of a packet must be, where the mask has ones.
+/// A rule: the fields of a packet must equal the values where the mask has ones.
 struct Rule {
     values: Packet,
     masks: Packet,
@@ -94,7 +94,7 @@ pub(super) fn traffic(random: &mut impl Rng, ports: &Ports, bytes: usize) -> Tra
     Traffic { inserted, modified: Vec::new(), flows }
 }
 
-/// What hosts send: UDP from one of the senders.
+/// Draws a random UDP packet from one of the senders.
 fn packet(random: &mut impl Rng, ports: &Ports) -> Packet {
     let ingress_port = ports.senders[random.random_range(0..ports.senders.len())];
     [

@@ -14,7 +14,7 @@ const UDP_BYTES: usize = 8;
 /// The length of an IPv4 header in words of 32 bits.
 const HEADER_WORDS: u8 = (IPV4_BYTES / 4) as u8;
 
-/// What a frame's headers say. Its payload is zero, and there is no UDP checksum.
+/// The header fields of a frame. The payload is zero, and the UDP checksum is absent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Headers {
     pub(super) source_mac: MacAddr,

@@ -9,7 +9,7 @@ use super::frame::{Headers, mac, value};
 use super::{FLOWS, PacketFlow, Ports, Traffic};
 
 const ADDRESSES: u16 = 1000;
-/// Where frames to unknown addresses go.
+/// The multicast group of frames to unknown addresses.
 const FLOOD: u32 = 1;
 /// Begins addresses behind the receiver's port, and those of senders.
 const RECEIVER: u8 = 1;

@@ -1,7 +1,7 @@
 //! A forwarding switch: programs of the kind that people write and run on BMv2.
 //!
-//! The receiver is behind one port; both senders' packets go to it. Which entry a packet meets differs from packet to
-//! packet, and what has to come out is computed here, not by a switch.
+//! The receiver is behind one port; both senders' packets go to it. The matching entry differs from packet to packet,
+//! and the expected output is computed here, not by a switch.
 
 mod acl;
 mod frame;

@@ -111,7 +111,7 @@ pub(crate) const AGENT: Measurement = Measurement {
     }],
 };
 
-/// What measurements of one switch show: how many items a second each one does in a setting, and their ratios.
+/// Tables for measurements of single switches: the items per second of each switch in a setting, and their ratios.
 macro_rules! switch_tables {
     ($items:literal, $($setting:expr),+) => {
         &[
@@ -180,7 +180,7 @@ pub(crate) const FORWARDING: Measurement = Measurement {
     }],
 };
 
-/// Whether a limit is kept; nothing where there is none.
+/// Returns the verdict on a limit, or an empty text without a limit.
 fn limited(row: &Row) -> String {
     if row.number("limit").is_nan() { String::new() } else { verdict(row, "passed") }
 }
@@ -221,7 +221,7 @@ pub(crate) const OVERLAP: Measurement = Measurement {
     }],
 };
 
-/// What tags cost.
+/// Measures the cost of tags.
 pub(crate) const TAGS: Measurement = Measurement {
     title: "What tags cost",
     said: "Nanoseconds on one core for making the tag of a slice of 256 values, and for verifying a sum, by the number of \

@@ -1,4 +1,4 @@
-//! What is measured, part by part.
+//! The measurements, by part.
 
 mod all_reduce;
 mod cluster;
@@ -42,7 +42,7 @@ fn milliseconds(seconds: f64) -> String {
 
 fn per_cent(share: f64, digits: usize) -> String {
     let rounded = format!("{:.digits$}", share * 100.0);
-    // What is just below zero is nothing, not "-0".
+    // A figure just below zero is shown as "0", not "-0".
     let is_zero = rounded.parse() == Ok(0.0);
     format!("{} %", if is_zero { rounded.trim_start_matches('-') } else { &rounded })
 }
@@ -59,7 +59,7 @@ fn ratio(row: &Row, figure: &str) -> String {
     format!("{:.2} ({:.2} to {:.2})", of("of_medians"), of("min"), of("max"))
 }
 
-/// The figures of a list, each as it is to be said.
+/// Formats each figure of a list with `said`, and joins them with `between`.
 fn list(row: &Row, figures: &str, between: &str, said: fn(f64) -> String) -> String {
     let figures = row.text(figures);
     figures.split(' ').filter_map(|figure| figure.parse().ok()).map(said).collect::<Vec<_>>().join(between)

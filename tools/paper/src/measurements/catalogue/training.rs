@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is done about slow processes.
+/// Measures the countermeasures against slow processes.
 pub(crate) const DEGRADED: Measurement = Measurement {
     title: "When processes become slow",
     said: "Eight workers of a lab of `topologies/three-tier-8.toml` train 60 steps, and slow ones are four times slower; \

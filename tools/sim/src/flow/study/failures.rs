@@ -13,9 +13,9 @@ use crate::flow::setup::Setup;
 /// The tiers' names in the topology file, and in words.
 pub(super) const TIERS: [(&str, &str); 3] = [("core", "core"), ("agg", "aggregation"), ("edge", "edge")];
 
-/// When the switch dies, in seconds: several iterations after the start.
+/// The time when the switch dies, in seconds: several iterations after the start.
 const FROM: f64 = 2.0;
-/// How long it is dead, in seconds.
+/// The duration of the outage, in seconds.
 const SECONDS: f64 = 3.0;
 
 pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowError> {

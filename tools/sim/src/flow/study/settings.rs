@@ -1,4 +1,4 @@
-//! What all studies share: their settings, and how they compare methods.
+//! Code that all studies share: settings, and the comparison of methods.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -67,7 +67,7 @@ pub struct Measured {
     pub passing: f64,
     /// The share of jobs that their window limited more than the links did.
     pub window_bound: f64,
-    /// Why the planner refuses the job; `None` if it does not.
+    /// The reason why the planner refuses the job; `None` if it accepts the job.
     pub refused: Option<String>,
 }
 

@@ -1,8 +1,8 @@
-//! What counts as wrong where that is a matter of choice, and how times are shown.
+//! Limits for findings where a limit is a matter of choice, and the format of times.
 
 use std::time::Duration;
 
-/// Limits for what counts as wrong, where that is a matter of choice.
+/// Limits for findings where a limit is a matter of choice.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::commands::doctor) struct Limits {
     /// How long a job may wait, for members or for results.

@@ -60,7 +60,7 @@ pub(in crate::experiments::bench) struct AgentArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 
-    /// How often each width has its turn; the table holds the medians
+    /// Number of turns of each width; the table holds the medians
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
@@ -157,7 +157,7 @@ async fn turn(Network { lab, record }: &Network, args: &AgentArgs) -> Result<Tur
     })
 }
 
-/// What all agents have used since they started.
+/// The resources that all agents have used since they started.
 struct Taken {
     agents: Vec<ProcessTimes>,
     /// Counters of their hosts' interfaces.

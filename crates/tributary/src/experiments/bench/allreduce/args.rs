@@ -12,8 +12,8 @@ use crate::experiments::bench::common::rate;
 
 pub(super) const BYTES_PER_ELEMENT: u64 = 4;
 
-/// Times all-reduces of f32 over links of the same rate: by this project's fabric, by one that aggregates on leaves only, by
-/// PyTorch's gloo, by Open MPI, and by this project's server without aggregation in the network
+/// Times all-reduces of f32 over links of the same rate: by this project's fabric, by one that aggregates on leaves
+/// only, by PyTorch's gloo, by Open MPI, and by this project's server without aggregation in the network
 ///
 /// All contenders run in turn on the same network of this machine. Those that are not this project's get kernel bridges
 /// in place of switches. Every sum is checked. A contender that is not installed is left out, and the report says so.
@@ -43,7 +43,7 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = size)]
     pub(super) size: ByteSize,
 
-    /// How often each contender has its turn
+    /// Number of turns of each contender
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) rounds: u32,
 

@@ -18,7 +18,7 @@ pub(super) struct Baselines {
 }
 
 impl Baselines {
-    /// Looks for the contenders that were asked for.
+    /// Finds the requested contenders.
     pub(super) fn find(contenders: &[Contender], python: &Path) -> Self {
         let mut found = Self { versions: BTreeMap::new(), skipped: Vec::new() };
         for &contender in contenders {

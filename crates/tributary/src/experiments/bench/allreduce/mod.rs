@@ -33,7 +33,7 @@ const FILE: &str = "allreduce";
 /// Measures and reports.
 ///
 /// # Errors
-/// No rights to make a lab, a network or a contender that fails, a sum that is wrong, a limit that is missed.
+/// No rights to make a lab, a failed network or contender, a wrong sum, or a missed limit.
 pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
     if !args.size.as_u64().is_multiple_of(BYTES_PER_ELEMENT) {
         return Err(WrongUse(format!("--size {}: give a whole number of f32", args.size)).into());

@@ -38,7 +38,7 @@ pub(super) struct OpenMpi {
     ranks: usize,
     /// The workers' addresses on the management network, for `mpirun --host`.
     addresses: String,
-    /// The number of turns so far.
+    /// The number of turns that have begun.
     turns: u32,
 }
 

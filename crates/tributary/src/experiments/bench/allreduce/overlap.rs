@@ -53,7 +53,7 @@ pub(in crate::experiments::bench) struct OverlapArgs {
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     in_flight: u32,
 
-    /// How often both have their turn
+    /// Number of turns of both
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
@@ -108,7 +108,7 @@ struct Median {
 /// Measures and reports.
 ///
 /// # Errors
-/// No rights to make a lab, a network that fails, a sum that is wrong, a limit that is missed.
+/// No rights to make a lab, a failed network, a wrong sum, or a missed limit.
 pub(in crate::experiments::bench) fn run(args: &OverlapArgs) -> Result<()> {
     let report = until_stopped(measure(args))?;
     match args.json {

@@ -1,4 +1,4 @@
-//! How busy the machine's processors are.
+//! The load of the machine's processors.
 
 use std::fs;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const STAT: &str = "/proc/stat";
-/// How often the counters are read; the kernel counts in hundredths of a second.
+/// The interval of readings of the counters; the kernel counts in hundredths of a second.
 const PERIOD: Duration = Duration::from_millis(20);
 /// user, nice, system, idle, iowait, irq, softirq, steal; the fields after them are already included in these.
 const FIELDS: usize = 8;

@@ -1,10 +1,11 @@
-//! What ranks report about their all-reduces, and the timings that follow.
+//! Reports of the ranks about their all-reduces, and the timings that follow.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// How many tensors a turn of `iterations` all-reduces has reduced. All contenders warm up with one more in each turn, as in
-/// `tools/bench/baselines`: new processes have new memory and closed congestion windows, which a training has once.
+/// How many tensors a turn of `iterations` all-reduces has reduced. All contenders warm up with one more in each turn,
+/// as in `tools/bench/baselines`: new processes have new memory and closed congestion windows, which a training has
+/// once.
 pub(in crate::experiments::bench) fn tensors_of_a_turn(iterations: u32) -> f64 {
     f64::from(iterations) + 1.0
 }
@@ -12,7 +13,7 @@ pub(in crate::experiments::bench) fn tensors_of_a_turn(iterations: u32) -> f64 {
 /// What a rank prints, or one rank for all.
 #[derive(Debug, Deserialize)]
 struct Said {
-    /// Whether every sum was compared with the expected one.
+    /// True if every sum was compared with the expected sum.
     checked: bool,
     /// The start of each iteration, as Unix time, and its duration, both in seconds.
     timeline: Vec<(f64, f64)>,

@@ -1,10 +1,10 @@
 //! The accelerator of a worker, emulated.
 //!
-//! Eight processes that really computed would share the few processors of one machine, and each one's speed would
-//! depend on the others. So each process computes the real gradient of a small model, and waits for a *device*
-//! besides, whose time α + β · b passes only while the process runs. The time is made of many short naps; a nap so
-//! long that the process must have been stopped during it hardly counts. So a process that is slowed down, as by
-//! `tributary lab slow`, has a device that is slowed down as much.
+//! Eight processes that really computed would share the few processors of one machine, so that the speed of each would
+//! depend on the others. So each process computes the real gradient of a small model, and also waits for a *device*.
+//! The device's time α + β · b passes only while the process runs. The time is made of many short naps; a nap during
+//! which the process must have been stopped hardly counts. So a slowdown of the process, as by `tributary lab slow`,
+//! slows down its device as much.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

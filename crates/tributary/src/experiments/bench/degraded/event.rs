@@ -26,10 +26,10 @@ pub(super) enum Event {
     },
     /// The job goes on without this worker for now.
     Detached {
-        /// Whether the others process its data.
+        /// True if the other workers process its data.
         data_adopted: bool,
     },
-    /// This worker has no part in the job now, and asks for one again.
+    /// This worker has no part in the job now, and tries to rejoin.
     Out,
     /// All steps are done.
     Done {

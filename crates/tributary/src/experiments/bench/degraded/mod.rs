@@ -66,7 +66,7 @@ pub(super) struct DegradedArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Tells this lab from others on the machine
+    /// Name that distinguishes this lab from others on the machine
     #[arg(long, default_value = "bench-degraded")]
     name: String,
 
@@ -91,7 +91,7 @@ fn specs() -> [Spec; 6] {
 /// Measures, and prints the results.
 ///
 /// # Errors
-/// No rights to make a lab, a lab that cannot be made, a phase that does not end, or a check that fails.
+/// No rights to make a lab, a failure to make it, an endless phase, or a failed check.
 pub(super) fn run(args: &DegradedArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(measure(args))?;

@@ -37,7 +37,9 @@ pub(super) enum Goal {
     Trained,
     /// This many steps are done in the final group.
     Measured(usize),
-    /// As `Measured`; then nobody is slowed down any more, and as many steps are done once all are in the job again.
+    /// After the steps of `Measured`, all workers return to full speed.
+    ///
+    /// Once all are in the job again, this many steps are done.
     Returned(usize),
 }
 
@@ -48,11 +50,11 @@ pub(super) struct Phase {
     /// Hosts that were slowed down.
     pub(super) slow: Vec<String>,
     pub(super) theta: Option<f64>,
-    /// What happened to the data of the workers that were left out.
+    /// Treatment of the data of the workers that were left out.
     pub(super) mode: Option<&'static str>,
     /// Size of the group that was measured.
     pub(super) members: usize,
-    /// How often a worker was briefly out of the job without having been detached.
+    /// The number of brief absences of workers from the job without having been detached.
     pub(super) outages: usize,
     /// Samples that all members process in a step.
     pub(super) samples: u32,
@@ -70,7 +72,7 @@ pub(super) struct Phase {
     pub(super) steps_until_return: Option<usize>,
     /// Accuracy of the model after all steps.
     pub(super) accuracy: Option<f64>,
-    /// Whether all members had the same model then.
+    /// True if all members had the same model then.
     pub(super) same_bits: Option<bool>,
     /// The controller's final verdict on slow workers.
     pub(super) verdict: String,
@@ -179,7 +181,7 @@ struct Step {
     samples: u32,
 }
 
-/// What has happened in a phase so far.
+/// The events and measurements of a phase up to the present.
 struct Course {
     processes: Processes,
     /// The steps of rank 0.
@@ -188,7 +190,7 @@ struct Course {
     since: usize,
     /// Ranks that are in the job.
     members: Vec<usize>,
-    /// How often a worker was out of the job though it had not been detached.
+    /// The number of absences of workers that had not been detached.
     outages: usize,
     /// Accuracy and digest of the members that have made all steps, by rank.
     done: BTreeMap<usize, (f64, u64)>,

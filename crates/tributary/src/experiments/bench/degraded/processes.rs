@@ -82,7 +82,7 @@ async fn forward(rank: usize, stdout: ChildStdout, sender: UnboundedSender<(usiz
     while let Ok(Some(line)) = lines.next_line().await {
         // The last line of a killed process can be half a line.
         if let Ok(event) = serde_json::from_str(&line) {
-            // If there is no receiver, the phase is over.
+            // If the receiver is gone, the phase is over.
             let _ = sender.send((rank, Said::Event(event)));
         }
     }

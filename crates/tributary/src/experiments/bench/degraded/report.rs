@@ -1,4 +1,4 @@
-//! What the measurement found, and whether it passes.
+//! The results of the measurement, and its verdict.
 
 use std::time::Duration;
 

@@ -50,7 +50,7 @@ pub(in crate::experiments::bench) struct WorkerArgs {
 /// Trains until all steps are done, then stays in the job until it is killed.
 ///
 /// # Errors
-/// The data cannot be read, or nobody listens any more. Other errors are reported, and the worker tries again.
+/// The data cannot be read, or the receiver of the reports is gone. Other errors are reported, and the worker retries.
 pub(in crate::experiments::bench) fn run(args: &WorkerArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(train(args))

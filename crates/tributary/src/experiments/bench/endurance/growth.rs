@@ -1,4 +1,4 @@
-//! Whether figures grow, or only fluctuate.
+//! Distinguishes growing figures from fluctuating figures.
 
 use serde::Serialize;
 
@@ -24,12 +24,12 @@ pub(super) struct Growth {
     pub(super) per_hour: f64,
     /// The slope's standard error.
     pub(super) error: f64,
-    /// Whether the line rises by more than chance, and by enough to matter.
+    /// True if the line rises by more than chance, and by enough to matter.
     pub(super) grows: bool,
 }
 
 impl Growth {
-    /// Fits a line. A total rise below `granule` is no growth. `None`: too few samples.
+    /// Fits a line; `None` if there are too few samples. A total rise up to `granule` does not count as growth.
     pub(super) fn of(samples: &[Sample], granule: f64) -> Option<Self> {
         if samples.len() < FEWEST {
             return None;

@@ -59,7 +59,7 @@ pub(in crate::experiments::bench) struct EnduranceArgs {
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = size)]
     size: ByteSize,
 
-    /// How often each turn's processes reduce it
+    /// Number of reductions by each turn's processes
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
 
@@ -89,7 +89,7 @@ struct Report {
     machine: Machine,
 }
 
-/// How one figure of one daemon or switch has changed.
+/// The change of one figure of one daemon or switch.
 #[derive(Debug, Serialize)]
 struct FigureGrowth {
     name: String,
@@ -101,7 +101,7 @@ struct FigureGrowth {
 /// Measures and reports.
 ///
 /// # Errors
-/// No rights to make a lab, a network that fails, a sum that is wrong, something that grows.
+/// No rights to make a lab, a network failure, a wrong sum, or a growing figure.
 pub(in crate::experiments::bench) fn run(args: &EnduranceArgs) -> Result<()> {
     let report = until_stopped(measure(args))?;
     match args.json {
@@ -172,7 +172,7 @@ async fn reduce(network: &Network, bytes: u64, iterations: u32) -> Result<()> {
     Ok(())
 }
 
-/// How each figure has changed since the caches were full.
+/// Returns the change of each figure since the caches were full.
 fn growths(usages: &[(Duration, Vec<Usage>)], since: Duration) -> Result<Vec<FigureGrowth>> {
     let usages: Vec<_> = usages.iter().filter(|(time, _)| *time >= since).collect();
     let (_, first) = usages.first().context("no turn ended in time: give it more minutes")?;

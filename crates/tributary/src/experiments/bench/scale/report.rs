@@ -1,4 +1,4 @@
-//! What `tributary bench scale` prints.
+//! The output of `tributary bench scale`.
 
 use std::fmt;
 
@@ -46,7 +46,7 @@ impl Studied {
         }
     }
 
-    /// What was measured, as a title.
+    /// Describes the measurement, as a title.
     pub(super) fn title(&self, settings: &Settings) -> String {
         let workers = settings.workers;
         match self.study {
@@ -70,7 +70,7 @@ impl Studied {
             .unwrap_or_default()
     }
 
-    /// Whether the fabric's savings are a meaningful figure here.
+    /// Returns true if the fabric's savings are a meaningful figure in this study.
     fn has_gains(&self) -> bool {
         !matches!(self.study, Study::Failures | Study::Slots)
     }

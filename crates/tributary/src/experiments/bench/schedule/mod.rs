@@ -93,7 +93,7 @@ pub(in crate::experiments::bench) struct ScheduleArgs {
     #[arg(long, value_name = "MIB,MIB,…", value_delimiter = ',', default_value = "1,5,25")]
     buckets: Vec<u32>,
 
-    /// How often each way has its turn
+    /// Number of turns of each way
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
@@ -116,7 +116,7 @@ type Round = BTreeMap<String, f64>;
 /// Measures and reports.
 ///
 /// # Errors
-/// No rights to make a lab, no PyTorch, a network that fails, a gradient that is wrong, a limit that is missed.
+/// No rights to make a lab, no PyTorch, a failed network, a wrong gradient, or a missed limit.
 pub(in crate::experiments::bench) fn run(args: &ScheduleArgs) -> Result<()> {
     if let Some(plot) = &args.plot {
         plot.check()?;

@@ -30,7 +30,7 @@ pub(super) struct Report {
     pub(super) machine: Machine,
 }
 
-/// What is trained.
+/// The trained model.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Model {

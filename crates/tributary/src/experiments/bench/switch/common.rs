@@ -1,4 +1,4 @@
-//! What measurements of one switch have in common: options, progress, and what they print.
+//! Parts that measurements of one switch share: options, progress, and output.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -115,9 +115,9 @@ impl RunArgs {
     }
 }
 
-/// What is measured, for people.
+/// Describes a measurement to users.
 pub(super) struct Words<Setting> {
-    /// What is counted: slices, packets.
+    /// The items that are counted: slices, packets.
     pub(super) items: &'static str,
     /// A setting in a few words.
     pub(super) describe: fn(&Setting) -> String,

@@ -7,7 +7,7 @@ use tributary_bench::switch_lab::forwarding::{Program, Setting, measure};
 
 use super::common::{RunArgs, Words};
 
-/// What takes part unless it is said: whatever runs programs.
+/// The switches that take part by default: all that run programs.
 const SWITCHES: [SwitchUnderTest; 3] =
     [SwitchUnderTest::Bypassing, SwitchUnderTest::Softswitch, SwitchUnderTest::Bmv2];
 

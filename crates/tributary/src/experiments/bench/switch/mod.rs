@@ -12,7 +12,7 @@ use tributary_controller::built_in_slots;
 use crate::daemons::service::WrongUse;
 use common::{RunArgs, Words};
 
-/// What takes part unless it is said.
+/// The switches that take part by default.
 const SWITCHES: [SwitchUnderTest; 4] =
     [SwitchUnderTest::Joined, SwitchUnderTest::Softswitch, SwitchUnderTest::Loop, SwitchUnderTest::Bmv2];
 
@@ -22,8 +22,8 @@ const SWITCHES: [SwitchUnderTest; 4] =
 /// protocol, takes turns with them: it shows the most that the machine can do with one frame at a time. The embedded
 /// switch takes part twice: like that, and with neighbouring frames joined, as labs run it
 ///
-/// The exit status is 1 unless the embedded switch, as labs run it, is at least as fast as the loop, and 10 times as fast
-/// as BMv2.
+/// The exit status is 1 unless the embedded switch, as labs run it, is at least as fast as the loop, and 10 times as
+/// fast as BMv2.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SwitchArgs {
     /// Longest packets of the links, in bytes, which slices fill: 256 values with 1500, 2,048 with 9000

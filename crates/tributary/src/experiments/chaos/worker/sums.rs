@@ -1,4 +1,4 @@
-//! Contributions from whose sum alone its contributors can be told.
+//! Contributions whose sum alone shows its contributors.
 //!
 //! Element i of rank r's contribution in a round is `mark(r, i) + value(r, round, i)`. The value is small and differs
 //! for every rank, round and element, so that no mix-up goes unnoticed. The mark is one bit far above all values: each
@@ -120,7 +120,7 @@ impl Contributions {
         (0..self.ranks).filter(has).collect()
     }
 
-    /// Whether the element has `rank`'s mark.
+    /// Returns true if the element has `rank`'s mark.
     fn is_marked(&self, rank: u32, index: usize) -> bool {
         index % self.groups() == (rank / MARKS) as usize
     }

@@ -11,7 +11,7 @@ use super::training::{codecs, codes, gradients, learners, step, sum};
 
 /// Number of rounds whose gradients are kept, spread over the training: gradients are large at its start.
 const KEPT: u32 = 4;
-/// How often encoding and decoding are timed; the median counts.
+/// The number of timed encodings and decodings; the report shows the median.
 const TIMED: usize = 41;
 
 /// Every worker's gradients in some rounds of the training without a codec.

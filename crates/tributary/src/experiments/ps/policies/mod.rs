@@ -49,7 +49,7 @@ pub(super) struct PoliciesArgs {
     #[arg(long, default_value = LEARNING_RATE, value_parser = options::learning_rate)]
     learning_rate: f32,
 
-    /// Also draw who computed and who waited for whom, with each policy and the first seed
+    /// Also draw each worker's computing and waiting times, with each policy and the first seed
     #[arg(long, value_name = "FILE.svg|FILE.png")]
     plot: Option<PictureFile>,
 
