@@ -18,7 +18,7 @@ pub fn print(text: impl Display) -> Result<()> {
     print_while_read(text).map(|_| ())
 }
 
-/// Prints like [`print`]; returns `Break` if the reader has stopped.
+/// Prints like [`print()`]; returns `Break` if the reader has stopped.
 ///
 /// For commands that would otherwise never end.
 ///

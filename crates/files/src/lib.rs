@@ -3,7 +3,7 @@
 //! An input is a regular file of a bounded size: a pipe or a device might never end. An output never takes the place of
 //! a device, a pipe or a link:
 //!
-//! | at the path of an output is | [`write`] |
+//! | at the path of an output is | [`write()`] |
 //! |---|---|
 //! | nothing, or a regular file | replaces it as a whole |
 //! | a symbolic link to a regular file | replaces that file; the link stays |

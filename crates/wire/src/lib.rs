@@ -1,7 +1,7 @@
 //! The packet formats of Tributary: views of received bytes, validated representations, constants.
 //!
 //! A packet is Ethernet / IPv4 / UDP ([`frame`]) around an INA message ([`message`]): a fixed header,
-//! a stack of [hops](hop) and the [values](values) of one slice. All integers are big-endian.
+//! a stack of [hops](hop) and the [values] of one slice. All integers are big-endian.
 //!
 //! Received bytes are read through a *view* ([`MessageView`], [`FrameView`]), which is checked once and copies nothing;
 //! packets to send are written from a *representation* ([`Message`], [`FrameHeader`]), which cannot express a malformed
