@@ -3,8 +3,8 @@
 //! The members stand in a row. Each member adds to its values, mod 2^32, a stream of its own, and subtracts the stream
 //! of the member behind it; the last member has no member behind it. So the sum of all members contains only the first
 //! member's stream, and every member subtracts that stream. Any other sum contains other streams. All streams look like
-//! noise without the job's secret. They come from that secret, by AES in counter mode, afresh for each slice and
-//! generation.
+//! noise without the job's secret. They come from that secret, by AES in counter mode, afresh for each generation,
+//! operation and slice. Sequence numbers repeat after 2^32 slices; the numbers of operations do not repeat.
 //!
 //! In HEAR ("HEAR: Homomorphically Encrypted Allreduce", SC '23) the row is closed to a ring, and the sum has no mask.
 //! But a member may leave while a slice is under way. An observer of both sums, the sum of all members and the sum of
@@ -16,6 +16,7 @@ use aes::Aes128;
 use aes::cipher::{Array, BlockCipherEncrypt};
 use tributary_wire::{JobId, JobSecret, Rank, Seq, ValuesView};
 
+use crate::operation::OperationId;
 use crate::tags::cipher;
 
 /// Bytes of one block of a stream.
@@ -24,7 +25,18 @@ const BLOCK_BYTES: usize = 16;
 const AT_ONCE: usize = 8;
 const PART_BYTES: usize = AT_ONCE * BLOCK_BYTES;
 
-/// What a member's masks are made from.
+/// The identity of a slice whose values are masked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MaskedSlice {
+    /// The generation whose members send it.
+    pub(crate) job: JobId,
+    /// Its operation. The low 48 bits distinguish streams: as many operations take nine years at a million a second.
+    pub(crate) operation: OperationId,
+    /// Its number.
+    pub(crate) seq: Seq,
+}
+
+/// The key from which all members' streams are derived.
 #[derive(Clone)]
 pub(crate) struct Masks(Aes128);
 
@@ -40,7 +52,7 @@ impl Masks {
     }
 
     /// Hides a member's values; `behind` is the member behind it in the row, if there is one.
-    pub(crate) fn hide(&self, slice: (JobId, Seq), own: Rank, behind: Option<Rank>, values: &mut [i32]) {
+    pub(crate) fn hide(&self, slice: MaskedSlice, own: Rank, behind: Option<Rank>, values: &mut [i32]) {
         self.combine(slice, own, values, i32::wrapping_add);
         if let Some(behind) = behind {
             self.combine(slice, behind, values, i32::wrapping_sub);
@@ -48,7 +60,7 @@ impl Masks {
     }
 
     /// Writes the sum of all members to `out`, big-endian; `first` is the first member of the row.
-    pub(crate) fn reveal(&self, slice: (JobId, Seq), first: Rank, hidden: ValuesView<'_>, out: &mut [u8]) {
+    pub(crate) fn reveal(&self, slice: MaskedSlice, first: Rank, hidden: ValuesView<'_>, out: &mut [u8]) {
         let parts = out.chunks_mut(PART_BYTES).zip(hidden.bytes().chunks(PART_BYTES));
         for ((out, hidden), stream) in parts.zip(self.stream(slice, first)) {
             let words = out.as_chunks_mut().0.iter_mut().zip(hidden.as_chunks().0);
@@ -58,13 +70,7 @@ impl Masks {
         }
     }
 
-    fn combine(
-        &self,
-        slice: (JobId, Seq),
-        rank: Rank,
-        values: &mut [i32],
-        combine: impl Fn(i32, i32) -> i32,
-    ) {
+    fn combine(&self, slice: MaskedSlice, rank: Rank, values: &mut [i32], combine: impl Fn(i32, i32) -> i32) {
         let parts = values.chunks_mut(PART_BYTES / size_of::<i32>());
         for (values, stream) in parts.zip(self.stream(slice, rank)) {
             values.iter_mut().zip(masks_of(&stream)).for_each(|(value, mask)| *value = combine(*value, mask));
@@ -72,14 +78,15 @@ impl Masks {
     }
 
     /// A member's stream for a slice, part by part.
-    fn stream(&self, (job, seq): (JobId, Seq), rank: Rank) -> impl Iterator<Item = [u8; PART_BYTES]> {
-        let place = u64::from(job.get()) << 48 | u64::from(seq.0) << 16 | u64::from(rank.get());
+    fn stream(&self, slice: MaskedSlice, rank: Rank) -> impl Iterator<Item = [u8; PART_BYTES]> {
+        let MaskedSlice { job, operation, seq } = slice;
+        let high_word = u64::from(job.get()) << 48 | u64::from(seq.0) << 16 | u64::from(rank.get());
         (0..).step_by(AT_ONCE).map(move |first: u64| {
             let mut blocks = [Array::from([0; BLOCK_BYTES]); AT_ONCE];
             for (block, counter) in blocks.iter_mut().zip(first..) {
                 let (high, low) = block.split_at_mut(BLOCK_BYTES / 2);
-                high.copy_from_slice(&place.to_be_bytes());
-                low.copy_from_slice(&counter.to_be_bytes());
+                high.copy_from_slice(&high_word.to_be_bytes());
+                low.copy_from_slice(&(operation.0 << 16 | counter).to_be_bytes());
             }
             self.0.encrypt_blocks(&mut blocks);
             let mut part = [0; PART_BYTES];
@@ -108,25 +115,19 @@ mod tests {
         Masks::new(&JobSecret::new([secret; JobSecret::BYTES]))
     }
 
-    fn slice(job: u16, seq: u32) -> (JobId, Seq) {
-        (JobId::new(job).unwrap(), Seq(seq))
+    fn slice(job: u16, seq: u32) -> MaskedSlice {
+        MaskedSlice { job: JobId::new(job).unwrap(), operation: OperationId(3), seq: Seq(seq) }
     }
 
     /// A member's values of one slice, hidden.
-    fn hidden(
-        masks: &Masks,
-        slice: (JobId, Seq),
-        own: u16,
-        behind: Option<u16>,
-        value: i32,
-    ) -> [i32; VALUES] {
+    fn hidden(masks: &Masks, slice: MaskedSlice, own: u16, behind: Option<u16>, value: i32) -> [i32; VALUES] {
         let mut values = [value; VALUES];
         masks.hide(slice, Rank::new(own), behind.map(Rank::new), &mut values);
         values
     }
 
     /// The hidden values of all members of a row, each of which gives its rank.
-    fn row(masks: &Masks, slice: (JobId, Seq), ranks: &[u16]) -> Vec<[i32; VALUES]> {
+    fn row(masks: &Masks, slice: MaskedSlice, ranks: &[u16]) -> Vec<[i32; VALUES]> {
         let behind = ranks.iter().skip(1).copied().map(Some).chain([None]);
         let pairs = ranks.iter().zip(behind);
         pairs.map(|(&own, behind)| hidden(masks, slice, own, behind, own.into())).collect()
@@ -170,12 +171,15 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_others_for_each_secret_generation_slice_and_member() {
+    fn masks_differ_for_each_secret_generation_operation_slice_and_member() {
+        let operation = |number| MaskedSlice { operation: OperationId(number), ..slice(7, 9) };
         let all = [
             hidden(&masks(1), slice(7, 9), 0, None, 0),
             hidden(&masks(2), slice(7, 9), 0, None, 0),
             hidden(&masks(1), slice(8, 9), 0, None, 0),
             hidden(&masks(1), slice(7, 10), 0, None, 0),
+            hidden(&masks(1), operation(4), 0, None, 0),
+            hidden(&masks(1), operation(3 + (1 << 32)), 0, None, 0),
             hidden(&masks(1), slice(7, 9), 1, None, 0),
             hidden(&masks(1), slice(7, 9), 0, Some(1), 0),
         ];

@@ -5,7 +5,7 @@ mod alone;
 
 use std::time::Duration;
 
-use alone::{ME, answer, config, integers, job, sent, seqs};
+use alone::{ME, answer, config, give, integers, job, sent, seqs, served};
 use tributary_protocol::{
     AllReduce, ConfigError, GradientData, OperationEvent, OperationId, StartError, Sums, Time, Worker,
     WorkerConfig,
@@ -173,6 +173,30 @@ fn who_is_no_member_cannot_take_part() {
 }
 
 /// Sends and answers until nothing is left.
+#[test]
+fn a_worker_refuses_the_result_of_an_earlier_operation_with_the_same_sequence_numbers() {
+    for confidential in [false, true] {
+        // Sequence numbers repeat after 2^32 slices of a generation; nothing else of these operations differs.
+        let worker = |begun| Worker::new(WorkerConfig { begun, confidential, ..config(4) }).unwrap();
+        let [mut earlier, mut later] = [worker(0), worker(1 << 32)];
+        for worker in [&mut earlier, &mut later] {
+            worker.start_all_reduce(integers(1)).unwrap();
+        }
+        for part in 1..=2 {
+            let [old, new] = [&mut earlier, &mut later].map(|worker| sent(worker, Time::ZERO).remove(0));
+            assert_eq!(old.0.seq, new.0.seq);
+            let is_hidden = confidential && old.0.operator == Operator::Sum;
+            assert_eq!(old.1 != new.1, is_hidden, "masks of slice {}", old.0.seq);
+            give(&mut later, Time::ZERO, &served(&old, job(5)));
+            assert_eq!(later.stats().mismatched, part);
+            answer(&mut earlier, Time::ZERO, &old);
+            answer(&mut later, Time::ZERO, &new);
+        }
+        let Some(OperationEvent::Completed { reduced, .. }) = later.poll_event() else { panic!("not done") };
+        assert_eq!(reduced.sums, Sums::I32((0..256).collect()));
+    }
+}
+
 fn finish(worker: &mut Worker) {
     while !worker.is_idle() {
         sent(worker, Time::ZERO).iter().for_each(|slice| answer(worker, Time::ZERO, slice));

@@ -163,7 +163,8 @@ impl<C> Operation<C> {
     ) -> Self {
         let Room { measured, lanes, scales, not_finite, agreements, elements, tallies } = room;
         let subject = members.digests(Subject {
-            operation: first_seq,
+            operation: id.0,
+            first: first_seq,
             name: name_hash(&tensor.name),
             len: tensor.len as u64,
             element_type: tensor.element_type as u8,

@@ -7,7 +7,7 @@ use tributary_wire::{JobId, JobSecret, Operator, Rank, Seq, SliceWidth, ValuesVi
 
 use super::slot::{Slot, Sum, index_of};
 use crate::error::StartError;
-use crate::masks::Masks;
+use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::Tensor;
 use crate::operation::{OperationEvent, OperationId, Operations, Room};
 use crate::tags::Membership;
@@ -108,7 +108,8 @@ impl Reader {
             && let Some(first) = members.first()
             && operation.operator(position) == Operator::Sum
         {
-            masks.reveal((members.job(), seq), first, values, revealed);
+            let slice = MaskedSlice { job: members.job(), operation: operation.id, seq };
+            masks.reveal(slice, first, values, revealed);
             values = ValuesView::new(revealed);
         }
         let failure = match operation.verify(position, (sum.operator, sum.tally), values, (members, None)) {

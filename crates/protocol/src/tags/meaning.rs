@@ -6,9 +6,10 @@ use tributary_wire::{Operator, Seq};
 /// The identity of an operation: slices of different operations must not be added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subject {
-    /// Where the operation began. It names the operation: a count of operations would not do, since one
-    /// who joins later does not know it.
-    pub(crate) operation: Seq,
+    /// The operation's number. Unlike sequence numbers it does not repeat, so pads do not repeat either.
+    pub(crate) operation: u64,
+    /// Its first slice.
+    pub(crate) first: Seq,
     /// [Stands](name_hash) for the tensor's name: members that reduce equal tensors in another order are noticed.
     pub(crate) name: u64,
     /// Elements in the whole operation.
@@ -18,15 +19,15 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// All fields, and how the slices are combined, each at a place of its own.
+    /// Returns all fields and the operator that combines the slices, each in bits of its own.
     pub(super) fn to_blocks(self, operator: Operator) -> [u128; 2] {
         let operator: u128 = match operator {
             Operator::Sum => 0,
             Operator::Max => 1,
         };
         let small = operator << 8 | u128::from(self.element_type);
-        let words = u128::from(self.operation.0) << 64;
-        [small << 96 | words, u128::from(self.len) << 64 | u128::from(self.name)]
+        let begin = u128::from(self.first.0) << 64 | u128::from(self.operation);
+        [small << 96 | begin, u128::from(self.len) << 64 | u128::from(self.name)]
     }
 }
 

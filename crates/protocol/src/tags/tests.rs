@@ -17,7 +17,7 @@ struct Said {
 
 /// Bounds that rank 0 owns.
 const LANES: [i32; 6] = [5 << 16, 9 << 16, 2 << 16, 7 << 16, 8 << 16, 0];
-const SUBJECT: Subject = Subject { operation: Seq(70), name: 9, len: 1000, element_type: 1 };
+const SUBJECT: Subject = Subject { operation: 7, first: Seq(70), name: 9, len: 1000, element_type: 1 };
 const SAID: Said = Said { subject: SUBJECT, operator: Operator::Sum, seq: Seq(77), scale: 53 };
 
 impl Said {
@@ -112,7 +112,9 @@ fn what_members_do_not_give_alike_is_noticed() {
     let of = |subject| Said { subject, ..SAID };
     let others = [
         Said { seq: Seq(78), ..SAID },
-        of(Subject { operation: Seq(71), ..SUBJECT }),
+        of(Subject { operation: 8, ..SUBJECT }),
+        of(Subject { operation: 7 + (1 << 32), ..SUBJECT }),
+        of(Subject { first: Seq(71), ..SUBJECT }),
         of(Subject { name: name_hash("layer 2"), ..SUBJECT }),
         of(Subject { len: 1001, ..SUBJECT }),
         of(Subject { len: 1000 + (1 << 32), ..SUBJECT }),

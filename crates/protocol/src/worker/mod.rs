@@ -19,7 +19,7 @@ use tributary_wire::{Header, JobId, Kind, Operator, Rank, ValuesView};
 
 use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
-use crate::masks::Masks;
+use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::numbers::{AllReduce, Bounds, Reduced, Tensor};
 use crate::operation::{OperationEvent, OperationId, Operations, Room};
@@ -228,7 +228,8 @@ impl Worker {
         let seq = self.slots.seq(position);
         let (job, rank) = (self.job, self.rank);
         if let Some(masks) = self.masks.as_ref().filter(|_| operator == Operator::Sum) {
-            masks.hide((job, seq), rank, members.behind(rank), &mut self.values);
+            let slice = MaskedSlice { job, operation: operation.id, seq };
+            masks.hide(slice, rank, members.behind(rank), &mut self.values);
         }
         let header = Header { kind: Kind::Gradient, operator, retransmit, job, rank, seq, tally };
         Some(Outgoing { header, values: &self.values })

@@ -4,6 +4,7 @@ use tributary_wire::{Header, JobId, Operator, Tally, ValuesView};
 
 use super::Worker;
 use super::slots::Flight;
+use crate::masks::MaskedSlice;
 use crate::operation::{OperationEvent, OperationId};
 
 /// A result that settles its slice.
@@ -39,7 +40,8 @@ impl Worker {
             let masks = masks.as_ref().filter(|_| is_hidden && members.count() == contributors);
             let values = match masks.zip(members.first()) {
                 Some((masks, first)) => {
-                    masks.reveal((job, header.seq), first, values, revealed);
+                    let slice = MaskedSlice { job, operation: id, seq: header.seq };
+                    masks.reveal(slice, first, values, revealed);
                     ValuesView::new(revealed)
                 }
                 None => values,
