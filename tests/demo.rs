@@ -11,7 +11,7 @@ use serde_json::Value;
 use tributary_testkit::binary::{self, json, left_shared_memory};
 use tributary_testkit::root;
 
-/// How long a demo may take to start.
+/// Time that a demo may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the demo for a few rounds.

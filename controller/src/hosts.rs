@@ -14,7 +14,7 @@ use crate::events::plain;
 /// Orders that wait for a daemon to read them.
 const ORDERS_PER_DAEMON: usize = 64;
 
-/// How long a daemon's old connection may still deliver messages after the daemon has reconnected; if later ones
+/// Time for which a daemon's old connection may still deliver messages after the daemon has reconnected; if later ones
 /// arrive, there are two daemons.
 const SUCCESSION: Duration = Duration::from_secs(2);
 

@@ -97,7 +97,7 @@ pub enum AgentError {
     /// The all-reduce has taken longer than its deadline. The job goes on.
     #[error("{error}; it was given {limit:?}; {wait}{}{}", not_waiting(.absent), set_back(.setback))]
     Deadline {
-        /// How long it was given.
+        /// Time that it was given.
         limit: Duration,
         /// The last wait of the operation.
         wait: Box<Wait>,

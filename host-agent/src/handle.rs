@@ -27,7 +27,7 @@ pub(crate) struct Handle<R: Role> {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How an agent's thread came to its end.
+/// Outcome of an agent's thread.
 #[derive(Debug, Clone)]
 enum End {
     /// A caller requested it.

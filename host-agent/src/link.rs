@@ -49,8 +49,8 @@ impl Route {
         Ok(Self { addresses, hops })
     }
 
-    /// Whether a frame comes from the host to which this leads. Switches change no addresses: a sum has the addresses
-    /// and the rank of the worker whose gradient completed it.
+    /// Returns true if a frame comes from the host to which this leads. Switches change no addresses: a sum has the
+    /// addresses and the rank of the worker whose gradient completed it.
     pub(crate) fn leads_to_sender_of(&self, frame: &FrameHeader) -> bool {
         let Self { addresses: FrameHeader { destination_mac, destination_ip, .. }, .. } = self;
         (frame.source_mac, frame.source_ip) == (*destination_mac, *destination_ip)

@@ -15,8 +15,8 @@ use crate::liveness::Health;
 
 /// Interval at which the reconciler checks again whether a process waits for a result.
 pub(super) const STALL_INTERVAL: Duration = Duration::from_millis(200);
-/// How long all members of a job may wait for a result before the job moves to new slots. Results come many times a
-/// second, and lost frames are sent again.
+/// Time for which all members of a job may wait for a result before the job moves to new slots. Results come many times
+/// a second, and lost frames are sent again.
 pub(super) const STUCK_PATIENCE: Duration = Duration::from_secs(5);
 /// A probe that arrives this long after a stream broke was sent after the break.
 const PROBE_LAG: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ pub(crate) struct DecisionInputs<'a> {
     pub(crate) serving: &'a dyn Fn(&str) -> bool,
     /// The longest time that a process of the job has waited for a result; `None` if none has waited long.
     pub(crate) stalled: Option<Duration>,
-    /// How long all processes of the job have waited for a result; `None` if at least one does not wait.
+    /// Time for which all processes of the job have waited for a result; `None` if at least one does not wait.
     pub(crate) stuck: Option<Duration>,
     /// The period in which the controller itself last stood still and received nothing.
     pub(crate) standstill: Option<Standstill>,

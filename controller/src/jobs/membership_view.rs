@@ -16,20 +16,20 @@ use super::job::{Job, State};
 use super::participant::{Participant, ParticipantId};
 use crate::liveness::{Doubt, ProvenPaths};
 
-/// How long a member whose stream breaks has to come back, while its host's daemon is connected.
+/// Time that a member whose stream breaks has to come back, while its host's daemon is connected.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);
-/// How long such a member has to come back if its host's daemon is gone, too. A host that has only lost its connections
-/// reconnects at once, or its probes show that it lives.
+/// Time that such a member has to come back if its host's daemon is gone, too. A host that has only lost its
+/// connections reconnects at once, or its probes show that it lives.
 const GONE_PATIENCE: Duration = Duration::from_millis(250);
-/// How long a process waits for a result before silent parts of the fabric count as dead, even at the cost of members.
-/// A switch without power is silent, too, and most steps of training are shorter.
+/// Time for which a process waits for a result before silent parts of the fabric count as dead, even at the cost of
+/// members. A switch without power is silent, too, and most steps of training are shorter.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(2);
-/// How long a process waits before members that the controller cannot reach, but whose hosts live, count as gone. That
-/// such a member has died as well would be a rare accident.
+/// Waiting time of a process after which members that the controller cannot reach count as gone, although their hosts live.
+/// That such a member has died as well would be a rare accident.
 const UNHEARD_PATIENCE: Duration = Duration::from_secs(5);
 /// A member that has not changed over this long after its notification is gone, if others wait for a result.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
-/// How long members have to come back if their job was read from disk or their host's daemon has just reconnected.
+/// Time that members have to come back if their job was read from disk or their host's daemon has just reconnected.
 /// Members try to reach the controller once a second.
 const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
 /// The same limit while others wait for a result without success: the missing member may have died while no controller

@@ -41,9 +41,10 @@ pub(crate) struct ProcessReport {
     pub(crate) operations: u64,
     /// The time that the process last spent between two all-reduces.
     pub(crate) step: Duration,
-    /// How long the process has been waiting for a result.
+    /// Time for which the process has been waiting for a result.
     pub(crate) waits: Duration,
-    /// How long it has waited in the present generation: at most the time that the job has had its present structure.
+    /// Time for which it has waited in the present generation: at most the time that the job has had its present
+    /// structure.
     stalled: Duration,
     at: Instant,
 }

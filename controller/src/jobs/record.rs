@@ -44,7 +44,7 @@ pub(crate) struct JobRecord {
 pub(crate) struct Terms {
     /// True if the job fails when it loses a member.
     pub(crate) rigid: bool,
-    /// How long the job may wait for its members to join.
+    /// Time for which the job may wait for its members to join.
     pub(crate) join_deadline: Duration,
     /// The policy for degraded processes.
     pub(crate) on_degraded: OnDegraded,

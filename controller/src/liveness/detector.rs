@@ -6,8 +6,8 @@ const DEAD_AFTER: u32 = 10;
 /// Surplus of beats with a sign of life over beats without one, after which a dead part is alive again. A cable with a
 /// loose contact never reaches it. The cable of a busy machine that loses a probe now and then does.
 const ALIVE_AFTER: u32 = 5;
-/// How many silent beats count at once when the reporters of signs of life can be reached again: their late reports may
-/// still be on the way.
+/// Number of silent beats that count at once when the reporters of signs of life can be reached again: their late
+/// reports may still be on the way.
 const BELIEVED_AT_ONCE: u32 = 3;
 
 /// Tracks signs of life and beats of the clock. Time is counted in beats, not in seconds, so that a delayed clock

@@ -20,11 +20,11 @@ use crate::jobs::{
 };
 use crate::manager::Manager;
 
-/// How long a host may take to join as the server after its invitation.
+/// Time that a host may take to join as the server after its invitation.
 const SERVER_PATIENCE: Duration = Duration::from_secs(1);
-/// How long members may take to stop, and to hand over slices: no more than a message's round trip.
+/// Time that members may take to stop, and to hand over slices: no more than a message's round trip.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(1500);
-/// How long members may take to come to the beginning of the same operation.
+/// Time that members may take to come to the beginning of the same operation.
 const BOUNDARY_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest interval between two checks of a wait for a more urgent step: a member that is away counts as gone after a
 /// time, and no event announces that.

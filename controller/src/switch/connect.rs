@@ -16,7 +16,7 @@ use super::operations;
 use crate::error::SwitchError;
 use crate::pipeline::Pipeline;
 
-/// How long an attempt may take until the switch has answered the claim to be its controller. Short, so that a
+/// Time that an attempt may take until the switch has answered the claim to be its controller. Short, so that a
 /// machine that was off is found soon after it is on again.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same for the first attempt, when the switch itself may have only just started, and many with it.

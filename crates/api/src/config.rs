@@ -30,7 +30,7 @@ pub struct JobConfig {
     pub begun: u64,
     /// The delivery of results to the workers.
     pub downlink: Downlink,
-    /// How long a slice keeps the slowest link of the job's tree busy; zero: unknown.
+    /// Time for which a slice keeps the slowest link of the job's tree busy; zero: unknown.
     pub slice_time: Duration,
     /// The number of switches that add the job's gradients.
     pub switches: u32,

@@ -45,7 +45,7 @@ pub enum ClientError {
         what: String,
         /// Its deadline.
         deadline: Duration,
-        /// How long the agent had been silent.
+        /// Time for which the agent had been silent.
         silent: Duration,
         /// The agent's socket.
         socket: PathBuf,
@@ -59,7 +59,7 @@ pub enum ClientError {
     GivenUp {
         /// The deadline that had passed.
         deadline: Duration,
-        /// How long the agent had been silent then.
+        /// Time for which the agent had been silent then.
         silent: Duration,
         /// The agent's socket.
         socket: PathBuf,

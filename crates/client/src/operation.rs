@@ -20,7 +20,7 @@ pub struct Operation<'a> {
     pub elements: Option<Range<usize>>,
     /// The factor of this member's contribution. 0: it contributes nothing.
     pub weight: u32,
-    /// How long it may take until it fails; `None`: as long as the [`JoinOptions`](crate::JoinOptions) say, or as the
+    /// Time after which it fails; `None`: as long as the [`JoinOptions`](crate::JoinOptions) say, or as the
     /// job lives. It should be the same on all members: one that gives up contributes nothing to the rest of the
     /// operation.
     pub deadline: Option<Duration>,

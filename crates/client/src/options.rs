@@ -1,4 +1,4 @@
-//! How a process takes part in a job.
+//! Options with which a process takes part in a job.
 
 use std::fmt;
 use std::path::Path;
@@ -36,7 +36,7 @@ impl JoinOptions {
         self
     }
 
-    /// How long each all-reduce may take until it fails, unless its [operation](crate::Operation) sets its own
+    /// Sets the time after which each all-reduce fails, unless its [operation](crate::Operation) sets its own
     /// deadline. While the agent is silent, it holds for all other calls of the job, too.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
@@ -69,7 +69,7 @@ impl fmt::Debug for JoinOptions {
 pub struct Waiting {
     /// A text that describes the reason for the wait.
     pub what: String,
-    /// How long it has waited.
+    /// Time for which it has waited.
     pub time: Duration,
     /// True if the process waits for its own agent, which is silent; otherwise the agent reports the reason itself.
     pub agent_is_silent: bool,

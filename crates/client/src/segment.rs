@@ -157,7 +157,7 @@ impl Segment {
         }
     }
 
-    /// Whether an operation on it has no answer yet.
+    /// Returns true if an operation on it has no answer yet.
     pub fn is_in_use(&self) -> bool {
         self.lent.load(Ordering::Acquire)
     }

@@ -28,7 +28,7 @@ pub struct TrainingOptions {
     pub token: Vec<u8>,
     /// This worker's rank.
     pub worker: u16,
-    /// How many workers share the data, if this one knows: the server refuses it if its job has another number.
+    /// Number of workers that share the data, if this one knows: the server refuses it if its job has another number.
     pub workers: Option<NonZeroU16>,
     /// Further settings that all workers must have in common, in up to 255 bytes of text. The server refuses a worker
     /// whose text differs from the text of the workers before it. Empty: the worker does not state any.
@@ -37,8 +37,8 @@ pub struct TrainingOptions {
     pub codec: String,
     /// The codec of parameters on their way back, by the same names; it always has error feedback.
     pub parameters_codec: String,
-    /// How long a server may be away, or the agent silent, before the worker gives up; `None`: the agent's default for
-    /// servers, and no limit for the agent.
+    /// Time for which a server may be away, or the agent silent, before the worker gives up; `None`: the agent's
+    /// default for servers, and no limit for the agent.
     pub patience: Option<Duration>,
     /// Receives the reason for the worker's wait after two seconds, and every five seconds from then on.
     pub observer: Observer,

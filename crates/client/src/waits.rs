@@ -11,7 +11,7 @@ use tributary_api::agent::Moments;
 
 use crate::error::ClientError;
 
-/// How long after a deadline the agent may still say itself that it has passed: it knows what is missing.
+/// Time after a deadline in which the agent may still report itself that it has passed: it knows what is missing.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Everything that waits for the agent, and for how long the agent has been silent meanwhile.
@@ -45,7 +45,7 @@ struct UnderWay {
     since: Option<Instant>,
 }
 
-/// How long something may wait while the agent is silent.
+/// Time for which something may wait while the agent is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
     /// For ever.
@@ -165,7 +165,7 @@ impl Waits {
         }
     }
 
-    /// How long the agent has been silent; `None`: nothing waits any more. To be called once in each
+    /// Returns the time for which the agent has been silent; `None`: nothing waits any more. To be called once in each
     /// [`Moments::LOOK_INTERVAL`].
     ///
     /// Looks are counted, not hours: a process that has stood still itself has not listened to its agent meanwhile.

@@ -1,4 +1,4 @@
-//! What a codec makes of a code that it has checked.
+//! Writing the values of a code that a codec has checked.
 
 use crate::error::DecodeError;
 

@@ -37,9 +37,9 @@ pub enum LabError {
     /// A Linux bridge, which the management network is, cannot have that many ports.
     #[error("{nodes} nodes are too many for one lab: its management network reaches at most {limit}")]
     TooManyNodes {
-        /// How many nodes the topology has.
+        /// Number of nodes that the topology has.
         nodes: usize,
-        /// How many a lab can have.
+        /// Number of nodes that a lab can have.
         limit: usize,
     },
     /// The lab exists already, in use or left by a crash.

@@ -197,7 +197,7 @@ impl Lab {
         command
     }
 
-    /// Whether a process runs at a station. `false` if it has ended, even if its id was reused elsewhere.
+    /// Returns true if a process runs at a station. `false` if it has ended, even if its id was reused elsewhere.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -205,7 +205,7 @@ impl Lab {
         Ok(processes::runs_in(process, self.namespace(station)?))
     }
 
-    /// Whether a process of [`command_beside`](Self::command_beside) runs.
+    /// Returns true if a process of [`command_beside`](Self::command_beside) runs.
     pub fn runs_beside(&self, process: u32) -> bool {
         processes::is_of(process, self.name())
     }

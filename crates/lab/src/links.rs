@@ -37,7 +37,7 @@ pub struct LinkEnd {
     pub interface: String,
 }
 
-/// How a link is cut.
+/// The way in which a link is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cut {

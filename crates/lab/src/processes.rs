@@ -16,7 +16,7 @@ use crate::namespace::{self, NamespaceId};
 use crate::station::CONTROLLER;
 use crate::tools::LAB_VARIABLE;
 
-/// How long processes may take to end after a signal, before the next, harder round.
+/// Time that processes may take to end after a signal, before the next, harder round.
 const GRACE: Duration = Duration::from_secs(2);
 /// Rounds of SIGKILL: a process may start another between being found and being killed.
 const KILL_ROUNDS: usize = 4;
@@ -98,13 +98,13 @@ pub(crate) fn inside(namespaces: &HashSet<NamespaceId>) -> HashMap<Pid, OwnedFd>
     find(&|pid| is_inside(pid, namespaces))
 }
 
-/// Whether a process runs in that namespace.
+/// Returns true if a process runs in that namespace.
 pub(crate) fn runs_in(pid: u32, namespace: &str) -> bool {
     let ids = ids(namespace);
     number(pid).is_some_and(|pid| is_inside(pid, &ids))
 }
 
-/// Whether a process runs and was started for that lab.
+/// Returns true if a process runs and was started for that lab.
 pub(crate) fn is_of(pid: u32, lab: &str) -> bool {
     number(pid).is_some_and(|pid| is_marked(pid, lab))
 }

@@ -170,8 +170,9 @@ impl<'a> Scripts<'a> {
         ip
     }
 
-    /// How many frames TCP and our ports may hand down as one: a loss must take only one of them, and a token bucket
-    /// cuts up what it cannot let pass at once, which costs the processor as much as if they had come one by one.
+    /// Returns the number of frames that TCP and our ports may hand down as one: a loss must take only one of them, and
+    /// a token bucket cuts up what it cannot let pass at once, which costs the processor as much as if they had come
+    /// one by one.
     fn segmentation(&self, link: &Link) -> String {
         if self.options.loss > 0.0 {
             return " gso_max_segs 1".to_owned();
@@ -248,7 +249,7 @@ fn frame_bytes(link: &Link) -> u64 {
     u64::from(link.mtu) + ETHERNET_HEADER_BYTES
 }
 
-/// What a link's token bucket lets pass at once after an idle time.
+/// Returns the bytes that a link's token bucket lets pass at once after an idle time.
 fn burst_bytes(link: &Link) -> u64 {
     (link.rate / 8 / BURST_SECONDS_RECIPROCAL).max(MIN_BURST_FRAMES * frame_bytes(link))
 }

@@ -46,12 +46,12 @@ impl Slowdown {
         self.0
     }
 
-    /// How long processes run in each turn.
+    /// Returns the time for which processes run in each turn.
     fn run(self) -> Duration {
         TURN.div_f64(self.0).clamp(SHORTEST_RUN, LONGEST_RUN)
     }
 
-    /// How long to stop them now, so that the total time is the factor times the time that they ran.
+    /// Returns the time to stop them now, so that the total time is the factor times the time that they ran.
     fn stop(self, ran: Duration, stopped: Duration) -> Duration {
         ran.mul_f64(self.0 - 1.0).saturating_sub(stopped).min(LONGEST_STOP)
     }

@@ -15,7 +15,7 @@ impl Frames {
         Self::default()
     }
 
-    /// How many there are.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -23,7 +23,7 @@ pub struct LinkConfig {
     /// Decides which frames are lost: whether the n-th frame of a direction is lost depends only on the seed, the
     /// direction and n.
     pub seed: u64,
-    /// How many frames each direction's queue holds, at least 1. A frame that finds it full is dropped.
+    /// Number of frames that each direction's queue holds, at least 1. A frame that finds it full is dropped.
     pub queue_frames: usize,
 }
 

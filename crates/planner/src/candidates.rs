@@ -31,10 +31,10 @@ use crate::request::{Aggregation, JobRequest};
 use crate::tree::Tree;
 use crate::widest::Pace;
 
-/// How many switches are tried as meeting points in any case, and how many if those give no tree that is about as
+/// Numbers of switches that are tried as meeting points: in any case, and if those give no tree that is about as
 /// fast as any can be. Each costs a search of the whole fabric.
 pub(crate) const MEETING_POINTS: [usize; 2] = [32, 128];
-/// How many of the workers' switches are used to measure how near a switch is to all of them.
+/// Number of the workers' switches that are used to measure how near a switch is to all of them.
 const SAMPLE: usize = 16;
 
 /// The edges of a fabric, for jobs with one window.

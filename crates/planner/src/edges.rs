@@ -11,7 +11,7 @@ use crate::fabric::Fabric;
 
 /// Costs are integers, so that equal paths compare as equal: the picoseconds that a byte takes there and back.
 const PICOSECONDS: f64 = 1e12;
-/// How many times longer a link counts if it leads to a switch without slots: streams that meet there go on side by
+/// Factor by which a link counts as longer if it leads to a switch without slots: streams that meet there go on side by
 /// side, over all links beyond it.
 const DETOUR: u64 = 8;
 
@@ -35,7 +35,7 @@ impl Edge {
     }
 }
 
-/// Whether a tree may use a link: next to a plain switch, only if ordinary frames take it.
+/// Returns true if a tree may use a link: next to a plain switch, only if ordinary frames take it.
 fn may_use(fabric: &Fabric<'_>, node: NodeKey, via: &Neighbour) -> bool {
     let ordinary = || fabric.forwarding().ports(node).iter().any(|port| port.link == via.link);
     !(fabric.is_plain(node) || fabric.is_plain(via.node)) || ordinary()

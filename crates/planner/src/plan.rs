@@ -18,7 +18,7 @@ pub struct Plan {
     /// The delivery of results: as requested, or by unicast where multicast is impossible.
     #[serde(with = "DownlinkName")]
     pub downlink: Downlink,
-    /// How many values a slice has.
+    /// Number of values that a slice has.
     #[serde(rename = "values_per_slice", serialize_with = "values_per_slice")]
     pub width: SliceWidth,
     /// The job's window, in slices.
@@ -80,7 +80,7 @@ pub struct ServerRole {
     /// Its number in hop entries.
     #[serde(serialize_with = "node_id")]
     pub node: NodeId,
-    /// How many children it waits for, numbered from 0.
+    /// Number of children that it waits for, numbered from 0.
     pub fan_in: u8,
 }
 
@@ -99,7 +99,7 @@ pub struct SwitchRole {
     pub programmable: bool,
     /// True if the switch aggregates; it then takes [`Plan::window`] slots there.
     pub aggregate: bool,
-    /// How many children it waits for; 0 if it does not aggregate.
+    /// Number of children that it waits for; 0 if it does not aggregate.
     pub fan_in: u8,
     /// Its port towards the server.
     pub up: TreePort,
@@ -110,7 +110,7 @@ pub struct SwitchRole {
     pub admission: Vec<Admission>,
     /// The ports by which the job's packets may leave, ascending.
     pub egress_ports: Vec<u16>,
-    /// How a multicast RESULT is passed on; `None` with unicast, and on a plain switch.
+    /// Forwarding of a multicast RESULT; `None` with unicast, and on a plain switch.
     pub result_group: Option<ResultGroup>,
 }
 
@@ -129,7 +129,7 @@ pub struct TreePort {
     pub name: String,
 }
 
-/// What a switch admits by one port.
+/// Packets that a switch admits by one port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Admission {
     /// The port.
@@ -165,7 +165,7 @@ pub struct Sender {
     pub name: String,
 }
 
-/// How a switch forwards a multicast RESULT.
+/// Forwarding of a multicast RESULT by a switch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResultGroup {
     /// The ports of the multicast group, ascending. If the server's host is a worker, the port by which the RESULT

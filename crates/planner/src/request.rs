@@ -68,7 +68,7 @@ pub struct JobRequest {
     pub aggregation: Aggregation,
     /// The requested delivery of results. A plan falls back to unicast if a switch cannot multicast them.
     pub downlink: Downlink,
-    /// How many values a slice has.
+    /// Number of values that a slice has.
     pub width: SliceWidth,
     /// The job's window S, in slices: the slots it takes on every switch that aggregates. A power of two.
     pub window: u32,

@@ -22,7 +22,7 @@ pub(crate) struct Merge {
     pub(crate) aggregate: bool,
     /// Why it does not aggregate although it should.
     pub(crate) obstacle: Option<AggregationObstacle>,
-    /// How many streams leave it.
+    /// Number of streams that leave it.
     pub(crate) going: usize,
     /// The length of the hop stack of the packets that arrive at it.
     pub(crate) entries: usize,

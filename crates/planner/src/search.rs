@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether a tree was found that takes at most this many seconds.
+    /// Returns true if a tree was found that takes at most this many seconds.
     pub(crate) fn has_within(&self, seconds: f64) -> bool {
         self.best.as_ref().is_some_and(|best| best.cost.busiest <= seconds)
     }

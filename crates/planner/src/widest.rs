@@ -29,7 +29,7 @@ impl<'a> Pace<'a> {
         Self { fabric, bytes: Frames::of(job).least_bytes() }
     }
 
-    /// How long a link is busy, in seconds, for one stream and its results.
+    /// Returns the time for which a link is busy, in seconds, for one stream and its results.
     fn of(&self, link: LinkKey) -> f64 {
         let of = |sender| self.fabric.seconds(LinkDirection { link, sender }, self.bytes);
         of(0).max(of(1))

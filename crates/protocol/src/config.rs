@@ -14,7 +14,7 @@ pub const DEFAULT_WINDOW: u32 = 256;
 /// The largest window: far below the 2^31 within which sequence numbers can be ordered.
 pub const MAX_WINDOW: u32 = 1 << 20;
 
-/// How a worker joins a job.
+/// Configuration with which a worker joins a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerConfig {
     /// Data-plane job id of the current generation.
@@ -27,7 +27,7 @@ pub struct WorkerConfig {
     pub secret: JobSecret,
     /// True if values are hidden from all but members. All members must use the same value.
     pub confidential: bool,
-    /// How many values a slice has: the same for all members for life.
+    /// Number of values that a slice has: the same for all members for life.
     pub width: SliceWidth,
     /// Slots that the job owns on every switch: a power of two, the same for all members for life.
     pub window: u32,
@@ -41,7 +41,7 @@ pub struct WorkerConfig {
     pub timers: Timers,
 }
 
-/// How a server serves a job.
+/// Configuration with which a server serves a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Data-plane job id of the current generation.
@@ -55,7 +55,7 @@ pub struct ServerConfig {
     /// The first slice that the job will send. A server that [takes over](crate::Server::take_over) receives the slice
     /// that is due in each slot instead.
     pub start: Seq,
-    /// How many children (not workers) each slice comes from: what the hop entries for the server say.
+    /// Number of children (not workers) from which each slice comes, as in the hop entries for the server.
     pub fan_in: u8,
     /// The route of first results from the server to the workers.
     pub downlink: Downlink,
@@ -90,8 +90,8 @@ pub struct Timers {
     /// The number of transmissions after which a slice counts as missing: once the result of one that was sent so much
     /// later has come.
     pub gap: u32,
-    /// How long a slice keeps the slowest link of the job's tree busy; zero: unknown. What is in flight cannot be answered
-    /// sooner than such links carry it.
+    /// Time for which a slice keeps the slowest link of the job's tree busy; zero: unknown. What is in flight cannot be
+    /// answered sooner than such links carry it.
     pub slice_time: Duration,
 }
 
@@ -152,7 +152,7 @@ pub enum ConfigError {
     /// There is not one slice due for each slot.
     #[error("{due} slices are due, but the window has {window} slots")]
     Dues {
-        /// How many slices are due.
+        /// Number of slices that are due.
         due: usize,
         /// The job's window.
         window: u32,
@@ -170,9 +170,9 @@ pub enum ConfigError {
     Width {
         /// The slice.
         finished: Seq,
-        /// How many values it has.
+        /// Number of values that it has.
         got: usize,
-        /// How many it should have.
+        /// Number of values that it should have.
         width: usize,
     },
     /// A server that reads the sums would start without those of an operation's earlier slices.

@@ -105,7 +105,7 @@ pub enum CollectiveError {
         reason: &'static str,
         /// Members of the job.
         contributors: u32,
-        /// How many workers' gradients the result claims to hold.
+        /// Number of workers whose gradients the result claims to hold.
         contributors_got: u32,
     },
 }

@@ -24,7 +24,7 @@ const BLOCK_BYTES: usize = 16;
 const AT_ONCE: usize = 8;
 const PART_BYTES: usize = AT_ONCE * BLOCK_BYTES;
 
-/// What a member's masks are made from.
+/// Key from which a member's masks are made.
 #[derive(Clone)]
 pub(crate) struct Masks(Aes128);
 

@@ -46,7 +46,7 @@ impl RoundTrip {
         self.estimate.map(|estimate| estimate.smoothed)
     }
 
-    /// How long to wait for a result before asking again.
+    /// Returns the time to wait for a result before asking again.
     pub(crate) fn timeout(&self, timers: &Timers) -> Duration {
         let timeout = match self.estimate {
             None => timers.initial_timeout,

@@ -14,7 +14,7 @@ const GREEN: u64 = 0;
 const YELLOW: u64 = 1;
 const RED: u64 = 2;
 
-/// What a meter counts.
+/// Unit that a meter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MeterUnit {
     Packets,

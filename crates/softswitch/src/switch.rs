@@ -70,7 +70,7 @@ impl Outputs {
         self.frames.get(at).unwrap_or_default()
     }
 
-    /// How many frames there are.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }

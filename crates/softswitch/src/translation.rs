@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use tributary_p4runtime::canonical;
 
-/// How a controller sees a value.
+/// Form in which a controller sees a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Translation {
     /// The bytes that packets carry.

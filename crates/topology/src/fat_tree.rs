@@ -31,11 +31,11 @@ pub enum FatTreeError {
         "{workers} workers beside the server: a fat tree of {ports} ports has {hosts} hosts, and a job needs a worker"
     )]
     Workers {
-        /// How many workers were wanted.
+        /// Number of workers that were wanted.
         workers: usize,
         /// The ports of a switch.
         ports: usize,
-        /// How many hosts the fat tree has.
+        /// Number of hosts that the fat tree has.
         hosts: usize,
     },
 }
@@ -60,17 +60,17 @@ impl FatTree {
         }
     }
 
-    /// How many switches it has.
+    /// Returns the number of switches that it has.
     pub fn switches(&self) -> usize {
         5 * self.half * self.half
     }
 
-    /// How many hosts it has, including the server.
+    /// Returns the number of hosts that it has, including the server.
     pub fn hosts(&self) -> usize {
         2 * self.half.pow(3)
     }
 
-    /// How many workers the file describes.
+    /// Returns the number of workers that the file describes.
     pub fn workers(&self) -> usize {
         self.workers
     }

@@ -1,4 +1,4 @@
-//! What a link may be.
+//! Limits of a link's properties.
 
 use std::ops::RangeInclusive;
 

@@ -35,7 +35,7 @@ impl Training {
         Ok(Self { workers, rounds, seed })
     }
 
-    /// How many workers share each mini-batch.
+    /// Returns the number of workers that share each mini-batch.
     pub fn workers(&self) -> u16 {
         self.workers
     }

@@ -80,8 +80,8 @@ macro_rules! bounded {
     };
 }
 
-/// Whether an encoded message has more than `most` fields. Strings and bytes are scanned like messages, since they look
-/// alike; malformed data counts as far as a decoder would get.
+/// Returns true if an encoded message has more than `most` fields. Strings and bytes are scanned like messages, since
+/// they look alike; malformed data counts as far as a decoder would get.
 fn has_more_fields_than(most: usize, message: &[u8]) -> bool {
     // A field takes at least two bytes, so most messages need not be scanned.
     if message.len() / 2 <= most {

@@ -10,7 +10,7 @@ pub enum Service {
     ParameterServer,
 }
 
-/// How long a client waits for its server.
+/// Time for which a client waits for its server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     /// A server that does not accept a connection for this long is not there.

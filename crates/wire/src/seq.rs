@@ -12,7 +12,7 @@ impl Seq {
     /// The first slice of a job.
     pub const FIRST: Self = Self(1);
 
-    /// How far `self` is ahead of `other`; negative when it is behind.
+    /// Returns the distance of `self` ahead of `other`; negative when it is behind.
     pub fn distance(self, other: Self) -> i32 {
         self.0.wrapping_sub(other.0).cast_signed()
     }

@@ -1,4 +1,4 @@
-//! How a daemon attends at its controller.
+//! Configuration of a daemon's session with its controller.
 
 use tributary_transport::Remote;
 use tributary_wire::MacAddr;

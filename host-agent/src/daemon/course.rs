@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tributary_api::v1;
 
-/// How many steps are remembered: more than a process makes between two reports to the controller.
+/// Number of steps that are remembered: more than a process makes between two reports to the controller.
 const REMEMBERED: usize = 16;
 
 /// The part of an all-reduce in its process's training.
@@ -22,7 +22,7 @@ pub(super) enum StepPart {
     Other,
 }
 
-/// How an all-reduce has ended.
+/// Outcome of an all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// With a result.
@@ -40,7 +40,7 @@ pub(super) struct Course {
     operations: u64,
     /// When the first of the all-reduces under way began; `None`: none is under way.
     under_way: Option<Instant>,
-    /// How many all-reduces are under way.
+    /// Number of all-reduces that are under way.
     count: usize,
     /// When the last of them began, or another one ended.
     moved: Option<Instant>,

@@ -25,8 +25,8 @@ const MAPPED_SHARE: u64 = 4;
 /// File descriptors that the agent keeps for itself: its log, its socket, its runtime, its metrics' readers.
 const OWN_DESCRIPTORS: u64 = 64;
 
-/// What an agent may hold for training processes: no process that may connect to its socket can take the machine's
-/// memory or keep others from their work.
+/// Limits on the resources that an agent holds for training processes: no process that may connect to its socket can
+/// take the machine's memory or keep others from their work.
 ///
 /// All processes of one user together, or one session, get at most three quarters of the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]

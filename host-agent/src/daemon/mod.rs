@@ -54,7 +54,7 @@ use session::Sessions;
 pub use socket::SocketError;
 use socket::SocketFile;
 
-/// How long processes may take to hang up when the agent stops.
+/// Time that processes may take to hang up when the agent stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The configuration of an agent.

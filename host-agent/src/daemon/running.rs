@@ -134,7 +134,7 @@ impl Running {
         self.course().under_way()
     }
 
-    /// How long the controller has been away, if it is.
+    /// Returns the time for which the controller has been away, if it is.
     pub(crate) fn away(&self) -> Option<Duration> {
         self.away.borrow().map(|since| since.elapsed())
     }

@@ -22,7 +22,7 @@ pub(crate) struct Session {
     part: Participation,
 }
 
-/// What a process takes part in.
+/// Work in which a process takes part.
 #[derive(Debug)]
 pub(crate) enum Participation {
     /// The all-reduces of a job.

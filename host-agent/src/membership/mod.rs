@@ -147,7 +147,7 @@ impl Membership {
     }
 }
 
-/// How a host leaves a job.
+/// Way in which a host leaves a job.
 #[derive(Debug, Clone)]
 pub(crate) struct Parting {
     /// The reason, in a few words.

@@ -1,4 +1,4 @@
-//! What a member reports and asks on behalf of its training process.
+//! Reports and requests of a member on behalf of its training process.
 
 use tonic::{Response, Status};
 use tributary_api::{schedule, v1};

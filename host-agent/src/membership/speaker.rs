@@ -13,7 +13,7 @@ use super::{JobMember, Parting};
 use crate::backoff::Backoff;
 use crate::error::JoinError;
 
-/// How long the controller may take to answer a farewell, a report or a question.
+/// Time that the controller may take to answer a farewell, a report or a question.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A member's way to address the controller.

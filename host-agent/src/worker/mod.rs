@@ -46,7 +46,7 @@ impl fmt::Debug for KeptAlive {
 /// The terms of an all-reduce.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Terms {
-    /// How long it may take once the all-reduces before it have ended; `None`: any time.
+    /// Time that it may take once the all-reduces before it have ended; `None`: any time.
     pub(crate) deadline: Option<Duration>,
     /// The generation for whose joiners it synchronises; 0: none.
     pub(crate) regroup: u32,
@@ -144,7 +144,7 @@ pub struct Wait {
     pub unmoved: Duration,
     /// The oldest slice without a result; `None` if they have not begun.
     pub slice: Option<Seq>,
-    /// How long the worker has been frozen for a change of generation, if it is.
+    /// Time for which the worker has been frozen for a change of generation, if it is.
     pub frozen: Option<Duration>,
 }
 

@@ -52,7 +52,7 @@ pub(crate) enum Command {
 /// An operation that has not ended.
 struct Pending {
     reply: Reply,
-    /// How long it may take once the operations before it have ended.
+    /// Time that it may take once the operations before it have ended.
     deadline: Option<Duration>,
     /// When it was started.
     started: Time,

@@ -20,7 +20,7 @@ use workload::Model;
 /// Makes the figures and tables of the documentation from scratch.
 #[derive(Debug, Parser)]
 struct Args {
-    /// What to make [default: everything]
+    /// Parts to make [default: everything]
     #[arg(value_enum)]
     parts: Vec<ResultsFolder>,
 

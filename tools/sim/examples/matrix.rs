@@ -13,7 +13,7 @@ struct Arguments {
     #[arg(long, default_value_t = 1)]
     first: u64,
 
-    /// How many seeds; with 1 the scenario is shown, too
+    /// Number of seeds; with 1 the scenario is shown, too
     #[arg(long)]
     seeds: Option<u64>,
 

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 
 use crate::error::Problem;
 
-/// How much is read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
 #[derive(Debug)]

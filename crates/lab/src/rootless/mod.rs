@@ -28,7 +28,7 @@ use crate::tools::LAB_VARIABLE;
 use holder::READY;
 use place::{Locked, Place};
 
-/// How long the holder may take to end; it does nothing, so that longer is a defect.
+/// Time that the holder may take to end; it does nothing, so that longer is a defect.
 const GRACE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// The rights to make and use labs, for as long as this value lives.

@@ -60,7 +60,7 @@ enum Ip {
 }
 
 impl Ip {
-    /// Of a packet, by its EtherType, that carries a UDP datagram with a payload right behind its IP header.
+    /// Parses a packet, by its EtherType, that carries a UDP datagram with a payload right behind its IP header.
     fn under_udp(kind: [u8; 2], packet: &[u8]) -> Option<Self> {
         let begin = *packet.first()?;
         let (ip, protocol_at) = match (kind, begin >> 4) {
@@ -119,7 +119,7 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// Of a frame with one tag at most; `None` if it does not carry a UDP datagram right behind its IP header.
+    /// Parses a frame with one tag at most; `None` if it does not carry a UDP datagram right behind its IP header.
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let kind_at = |at: usize| frame.get(at..at + 2)?.first_chunk::<2>().copied();
         let outer = kind_at(TYPE.start)?;
@@ -149,7 +149,7 @@ impl Headers {
         self
     }
 
-    /// How many bytes they are.
+    /// Returns the number of bytes.
     pub(super) fn len(&self) -> usize {
         self.udp_at() + UDP_BYTES
     }

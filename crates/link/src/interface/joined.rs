@@ -14,7 +14,7 @@ use crate::MAX_FRAME_BYTES;
 /// The most frames in one: with more, splitting would cost far more than joining. Linux does not accept more from a UDP
 /// socket, either.
 const MOST_FRAMES: usize = 128;
-/// How many errors in a row a socket may report before the port gives up the frame. More than one is not to be
+/// Number of successive errors that a socket may report before the port gives up the frame. More than one is not to be
 /// expected, since the kernel keeps only the last one; the limit keeps an unknown one from holding up the thread.
 const MOST_ERRORS: usize = 4;
 
@@ -138,7 +138,7 @@ impl JoinedFrames {
         self.bytes.get(self.frame.clone()).unwrap_or_default()
     }
 
-    /// How many frames were not handed out yet, and their bytes.
+    /// Returns the number of frames that were not handed out yet, and their bytes.
     pub(super) fn left(&self) -> (usize, usize) {
         let header_bytes = self.headers.map_or(0, |headers| headers.len());
         let payload = self.end.saturating_sub(self.next + header_bytes);

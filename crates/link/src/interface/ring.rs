@@ -27,7 +27,7 @@ const RING_BYTES: usize = 4 << 20;
 /// The kernel allocates memory in blocks of this size, or of a slot's size if that is larger.
 const BLOCK_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
-/// How much longer than its interface's MTU a frame in a slot may be: by the Ethernet header, and by one more VLAN tag
+/// Bytes by which a frame in a slot may exceed its interface's MTU: by the Ethernet header, and by one more VLAN tag
 /// than the one that the kernel takes off.
 const FRAMING_BYTES: usize = 14 + TAG_BYTES;
 /// Bytes that the kernel leaves free in front of a frame: room for the tag that it took off, and enough to keep the IP

@@ -20,7 +20,7 @@ use super::socket::failed;
 use crate::error::LinkError;
 use crate::meter::DirectionMeter;
 
-/// How many frames there is room for until the kernel has sent them: a power of two.
+/// Number of frames for which there is room until the kernel has sent them: a power of two.
 const FRAMES: u32 = 128;
 /// The longest frame, in bytes: what is left of a page behind the kernel's own room.
 const MOST_BYTES: usize = 4096 - 256;

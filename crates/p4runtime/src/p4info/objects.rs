@@ -27,7 +27,7 @@ pub struct Table {
     pub key: Vec<MatchField>,
     /// The actions that entries or the default may use.
     pub actions: Vec<ActionRef>,
-    /// How many entries fit; `None` if the P4Info doesn't say.
+    /// Number of entries that fit; `None` if the P4Info doesn't say.
     pub size: Option<u64>,
     /// True if the default action can't be changed.
     pub const_default: bool,

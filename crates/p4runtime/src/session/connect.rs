@@ -103,7 +103,7 @@ impl Attempt {
     }
 }
 
-/// How an attempt ended.
+/// Reason why an attempt failed.
 enum Failure {
     /// Worth another attempt.
     Passing(Attempt),

@@ -49,7 +49,7 @@ pub enum SessionError {
     Write {
         /// The switch's name.
         switch: String,
-        /// How many updates the Write had.
+        /// Number of updates that the Write had.
         total: usize,
         /// The updates that failed, in order.
         failures: Vec<UpdateFailure>,
@@ -61,7 +61,7 @@ pub enum SessionError {
         switch: String,
         /// Which request.
         what: &'static str,
-        /// How long the controller has waited.
+        /// Time for which the controller has waited.
         seconds: u64,
     },
     /// The session has ended: connect again.

@@ -11,7 +11,7 @@ use crate::p4::v1::set_forwarding_pipeline_config_request::Action;
 use crate::p4::v1::{self as message, Entity, ForwardingPipelineConfig, Update, update};
 use crate::p4info::P4Info;
 
-/// What a switch runs, compared with a program.
+/// The pipeline that a switch runs, compared with a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Running {
     /// No program.
@@ -128,7 +128,7 @@ fn every_group() -> Entity {
     Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
 }
 
-/// Whether a group belongs to controllers, rather than to one of the switch's own clone sessions.
+/// Returns true if a group belongs to controllers, rather than to one of the switch's own clone sessions.
 fn is_group(entity: &Entity) -> bool {
     let Some(Kind::PacketReplicationEngineEntry(entry)) = &entity.entity else { return false };
     matches!(&entry.r#type, Some(Replication::MulticastGroupEntry(group)) if group.multicast_group_id <= LAST_GROUP)

@@ -16,7 +16,7 @@ pub(super) struct Point {
     pub(super) weight: f64,
 }
 
-/// How much batches have to differ, relative to their mean, for their times to say something about α; below it the
+/// Least difference of batches, relative to their mean, for their times to say something about α; below it the
 /// times' noise dominates.
 const LEAST_SPREAD: f64 = 0.1;
 

@@ -115,7 +115,7 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// How many there are.
+    /// Number of bounds.
     pub(crate) const COUNT: usize = 3;
 
     /// From a block's values in a MAX slice.

@@ -18,7 +18,7 @@ pub struct Bounds {
     width: SliceWidth,
     element_type: ElementType,
     bounds: Vec<Bound>,
-    /// How many elements were measured.
+    /// Number of elements that were measured.
     measured: usize,
 }
 

@@ -206,7 +206,7 @@ pub struct Reduced {
 /// Neighbouring elements that were summed over the same members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// How many elements.
+    /// Number of elements.
     pub len: usize,
     /// Sum of the weights inside.
     pub weight: u32,

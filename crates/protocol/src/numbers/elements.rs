@@ -216,7 +216,7 @@ impl Elements {
     }
 }
 
-/// How many members' values of one element are +infinity or NaN, and how many are −infinity or NaN: in the halves of one
+/// Numbers of members whose value of one element is +infinity or NaN, and −infinity or NaN: in the halves of one
 /// integer, so that the fabric adds up both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Class(pub(crate) i32);

@@ -106,7 +106,7 @@ impl Scale {
         }
     }
 
-    /// How many second limbs one integer carries, if several.
+    /// Returns the number of second limbs that one integer carries, if several.
     fn fields(self) -> Option<usize> {
         (SUM_BITS as usize).checked_div(self.field_bits.into())
     }
@@ -137,7 +137,7 @@ impl Scale {
         field(packed)
     }
 
-    /// How many integers stand for one value: 1 for most blocks.
+    /// Returns the number of integers that stand for one value: 1 for most blocks.
     pub(crate) fn limbs(self) -> usize {
         self.limbs.get().into()
     }

@@ -7,7 +7,7 @@ use crate::numbers::Reduced;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
 
-/// How an operation has ended.
+/// Outcome of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OperationEvent {
     /// It has its result.

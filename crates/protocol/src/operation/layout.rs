@@ -26,12 +26,12 @@ pub(crate) struct Layout {
     pub(crate) first: u64,
     /// Elements in all.
     len: usize,
-    /// How many of them a slice carries.
+    /// Number of them that a slice carries.
     pub(crate) width: SliceWidth,
     blocks: usize,
     sum_slices: usize,
     max_slices: usize,
-    /// How many SUM slices have their bounds in one MAX slice, behind its first lane.
+    /// Number of SUM slices that have their bounds in one MAX slice, behind its first lane.
     slices_in_max: usize,
     /// Slices of the rest; `None` until all bounds are agreed on.
     pub(crate) rest_slices: Option<u64>,

@@ -42,8 +42,8 @@ pub(crate) struct Mismatch {
 }
 
 impl Tensor {
-    /// How many bytes an all-reduce of it in slices of this width takes at most, from its start until its result is taken
-    /// away: the elements that are contributed, and all that comes with them.
+    /// Returns the number of bytes that an all-reduce of it in slices of this width takes at most, from its start until
+    /// its result is taken away: the elements that are contributed, and all that comes with them.
     pub fn memory(&self, width: SliceWidth) -> u64 {
         let layout = Layout::new(0, self.len, width);
         // While the vector of runs grows, there are three of each.
@@ -138,7 +138,7 @@ pub(crate) struct Operation<C> {
     /// Per SUM slice that is done.
     tallies: Vec<Tally>,
     unfinished: usize,
-    /// How many MAX slices have no result.
+    /// Number of MAX slices that have no result.
     unsettled: usize,
     rest: Rest,
     /// Where a contribution that is not finite was found.
@@ -442,7 +442,7 @@ impl<C> Operation<C> {
         })
     }
 
-    /// How an operation that is finished has ended; `None` if its caller has had an error.
+    /// Returns the outcome of a finished operation; `None` if its caller has had an error.
     fn into_outcome(self) -> Option<Result<Reduced, CollectiveError>> {
         let Some(&Agreement::Reached(Total { weight, contributors })) = self.agreements.first() else {
             return None;

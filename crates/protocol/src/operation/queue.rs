@@ -68,7 +68,7 @@ impl<C> Operations<C> {
         self.under_way.push_back_mut(operation)
     }
 
-    /// How many operations were begun since the job's start.
+    /// Returns the number of operations that were begun since the job's start.
     pub(crate) fn begun(&self) -> u64 {
         self.begun
     }

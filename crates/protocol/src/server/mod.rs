@@ -47,7 +47,7 @@ pub struct ResultOut<'a> {
     pub values: &'a [i32],
 }
 
-/// What a server has counted since it was made.
+/// Counters of a server since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerStats {
     /// GRADIENT packets that came, whatever became of them.
@@ -71,7 +71,7 @@ pub struct ServerStats {
     pub answers: u64,
     /// Results sent again, to all members, because several asked.
     pub answers_to_all: u64,
-    /// Packets put off, since the server has not been told what it is to read.
+    /// Packets put off, because the server does not know yet what it will read.
     pub put_off: u64,
     /// Questions left unanswered because an answer was on its way already.
     pub suppressed: u64,

@@ -59,7 +59,7 @@ impl Sum {
     }
 }
 
-/// What a contribution did to a slot.
+/// Effect of a contribution on a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contribution {
     /// It was the child's second one.
@@ -161,7 +161,7 @@ pub(super) struct Answers {
     asked: bool,
 }
 
-/// How to answer a question for a finished slice.
+/// Answer to a retransmit request for a finished slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// An answer is on its way to this rank.

@@ -2,7 +2,7 @@
 
 use tributary_wire::Tag;
 
-/// How many members a job may have: with more, a value of 32 bits would not fit below the prime.
+/// Number of members that a job may have: with more, a value of 32 bits would not fit below the prime.
 pub(crate) const MOST_MEMBERS: usize = (1 << 15) - 1;
 
 /// The number of bits of a digit with [`MOST_MEMBERS`], the fewest bits.
@@ -22,7 +22,7 @@ const DISTANCES: [u64; (MOST_BITS - FEWEST_BITS + 1) as usize] =
 pub(super) struct Field {
     digit_bits: u32,
     prime: u64,
-    /// How far it is below a power of two.
+    /// Distance of the prime below a power of two.
     distance: u64,
 }
 

@@ -125,7 +125,7 @@ impl Membership {
         self.keys.subjects.digests(subject)
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub(crate) fn count(&self) -> u32 {
         // At most MOST_MEMBERS.
         self.row.len() as u32

@@ -6,7 +6,7 @@ use super::*;
 
 const WIDTH: SliceWidth = SliceWidth::ETHERNET;
 
-/// What a member takes a slice for.
+/// A slice as a member understands it.
 #[derive(Debug, Clone, Copy)]
 struct Said {
     subject: Subject,

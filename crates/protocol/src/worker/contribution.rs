@@ -1,4 +1,4 @@
-//! What a member gives to an operation.
+//! The contribution of a member to an operation.
 
 use tributary_wire::{Operator, Rank, Tally};
 

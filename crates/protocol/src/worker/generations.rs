@@ -17,7 +17,7 @@ use crate::tags::Membership;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 
-/// Whether a worker goes on.
+/// State that decides whether a worker goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gate {
     /// It does.
@@ -50,7 +50,7 @@ pub(super) struct Generations {
     present: Membership,
     /// The memberships before the present one since this worker was last idle, in order, [`MOST`] at most.
     past: VecDeque<Membership>,
-    /// How many there were before these.
+    /// Number of operations before these.
     before: usize,
 }
 
@@ -170,7 +170,7 @@ impl Worker {
         Ok(())
     }
 
-    /// How long a slice keeps the slowest link of the present generation's tree busy: see
+    /// Sets the time for which a slice keeps the slowest link of the present generation's tree busy: see
     /// [`Timers::slice_time`](crate::Timers::slice_time).
     pub fn set_slice_time(&mut self, slice_time: Duration) {
         self.recovery.set_slice_time(slice_time);

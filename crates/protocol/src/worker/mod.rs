@@ -285,8 +285,8 @@ impl Worker {
         self.operations.len() + self.waiting.len()
     }
 
-    /// Whether an operation that is not done was [given up](Self::abandon): other members may not have started it, and
-    /// finish it later, with what was given here. One that has failed was started by all, and is soon done.
+    /// Returns true if an operation that is not done was [given up](Self::abandon): other members may not have started
+    /// it, and finish it later, with what was given here. One that has failed was started by all, and is soon done.
     pub fn has_given_up(&self) -> bool {
         self.operations.has_given_up() || self.waiting.iter().any(|waiting| waiting.abandoned)
     }

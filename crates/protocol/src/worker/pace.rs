@@ -1,5 +1,4 @@
-//! How many slices to have in flight, where the window is the most and not the least, and how many of them to let go
-//! together.
+//! The number of slices in flight, where the window is the most and not the least, and of slices that leave together.
 
 use std::time::Duration;
 
@@ -103,7 +102,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// How many slices leave at once after `answered` results, with `limit` in flight before.
+    /// Returns the number of slices that leave at once after `answered` results, with `limit` in flight before.
     fn leave(pace: &mut Pace, answered: u64, round_trip: Option<Duration>) -> u64 {
         let mut in_flight = pace.limit() - answered;
         let from = in_flight;

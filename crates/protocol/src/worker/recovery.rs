@@ -69,8 +69,8 @@ pub(crate) struct Recovery {
     timers: Timers,
     round_trip: RoundTrip,
     transmitted: u64,
-    /// What a gap may still uncover, oldest first. A result does not tell which transmission it answers, so slices
-    /// that were sent again are kept apart: their results uncover nothing but one another.
+    /// Transmissions that a gap may still uncover, oldest first. A result does not tell which transmission it answers,
+    /// so slices that were sent again are kept apart: their results uncover nothing but one another.
     firsts: VecDeque<Transmission>,
     repeats: VecDeque<Transmission>,
     /// The newest transmissions of either kind that were answered.
@@ -230,7 +230,7 @@ impl Recovery {
         self.silent_since + wait.mul_f64(1.0 - jitter)
     }
 
-    /// How long the slowest link takes for what is on its way, and the way itself for one slice.
+    /// Returns the time that the slowest link takes for what is on its way, and the way itself for one slice.
     fn carried(&self, in_flight: u64, members: u32) -> Duration {
         if self.questions.are_needed() {
             return Duration::ZERO;
@@ -240,7 +240,7 @@ impl Recovery {
         self.timers.slice_time.saturating_mul(u32::try_from(slices).unwrap_or(u32::MAX))
     }
 
-    /// How long the results take that are on their way, at their pace.
+    /// Returns the time that the results take that are on their way, at their pace.
     fn spacing_of(&self, in_flight: u64, members: u32) -> Duration {
         let asked = u64::from(self.asked).saturating_mul(members.into());
         match (self.questions.are_needed(), self.spacing.is_known()) {

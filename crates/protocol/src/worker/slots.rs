@@ -17,7 +17,7 @@ pub(crate) struct Slot {
     pub(crate) state: State,
 }
 
-/// How far a slot's slice has come.
+/// Progress of a slot's slice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum State {
     /// Nothing to send: its operation has not started, or its scale is not known.

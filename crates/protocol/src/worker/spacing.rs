@@ -1,4 +1,4 @@
-//! How long results take at the pace at which they come.
+//! Time that results take at the pace at which they come.
 
 use std::collections::VecDeque;
 use std::time::Duration;

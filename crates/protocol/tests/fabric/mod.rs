@@ -33,7 +33,7 @@ struct Slot {
     values: Values,
 }
 
-/// What a broken switch does to the sums that it makes.
+/// Fault that a broken switch adds to the sums that it makes.
 pub(crate) type Fault = fn(Operator, &mut [i32], &mut Tally);
 
 /// Where a switch hangs, and whether it aggregates.

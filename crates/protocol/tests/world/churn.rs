@@ -5,7 +5,7 @@ use tributary_wire::Rank;
 
 use super::World;
 
-/// How many orders a host, and how many news the controller may have before them.
+/// Limit on pending orders of a host, and on pending news of the controller.
 const BACKLOG: usize = 6;
 
 /// Something that the controller will hear of.

@@ -24,7 +24,7 @@ pub(crate) enum Order {
     Removed,
 }
 
-/// What a worker says to the controller.
+/// Message of a worker to the controller.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Prepared { attempt: u32, rank: Rank, standing: Standing },

@@ -1,4 +1,4 @@
-//! What a worker needs from its host's fabric. The client knows no more of it than this.
+//! The interface that a worker needs from its host's fabric. The client knows no more of it than this.
 
 use std::error::Error;
 use std::fmt;

@@ -17,7 +17,7 @@ pub(super) struct Outgoing {
     pieces: Vec<Piece>,
     /// True once all values have come.
     is_whole: bool,
-    /// How many pieces have been sent in this session.
+    /// Number of pieces that have been sent in this session.
     sent: usize,
     /// True once the server knows that these are all pieces.
     is_pushed: bool,

@@ -52,7 +52,7 @@ impl Dssp {
         actions
     }
 
-    /// Whether a worker beyond the bound may do another iteration; uses its credit.
+    /// Returns true if a worker beyond the bound may do another iteration; uses its credit.
     fn spend(&mut self, worker: Worker) -> bool {
         let left = self.most.saturating_sub(self.ahead(worker));
         if left == 0 {

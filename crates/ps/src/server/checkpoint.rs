@@ -38,7 +38,7 @@ pub(super) struct Snapshot {
     pub(super) first: u64,
     pub(super) parameters: Vec<f32>,
     pub(super) optimizer: OptimizerState,
-    /// How many gradients of each worker are in the parameters, so that each counts only once.
+    /// Number of gradients of each worker that are in the parameters, so that each counts only once.
     pub(super) used: BTreeMap<Worker, u64>,
     pub(super) updates: u64,
 }

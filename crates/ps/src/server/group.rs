@@ -174,7 +174,7 @@ impl Groups {
         Some(Ok(()))
     }
 
-    /// Whether a worker takes part in a reduction.
+    /// Returns true if a worker takes part in a reduction.
     pub(super) fn is_member(&self, worker: Worker, group: u64) -> bool {
         self.reductions.get(&group).is_some_and(|reduction| reduction.members.contains(&worker))
     }

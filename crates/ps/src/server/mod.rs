@@ -50,7 +50,7 @@ use session::{Served, Service};
 
 /// A session whose worker is silent for this long is pinged, and ended after as long again: its worker has left.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// How long sessions may take to end when the server stops.
+/// Time that sessions may take to end when the server stops.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// The most connections besides the workers'.
 const OTHER_CONNECTIONS: usize = 64;

@@ -14,7 +14,7 @@ pub(super) struct PendingGradient {
     pub(super) pulled: u64,
 }
 
-/// What an update waits for.
+/// Event for which an update waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     /// The sum of the gradients that workers keep.

@@ -30,7 +30,7 @@ use crate::values;
 /// Messages that may wait for a worker: a step, the reason of an end, and what concerns its group. A worker that lets
 /// more wait does not read.
 const REPLIES: usize = 64;
-/// How long a worker may take to introduce itself, with its initial parameters.
+/// Time that a worker may take to introduce itself, with its initial parameters.
 const HELLO_PATIENCE: Duration = Duration::from_secs(120);
 /// The longest name of a host, in bytes.
 const HOST_LEN: usize = 255;

@@ -60,7 +60,7 @@ fn name(id: u32) -> String {
     format!("meter {id:#010x}")
 }
 
-/// What a meter has marked.
+/// Returns the packets and bytes that a meter has marked.
 pub(super) fn colours(meter: &Meter) -> MeterColours {
     let [green, yellow, red] = meter.marked();
     MeterColours { green, yellow, red }

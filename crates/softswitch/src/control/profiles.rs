@@ -208,7 +208,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What an entry does that refers to the table's action profile.
+    /// Returns the behaviour of an entry that refers to the table's action profile.
     pub(super) fn profile_behaviour(
         &self,
         described: Described<'_>,

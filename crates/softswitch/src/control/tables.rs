@@ -167,7 +167,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What a table does with packets that nothing matches.
+    /// Returns the entry for packets that nothing matches.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].

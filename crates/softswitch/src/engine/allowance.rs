@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const A_SECOND: u32 = 100;
 const EACH_TAKES: Duration = Duration::from_millis(1000 / A_SECOND as u64);
 
-/// What a port may still send to the controller.
+/// Allowance of packets that a port may still send to the controller.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Allowance {
     /// When the full allowance will be back; `None`: nothing was taken yet.

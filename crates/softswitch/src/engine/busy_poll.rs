@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long frames are looked for after the last ones.
+/// Time for which ports are polled after the last frames.
 const PATIENCE: Duration = Duration::from_micros(50);
 /// A sleep that was not longer than this was not worth it: waking up takes tens of microseconds itself on a virtual machine.
 const SHORT_SLEEP: Duration = Duration::from_micros(150);

@@ -30,7 +30,7 @@ const MAX_VISITS: u32 = 1024;
 /// The number of times that actions may go back for one packet.
 const MAX_ROUNDS: u32 = 1 << 16;
 
-/// What a switch remembers from packet to packet, as far as instructions can access it.
+/// State that a switch keeps from packet to packet, as far as instructions can access it.
 #[derive(Debug)]
 pub(crate) struct State {
     /// As many as an index can name, so that no index has to be checked. Memory is used for the first ones only.
@@ -48,7 +48,7 @@ pub(crate) struct State {
     start: Instant,
     /// Room for what calculations put together.
     bytes: Vec<u8>,
-    /// Whether to use the processor's wide vectors.
+    /// True if the processor's wide vectors are used.
     pub(crate) vectors: bool,
     /// The packet log, if the packets are logged.
     pub(crate) journal: Option<Box<Journal>>,
@@ -83,7 +83,7 @@ pub(crate) fn clear(lines: &mut [Line]) {
 pub(crate) struct Packet<'a> {
     /// The frame as it came.
     pub(crate) frame: &'a [u8],
-    /// How many of its bits the parser has passed.
+    /// Number of its bits that the parser has passed.
     pub(crate) cursor: usize,
     visits: u32,
     rounds: u32,
@@ -93,7 +93,7 @@ pub(crate) struct Packet<'a> {
     pub(crate) limit: usize,
 }
 
-/// Whether a run goes on or is over.
+/// State of a run: it goes on or is over.
 type Flow = std::ops::ControlFlow<()>;
 
 impl<'a> Packet<'a> {

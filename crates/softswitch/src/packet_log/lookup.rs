@@ -1,4 +1,4 @@
-//! What a packet finds in a table.
+//! Results of a packet's lookups in tables.
 
 use super::event::{At, Call, Event, Hit, Key, Named};
 use super::value::Value;

@@ -218,7 +218,7 @@ impl Profile {
         self.refresh();
     }
 
-    /// Whether an entry refers to the group; `None`: it is not there.
+    /// Returns true if an entry refers to the group; `None`: it is not there.
     pub(crate) fn group_in_use(&self, id: u32) -> Option<bool> {
         Some(self.groups.get(id)?.uses > 0)
     }
@@ -229,12 +229,12 @@ impl Profile {
         }
     }
 
-    /// What an entry that refers to this member does.
+    /// Returns the behaviour of an entry that refers to this member.
     pub(crate) fn member_behaviour(&self, id: u32) -> Option<Behaviour> {
         self.members.by_id.get(&id).copied().map(Behaviour::Member)
     }
 
-    /// What an entry that refers to this group does.
+    /// Returns the behaviour of an entry that refers to this group.
     pub(crate) fn group_behaviour(&self, id: u32) -> Option<Behaviour> {
         self.groups.by_id.get(&id).copied().map(Behaviour::Group)
     }

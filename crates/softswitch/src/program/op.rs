@@ -383,7 +383,7 @@ pub(crate) enum Op {
         d: Word,
         calculation: u16,
     },
-    /// What a / b leaves; 0 if b is 0.
+    /// Remainder of a / b; 0 if b is 0.
     Remainder {
         d: Word,
         a: Word,

@@ -4,7 +4,7 @@ use super::key::{KeyField, MatchKind};
 use crate::control::KeyMatch;
 use crate::json::number::Number;
 
-/// What an entry matches.
+/// Keys that an entry matches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Pattern {
     /// The bits to match, or the lowest number.

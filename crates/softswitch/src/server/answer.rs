@@ -17,7 +17,7 @@ use super::status::{self, Refusal};
 
 /// Most clients refuse messages above 4 MiB.
 const RESPONSE_BYTES: usize = 1 << 20;
-/// How long a reader may take nothing before it counts as gone.
+/// Time that a reader may take nothing before it counts as gone.
 const READER_PATIENCE: Duration = Duration::from_secs(30);
 /// The pause of all readers after a lookup, as a multiple of its duration. The switch serves packets meanwhile.
 const TO_PACKETS: u32 = 4;

@@ -156,7 +156,7 @@ pub(super) fn read_note(note: &[u8]) -> (u64, &[u8]) {
     }
 }
 
-/// Whether a table's entries have meters.
+/// Returns true if a table's entries have meters.
 pub(super) fn has_direct_meter(table: &Table) -> bool {
     table.direct_resources.iter().any(|id| id >> 24 == Prefix::DirectMeter as u32)
 }

@@ -67,12 +67,12 @@ const UNANSWERED: usize = 4;
 const HEADER_BYTES: u32 = 8 << 10;
 const CALL_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
-/// How long a call may take, including the time in which the client sends it.
+/// Time that a call may take, including the time in which the client sends it.
 const CALL_PATIENCE: Duration = Duration::from_secs(60);
 /// A client that is silent for this long is pinged, and counts as gone if it does not answer for as long again.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// How long a client that stops in the middle of a request can delay the server's end.
+/// Time for which a client that stops in the middle of a request can delay the server's end.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A running P4Runtime server; it stops when this is dropped.

@@ -1,4 +1,4 @@
-//! How long no packet has hit an entry.
+//! The time for which no packet has hit an entry.
 
 use std::time::{Duration, Instant};
 

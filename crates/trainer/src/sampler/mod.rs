@@ -85,7 +85,7 @@ impl Sampler {
         from_first.skip(mine.start - first * self.batch).take(mine.len()).collect()
     }
 
-    /// How many samples all members process in this step together.
+    /// Returns the number of samples that all members process in this step together.
     pub fn total(&self) -> usize {
         self.batch * self.used.len()
     }

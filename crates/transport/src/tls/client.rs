@@ -70,7 +70,7 @@ impl ClientTls {
         &self.files
     }
 
-    /// Whether a certificate can be for this host at all, that is, for a DNS name or an address.
+    /// Returns true if a certificate can be for this host at all, that is, for a DNS name or an address.
     pub(crate) fn can_verify(host: &str) -> bool {
         ServerName::try_from(host).is_ok()
     }

@@ -236,8 +236,8 @@ async fn collect(observer: Observer) -> Page {
     page
 }
 
-/// How many switches forward a running job's gradients without aggregating them, by job and cause. A job without
-/// fallbacks has samples, too: 0.
+/// Returns the number of switches that forward a running job's gradients without aggregating them, by job and cause. A
+/// job without fallbacks has samples, too: 0.
 fn fallbacks(jobs: &[v1::Job]) -> Vec<(Labels, f64)> {
     let running = jobs.iter().filter(|job| job.state() == v1::JobState::Running);
     let of_job = |job: &v1::Job| {

@@ -15,7 +15,7 @@ use super::record::{JobOptions, Record};
 use crate::commands::jobs::{queue, write_token};
 use crate::options::remote::{self, read_token, refused};
 
-/// How long the controller may take to answer.
+/// Time that the controller may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time that failed parts have to recover.
 ///

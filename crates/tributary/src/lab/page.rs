@@ -29,7 +29,7 @@ use crate::daemons::service::{self, Stop};
 const PORT: u16 = 29880;
 /// The process's name, for its log.
 const NAME: &str = "page";
-/// How long the controller may take to accept a connection.
+/// Time that the controller may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Options for serving a lab's page at the listening socket that is the standard input.

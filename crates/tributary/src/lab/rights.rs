@@ -1,4 +1,4 @@
-//! What an ordinary user's command needs before it makes or uses a lab.
+//! Rights that an ordinary user's command needs before it makes or uses a lab.
 
 use std::env;
 use std::path::Path;

@@ -21,7 +21,7 @@ use crate::daemons::service::Stop;
 
 /// The port at which the ranks of a program meet, as with torchrun.
 const MASTER_PORT: u16 = 29500;
-/// How long commands may take to end after another has failed, and after each signal.
+/// Time that commands may take to end after another has failed, and after each signal.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The prefix of each line that a worker's command prints.

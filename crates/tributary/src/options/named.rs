@@ -53,7 +53,7 @@ impl fmt::Display for SwitchAt {
     }
 }
 
-/// What a port of a switch is: `NUMBER=INTERFACE`, or `NUMBER=pcap:IN,OUT` for captures, of which one may be left out.
+/// A port of a switch: `NUMBER=INTERFACE`, or `NUMBER=pcap:IN,OUT` for captures, of which one may be left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct PortAt {

@@ -27,7 +27,7 @@ pub(crate) struct Agent {
     shared: Arc<Shared>,
 }
 
-/// What a test and its agent tell each other.
+/// State that a test and its agent share.
 #[derive(Default)]
 struct Shared {
     /// True if the agent withholds sums.

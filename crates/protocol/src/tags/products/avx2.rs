@@ -62,7 +62,7 @@ impl Multipliers {
     /// The sum of products, and of how many values it is.
     #[allow(unsafe_code)]
     pub(super) fn of_numbers(&self, values: &[i32]) -> (i128, usize) {
-        // SAFETY: the processor has AVX2: otherwise there were no such multipliers.
+        // SAFETY: the processor has AVX2: such multipliers are made only with it.
         unsafe { self.sum_of_numbers(values.as_chunks().0) }
     }
 
@@ -136,7 +136,7 @@ impl Multipliers {
 struct HalfSums {
     lower: __m256i,
     upper: __m256i,
-    /// How many have been added.
+    /// Number of lanes that have been added.
     lanes: i128,
 }
 

@@ -47,7 +47,7 @@ pub(super) struct Job {
     parameters: Vec<f32>,
     optimizer: Box<dyn Optimizer>,
     policy: Box<dyn Policy>,
-    /// How many gradients of each worker are in the parameters.
+    /// Number of gradients of each worker that are in the parameters.
     used: BTreeMap<Worker, u64>,
     held: BTreeMap<Worker, PendingGradient>,
     /// Workers that have parameters and no gradient here.

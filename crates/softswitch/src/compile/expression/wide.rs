@@ -9,7 +9,7 @@ use crate::json::number::Number;
 use crate::program::{LIMBS, LINE_BITS, LineIndex, MAX_BITS, Op, Word, lines_for};
 
 impl Expressions<'_> {
-    /// How many lines hold `bits` bits.
+    /// Returns the number of lines that hold `bits` bits.
     pub(super) fn lines_of(&self, bound: ValueRange, bits: u32) -> Result<u16, LoadError> {
         if bound.bits == UNBOUNDED || bits > MAX_BITS {
             let what =

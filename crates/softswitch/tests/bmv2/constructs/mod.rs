@@ -39,7 +39,7 @@ struct Subject {
     /// Shorter frames are padded to this length. A program may read headers that a packet lacks: on BMv2 it then sees
     /// the values of an earlier packet, which the specification leaves undefined.
     shortest: usize,
-    /// Whether a packet leaves by one port more than once: BMv2's P4Runtime keeps replicas in a hash map, so that
+    /// True if a packet leaves by one port more than once: BMv2's P4Runtime keeps replicas in a hash map, so that
     /// which is the first of them depends on its standard library.
     copies: bool,
     /// Changes packets that BMv2 does not survive, or whose outcome depends on chance or a clock.

@@ -25,7 +25,7 @@ pub(crate) struct AllReduceArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) tensors: u32,
 
-    /// How many of the tensors are in flight at the same time
+    /// Number of tensors that are in flight at the same time
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) in_flight: u32,
 
@@ -59,7 +59,7 @@ pub(crate) struct AllReduceArgs {
     #[arg(long)]
     pub(super) barrier: bool,
 
-    /// How long each all-reduce may take until it fails [default: as long as the job lives]
+    /// Time after which each all-reduce fails [default: as long as the job lives]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) deadline: Option<Duration>,
 

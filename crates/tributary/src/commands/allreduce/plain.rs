@@ -28,7 +28,7 @@ struct Tensor {
     segment: Segment,
     /// Which ranks each part of the sum is over.
     runs: Vec<Run>,
-    /// How long the all-reduce spent in the agent.
+    /// Time that the all-reduce spent in the agent.
     in_agent: Duration,
 }
 

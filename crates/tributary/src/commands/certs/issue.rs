@@ -51,7 +51,7 @@ pub(super) struct IssueArgs {
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = DEFAULT_OPERATOR, value_parser = dns_name)]
     operator: Option<String>,
 
-    /// How long the certificates are valid
+    /// Time for which the certificates are valid
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
 

@@ -68,11 +68,11 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "SHARE", value_parser = share)]
     theta: Option<f64>,
 
-    /// How long the job may wait for its members to join [default: the controller's, an hour]
+    /// Time for which the job may wait for its members to join [default: the controller's, an hour]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     join_deadline: Option<u64>,
 
-    /// How long to wait for slots, or for a part of the fabric that is dead; 0: not at all
+    /// Time to wait for slots, or for a part of the fabric that is dead; 0: not at all
     /// [default: as long as for the members]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,

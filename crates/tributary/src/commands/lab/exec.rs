@@ -14,7 +14,7 @@ pub(super) struct ExecArgs {
     #[command(flatten)]
     station: StationArgs,
 
-    /// What to run there
+    /// Command to run there
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

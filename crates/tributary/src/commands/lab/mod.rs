@@ -133,7 +133,7 @@ struct RunArgs {
     #[arg(long)]
     no_prefix: bool,
 
-    /// What to run on every worker
+    /// Command to run on every worker
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

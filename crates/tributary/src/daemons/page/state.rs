@@ -219,7 +219,7 @@ fn event(event: &v1::FabricEvent) -> Value {
     })
 }
 
-/// Whether an event is bad news, good news or neither.
+/// Classifies an event as bad news, good news or neither.
 fn mood(kind: v1::EventKind) -> &'static str {
     use v1::EventKind as Kind;
     match kind {

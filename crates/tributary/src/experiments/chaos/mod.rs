@@ -48,7 +48,7 @@ pub(crate) struct ChaosArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// How many things are hit in total
+    /// Number of things that are hit in total
     #[arg(long, value_name = "N", default_value_t = 20)]
     kills: usize,
 

@@ -19,7 +19,7 @@ pub(super) struct Disturbance {
     pub(super) target: Target,
     /// When, from the start of the blow.
     pub(super) at: Duration,
-    /// How long the target stays away.
+    /// Time for which the target stays away.
     pub(super) outage: Duration,
 }
 

@@ -21,7 +21,7 @@ use super::learner::Learner;
 use super::record::{Event, Record};
 
 const JOB: &str = "experiment";
-/// How long workers may take to start; longer means that something is wrong.
+/// Time that workers may take to start; longer means that something is wrong.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The settings of an experiment.
@@ -30,9 +30,9 @@ pub(super) struct Experiment {
     pub(super) policy: PolicyKind,
     pub(super) codec: Kind,
     pub(super) parameters_codec: Kind,
-    /// How long each worker takes for a gradient.
+    /// Time that each worker takes for a gradient.
     pub(super) step_times: Vec<Duration>,
-    /// How long training goes on.
+    /// Duration of the training.
     pub(super) length: Duration,
     pub(super) learning_rate: f32,
     /// Iterations of one worker that count as an epoch.

@@ -55,7 +55,7 @@ pub(super) struct WorkerArgs {
     #[arg(long)]
     worker: u16,
 
-    /// How many workers share the images: as many as the job has
+    /// Number of workers that share the images: as many as the job has
     #[arg(long)]
     workers: NonZeroU16,
 
@@ -78,7 +78,7 @@ pub(super) struct WorkerArgs {
     #[arg(long)]
     by_layer: bool,
 
-    /// How long a server may be away before this worker gives up, in seconds
+    /// Time for which a server may be away before this worker gives up, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = options::seconds)]
     patience: Duration,
 

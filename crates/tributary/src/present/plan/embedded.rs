@@ -1,4 +1,4 @@
-//! How long embedded switches take for a job's frames.
+//! Time that embedded switches take for a job's frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use tributary_planner::Plan;
 const FRAME: Duration = Duration::from_nanos(1_700);
 const VALUE: Duration = Duration::from_nanos(2);
 
-/// How long the busiest switch of the tree would be at work for one all-reduce if it were an embedded one, in seconds.
+/// Returns the time for which the busiest switch of the tree would be at work for one all-reduce if it were an embedded
+/// one, in seconds.
 pub(crate) fn busiest_switch(plan: &Plan) -> f64 {
     let switches: BTreeSet<_> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
     let mut frames: BTreeMap<&str, u64> = BTreeMap::new();

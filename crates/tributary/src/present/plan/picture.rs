@@ -274,7 +274,7 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// How a node is drawn.
+/// Appearance of a node.
 struct Look {
     said: String,
     fill: &'static str,

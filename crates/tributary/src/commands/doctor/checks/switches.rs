@@ -6,7 +6,7 @@ use super::limits::seconds;
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// How long after a reboot it is still reported.
+/// Time after a reboot in which the reboot is still reported.
 const NEWS_MILLISECONDS: u64 = 10 * 60 * 1000;
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {

@@ -14,7 +14,7 @@ use tributary_ps::server::{GroupEvents, GroupFabric, GroupRequest, Reduction};
 use super::reduction::Wanted;
 use crate::daemons::member::Member;
 
-/// How long a server that stops waits for its reductions to end.
+/// Time for which a server that stops waits for its reductions to end.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// This host's part in the fabric.

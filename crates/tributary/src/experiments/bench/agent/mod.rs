@@ -128,7 +128,7 @@ fn topology_file(args: &AgentArgs, folder: &TempDir) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// What a rank reports, besides its times.
+/// Report of a rank, besides its times.
 #[derive(Debug, Deserialize)]
 struct Said {
     retransmissions: u64,

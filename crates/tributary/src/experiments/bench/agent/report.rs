@@ -30,7 +30,7 @@ pub(super) struct Turn {
     pub(super) times: ProcessTimes,
     /// Traffic at all agents' interfaces, in both directions.
     pub(super) carried: Carried,
-    /// How long the turn took.
+    /// Time that the turn took.
     pub(super) seconds: f64,
     pub(super) retransmissions: u64,
 }

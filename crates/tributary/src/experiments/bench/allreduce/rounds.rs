@@ -23,7 +23,7 @@ use crate::experiments::bench::counters::Counters;
 use crate::experiments::bench::networks::{Network, Shape, Switches};
 use tributary_cli::options::Aggregation;
 
-/// How much longer than the slowest contender's bound a turn may take: losses, slow machines and the start cost time.
+/// Factor by which a turn may exceed the slowest contender's bound: losses, slow machines and the start cost time.
 const PATIENCE_FACTOR: f64 = 30.0;
 const PATIENCE_TO_START: Duration = Duration::from_secs(120);
 

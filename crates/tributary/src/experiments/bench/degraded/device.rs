@@ -37,7 +37,7 @@ impl Device {
     }
 }
 
-/// How much of a nap the device has worked.
+/// Returns the part of a nap that the device has worked.
 fn counted(nap: Duration) -> Duration {
     // The stop began somewhere in the nap: in the middle, on average.
     if nap > STOPPED { NAP / 2 } else { nap }

@@ -51,7 +51,7 @@ pub(in crate::experiments::bench) struct EnduranceArgs {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "10gbit")]
     rate: u64,
 
-    /// How long to measure, in minutes
+    /// Duration of the measurement, in minutes
     #[arg(long, value_name = "N", default_value_t = 60.0, value_parser = minutes)]
     minutes: f64,
 

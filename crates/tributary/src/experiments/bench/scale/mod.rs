@@ -30,7 +30,7 @@ const WINDOWS: [u32; 2] = [DEFAULT_WINDOW, 4 * DEFAULT_WINDOW];
 /// same numbers.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ScaleArgs {
-    /// What to study
+    /// Studies to run
     #[arg(long, value_enum, value_name = "STUDY,…", value_delimiter = ',', default_values_t = StudyName::all())]
     studies: Vec<StudyName>,
 
@@ -38,7 +38,7 @@ pub(super) struct ScaleArgs {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "100gbit")]
     rate: u64,
 
-    /// How many times slower links between switches are, except for `scaling`
+    /// Factor by which links between switches are slower, except for `scaling`
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     oversubscription: u32,
 
@@ -70,7 +70,7 @@ pub(super) struct ScaleArgs {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     servers: u16,
 
-    /// What a host handles at most in each direction [default: what its link carries]
+    /// Rate that a host handles at most in each direction [default: what its link carries]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     host_rate: Option<u64>,
 

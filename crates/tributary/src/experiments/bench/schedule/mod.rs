@@ -85,7 +85,7 @@ pub(in crate::experiments::bench) struct ScheduleArgs {
     #[arg(long, value_name = "MS", default_value_t = 10)]
     compute: u64,
 
-    /// How long rank 0 stalls in the first profile, in milliseconds; 0: not at all
+    /// Time for which rank 0 stalls in the first profile, in milliseconds; 0: not at all
     #[arg(long, value_name = "MS", default_value_t = 200)]
     stall: u64,
 

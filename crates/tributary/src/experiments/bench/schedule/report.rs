@@ -57,7 +57,7 @@ pub(super) struct Limit {
     pub(super) holds: bool,
 }
 
-/// What a rank reports at the end.
+/// Report of a rank at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Scheduled {
     /// Number of profiles until there was a schedule.
@@ -66,7 +66,7 @@ pub(super) struct Scheduled {
     pub(super) profiled_sets: u32,
     /// Number of sets after the trial; 1 if time points lost it.
     pub(super) sets: u32,
-    /// How many of this rank's last sets were late.
+    /// Number of this rank's last sets that were late.
     pub(super) late_sets: u32,
     /// Collectives that did not go over the fabric while time points had their turns.
     pub(super) other_messages: u32,

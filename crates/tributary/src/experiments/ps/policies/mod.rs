@@ -33,11 +33,11 @@ const POLICIES: [Policy; 4] = [Policy::Bsp, Policy::Asp, Policy::Ssp, Policy::A2
 /// does not keep what it promises.
 #[derive(Debug, Clone, Args)]
 pub(super) struct PoliciesArgs {
-    /// How long the fastest worker takes for a gradient, in seconds
+    /// Time that the fastest worker takes for a gradient, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "0.05", value_parser = options::seconds)]
     step_time: Duration,
 
-    /// How long each training goes on
+    /// Duration of each training
     #[arg(long, default_value = "12", value_parser = options::seconds)]
     seconds: Duration,
 
