@@ -1,5 +1,5 @@
-//! Recorded packets of an earlier generation of a job are of no use to an attacker. Needs root; says so if it is
-//! missing.
+//! Recorded packets of an earlier generation of a job are of no use to an attacker.
+//! Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -16,8 +16,8 @@ pub(crate) enum SwitchHealth {
         /// The start of the attempt.
         since: Instant,
     },
-    /// There is a session, the switch runs our program, and it held what it should when the session began; later
-    /// changes follow at once.
+    /// There is a session, the switch runs our program, and it held what it should when the session began;
+    /// later changes follow at once.
     Up {
         /// Since when.
         since: Instant,

@@ -1,5 +1,5 @@
-//! Credentials that a worker shows to a parameter server, or a member to its controller, before a large message is
-//! read.
+//! Credentials that a worker shows to a parameter server, or a member to its controller, before
+//! a large message is read.
 
 use tonic::Request;
 use tonic::metadata::{BinaryMetadataValue, MetadataMap};

@@ -24,9 +24,9 @@ pub struct Operation<'a> {
     /// job lives. It should be the same on all members: one that gives up contributes nothing to the rest of the
     /// operation.
     pub deadline: Option<Duration>,
-    /// True if another all-reduce of the same training step follows, even if this one fails. A job that reacts to slow
-    /// processes measures the time of each step, and takes the weight of its last all-reduce as the number of its
-    /// samples.
+    /// True if another all-reduce of the same training step follows, even if this one fails.
+    /// A job that reacts to slow processes measures the time of each step, and takes the weight of its last all-reduce
+    /// as the number of its samples.
     pub step_goes_on: bool,
 }
 

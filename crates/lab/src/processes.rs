@@ -21,8 +21,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Rounds of SIGKILL: a process may start another between being found and being killed.
 const KILL_ROUNDS: usize = 4;
 
-/// Ends all processes that are in one of the namespaces or were started for the lab, except this one: with SIGTERM, and
-/// the remaining ones with SIGKILL.
+/// Ends all processes that are in one of the namespaces or were started for the lab, except this one:
+/// with SIGTERM, and the remaining ones with SIGKILL.
 ///
 /// Processes "started for the lab" have its name in their environment: a tool that outlives a killed `up` works on a
 /// namespace from outside.
@@ -109,8 +109,8 @@ pub(crate) fn is_of(pid: u32, lab: &str) -> bool {
     number(pid).is_some_and(|pid| is_marked(pid, lab))
 }
 
-/// Kills a process of that namespace (SIGKILL) and waits for its end. Returns `false`, and does nothing, if it has
-/// ended already or is elsewhere.
+/// Kills a process of that namespace (SIGKILL) and waits for its end.
+/// Returns `false`, and does nothing, if it has ended already or is elsewhere.
 pub(crate) fn kill_in(pid: u32, lab: &str, namespace: &str) -> Result<bool, LabError> {
     let ids = ids(namespace);
     end_one(pid, lab, &|pid| is_inside(pid, &ids), &[Signal::KILL])

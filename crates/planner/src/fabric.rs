@@ -7,8 +7,8 @@ use tributary_topology::{End, Forwarding, Link, LinkDirection, LinkKey, Neighbou
 use tributary_wire::SliceWidth;
 use tributary_wire::constants::MAX_CHILDREN;
 
-/// The share of its rate that a link is still expected to give when counters show it full: TCP shares it, and the
-/// counters lag.
+/// The share of its rate that a link is still expected to give when counters show it full: TCP shares
+/// it, and the counters lag.
 const LEAST_RESIDUAL: f64 = 0.01;
 
 /// The known state of the running fabric.
@@ -24,7 +24,8 @@ pub struct FabricState {
     pub dead_nodes: HashSet<NodeKey>,
     /// Links that are down.
     pub dead_links: HashSet<LinkKey>,
-    /// Links that lose packets which they should carry by their `mtu`: those of slices as wide as this, and wider.
+    /// Links that lose packets which they should carry by their `mtu`: those of slices as
+    /// wide as this, and wider.
     pub short_of_mtu: HashMap<LinkKey, SliceWidth>,
     /// The present forwarding of ordinary frames, and so of the job's frames, by plain switches.
     ///
@@ -58,7 +59,8 @@ impl FabricState {
         fits(link, width) && !self.dead_links.contains(&key) && !self.loses(key, width)
     }
 
-    /// Returns true if a link that is up loses the packets of slices of this width, whatever its `mtu` says.
+    /// Returns true if a link that is up loses the packets of slices of this width,
+    /// whatever its `mtu` says.
     pub(crate) fn loses(&self, link: LinkKey, width: SliceWidth) -> bool {
         self.short_of_mtu.get(&link).is_some_and(|lost| width >= *lost)
     }
@@ -69,7 +71,8 @@ impl FabricState {
     }
 }
 
-/// Returns the time for which `bytes` keep a link direction busy whose `rate` already carries `load`, in seconds.
+/// Returns the time for which `bytes` keep a link direction busy whose `rate` already
+/// carries `load`, in seconds.
 pub(crate) fn seconds(bytes: u64, rate: u64, load: u64) -> f64 {
     let rate = rate as f64;
     bytes as f64 * 8.0 / (rate - load as f64).max(rate * LEAST_RESIDUAL)
@@ -128,7 +131,8 @@ impl<'a> Fabric<'a> {
         Self::new(self.topology, self.state, width)
     }
 
-    /// Returns true if a link loses the packets of slices of this width, though its `mtu` has room for them.
+    /// Returns true if a link loses the packets of slices of this width, though its
+    /// `mtu` has room for them.
     pub(crate) fn loses(&self, link: LinkKey, width: SliceWidth) -> bool {
         self.state.loses(link, width)
     }
@@ -181,7 +185,8 @@ impl<'a> Fabric<'a> {
         self.live.get(node.index()).copied().unwrap_or(false)
     }
 
-    /// The live neighbours of `node` over links that carry the packets, by port; empty if it is dead itself.
+    /// The live neighbours of `node` over links that carry the packets, by port;
+    /// empty if it is dead itself.
     pub(crate) fn neighbours(&self, node: NodeKey) -> &[Neighbour] {
         self.links.of(node)
     }
@@ -247,9 +252,9 @@ impl Adjacency {
     }
 }
 
-/// Returns true if a plain switch forwards frames between a worker and the server along the tree: between the link that
-/// the worker is behind and the one that the server is behind, in both directions. It never sends a frame out of the
-/// port that it came in by.
+/// Returns true if a plain switch forwards frames between a worker and the server along the tree:
+/// between the link that the worker is behind and the one that the server is behind, in both directions. It never sends
+/// a frame out of the port that it came in by.
 pub(crate) fn forwards_along(
     forwarding: &Forwarding,
     plain: NodeKey,

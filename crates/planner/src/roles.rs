@@ -54,8 +54,8 @@ impl Roles {
         Self::with(tree, fabric, |branch, _, _| (aggregates(branch), None))
     }
 
-    /// `decide`: whether a switch aggregates, given how many streams meet there and how many links it is above the
-    /// nearest worker.
+    /// `decide`: whether a switch aggregates, given how many streams meet there and how many links it is
+    /// above the nearest worker.
     fn with(
         tree: &Tree,
         fabric: &Fabric<'_>,

@@ -37,8 +37,8 @@ pub struct LinkTraffic {
     pub to: String,
     /// Its port.
     pub to_port: u16,
-    /// True if the direction leads towards the server, and so carries GRADIENT; otherwise it carries RESULT. If the
-    /// server's host is a worker, both directions of its link carry both.
+    /// True if the direction leads towards the server, and so carries GRADIENT; otherwise it carries
+    /// RESULT. If the server's host is a worker, both directions of its link carry both.
     pub towards_server: bool,
     /// Frames of the job.
     pub frames: u64,
@@ -104,8 +104,8 @@ impl Frames {
 }
 
 impl Plan {
-    /// Returns the time for which a slice, all streams of it, keeps the slowest link of the tree busy, whatever else it
-    /// carries.
+    /// Returns the time for which a slice, all streams of it, keeps the slowest link of the tree busy,
+    /// whatever else it carries.
     pub fn slice_time(&self) -> Duration {
         let seconds =
             self.traffic.links.iter().map(|one| seconds(one.bytes, one.rate, 0)).fold(0.0, f64::max);
@@ -170,8 +170,8 @@ impl Use<'_> {
         all
     }
 
-    /// For every place of the tree, the unicast results that come down to it: one copy a worker, with an entry for
-    /// each switch that it still has to pass.
+    /// For every place of the tree, the unicast results that come down to it: one copy a worker, with an
+    /// entry for each switch that it still has to pass.
     fn results(&self, fabric: &Fabric<'_>) -> Vec<Flow> {
         let tree = self.tree;
         let mut results = vec![Flow::default(); tree.branches().len() + 1];
@@ -228,14 +228,14 @@ fn add_up_doubles(all: &mut Vec<Carried>) {
     });
 }
 
-/// Time for which a tree keeps links busy. Trees are compared by their busiest link first, then by the time of all
-/// links together.
+/// Time for which a tree keeps links busy.
+/// Trees are compared by their busiest link first, then by the time of all links together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Cost {
     /// Seconds of the busiest link.
     pub(crate) busiest: f64,
-    /// Picoseconds of all links together: sums of integers do not depend on their order, so equal trees compare as
-    /// equal.
+    /// Picoseconds of all links together: sums of integers do not depend on their order, so equal
+    /// trees compare as equal.
     in_all: u128,
 }
 

@@ -1,5 +1,5 @@
-//! The pipeline alone, on one core: GRADIENT packets of 256 values through the real program, as a switch
-//! with two children sees them: every other packet is stored, every other one completes a sum and leaves.
+//! The pipeline alone, on one core: GRADIENT packets of 256 values through the real program, as a
+//! switch with two children sees them: every other packet is stored, every other one completes a sum and leaves.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -6,7 +6,8 @@ use thiserror::Error;
 
 use crate::limits::MAX_PORT;
 
-/// A fat tree of switches that all have the same number of ports (Al-Fares, Loukissas and Vahdat, 2008).
+/// A fat tree of switches that all have the same number of ports (Al-Fares,
+/// Loukissas and Vahdat, 2008).
 ///
 /// With k ports it has k pods, each of k / 2 edge and k / 2 aggregation switches, (k / 2)² core switches, and k³ /
 /// 4 hosts: 2,880 switches and 27,648 hosts for k = 48. Aggregation switch j of each pod is linked to the j-th group
@@ -80,8 +81,8 @@ impl FatTree {
         self.to_toml_with(rate, rate)
     }
 
-    /// The same with another rate for links between switches: in large networks they are often slower than the hosts
-    /// below them together.
+    /// The same with another rate for links between switches: in large networks they are often slower than
+    /// the hosts below them together.
     pub fn to_toml_with(&self, rate: &str, between_switches: &str) -> String {
         let Self { half, workers } = *self;
         let (ports, pods) = (2 * half, 2 * half);

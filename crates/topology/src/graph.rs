@@ -70,7 +70,8 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// The number of slots for jobs, with a program that has `program` slots: the file may give a switch fewer.
+    /// The number of slots for jobs, with a program that has `program` slots: the file may
+    /// give a switch fewer.
     pub fn slots_of(&self, program: u32) -> u32 {
         self.slots.map_or(program, |own| own.min(program))
     }

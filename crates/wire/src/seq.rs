@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The number of a slice in its job: it starts at 1, wraps around, and is compared with serial-number arithmetic (RFC
-/// 1982): of two numbers less than 2^31 apart, the one reached by counting up is newer.
+/// The number of a slice in its job: it starts at 1, wraps around, and is compared with serial-number
+/// arithmetic (RFC 1982): of two numbers less than 2^31 apart, the one reached by counting up is newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Seq(pub u32);
 

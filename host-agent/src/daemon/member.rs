@@ -95,8 +95,8 @@ impl Member {
         matches!(*self.phase.borrow(), Phase::Over(Ok(())))
     }
 
-    /// Waits until it is known how the job was over for this host, whose agent has ended already. `None`: it will never
-    /// be known.
+    /// Waits until it is known how the job was over for this host, whose agent has ended already.
+    /// `None`: it will never be known.
     pub(crate) async fn wait_for_end(&self) -> Option<End> {
         let mut phases = self.phase.clone();
         let phase = phases.wait_for(|phase| matches!(phase, Phase::Over(_))).await.ok()?;

@@ -149,8 +149,8 @@ impl Sessions {
     }
 }
 
-/// A session that lasts as long as its process follows it. Unless it was closed, dropping this leaves what it takes
-/// part in.
+/// A session that lasts as long as its process follows it.
+/// Unless it was closed, dropping this leaves what it takes part in.
 pub(crate) struct OpenSession {
     sessions: Arc<Sessions>,
     pub(crate) id: SessionId,

@@ -28,8 +28,8 @@ impl Speaker {
         Self { client, member }
     }
 
-    /// Sends the answer to a question about `generation`, again and again until the controller has it, or does not want
-    /// it any more.
+    /// Sends the answer to a question about `generation`, again and again until the controller has it, or
+    /// does not want it any more.
     pub(crate) async fn answer(&self, generation: u32, answer: Answer) {
         let JobMember { job, token, host, role, .. } = self.member.clone();
         let role = v1::MemberRole::from(role).into();

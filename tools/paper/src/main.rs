@@ -1,4 +1,5 @@
-//! `tributary-paper`: makes the figures and tables of the documentation from scratch, into `docs/results/`.
+//! `tributary-paper`: makes the figures and tables of the documentation from scratch,
+//! into `docs/results/`.
 
 mod codecs;
 mod hops;

@@ -6,7 +6,8 @@ use std::time::Instant;
 use clap::Parser;
 use tributary_sim::{FailedScenario, Total, case, search};
 
-/// Simulates random trees, losses, duplicates, reboots and stalls on a virtual clock, until it is interrupted.
+/// Simulates random trees, losses, duplicates, reboots and stalls on a virtual clock,
+/// until it is interrupted.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The first seed

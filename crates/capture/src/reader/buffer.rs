@@ -40,7 +40,8 @@ impl<R: Read> Buffer<R> {
         &self.bytes[begin..self.begin]
     }
 
-    /// Reads on; returns whether there was anything. Memory grows by what the file has, not by what it says.
+    /// Reads on; returns whether there was anything.
+    /// Memory grows by what the file has, not by what it says.
     pub(super) fn fill(&mut self) -> Result<bool, Problem> {
         if self.begin > 0 {
             self.bytes.drain(..self.begin);

@@ -41,7 +41,8 @@ pub struct InterfaceCondition {
 }
 
 impl InterfaceCondition {
-    /// The condition of the interface `name` in the calling thread's network namespace. Needs no privileges.
+    /// The condition of the interface `name` in the calling thread's network namespace.
+    /// Needs no privileges.
     ///
     /// # Errors
     /// [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step that failed.
@@ -71,8 +72,8 @@ impl InterfaceCondition {
     }
 }
 
-/// Returns true if an interface is a virtual cable that takes over from the system the work of splitting and of
-/// checksums.
+/// Returns true if an interface is a virtual cable that takes over from the system the work of
+/// splitting and of checksums.
 pub(super) fn is_cable_with_offloads(socket: &OwnedFd, name: &str) -> bool {
     let is_on = |question| is_on(socket, name, question, 1);
     is_cable(socket, name) && is_on(SEGMENTATION) && is_on(TX_CHECKSUM)

@@ -51,8 +51,8 @@ impl Segmentation {
     }
 }
 
-/// Makes the kernel take each message that is sent by a UDP socket as many datagrams of this many bytes of payload; the
-/// last one may have fewer (UDP segmentation offload).
+/// Makes the kernel take each message that is sent by a UDP socket as many datagrams of this many bytes
+/// of payload; the last one may have fewer (UDP segmentation offload).
 ///
 /// # Errors
 /// The kernel's: before Linux 4.18.

@@ -149,8 +149,8 @@ pub(super) fn words(status: &Status) -> String {
     text
 }
 
-/// The failures in the status of a Write of `count` updates, which has one [`message::Error`] an update. `None`: the
-/// Write failed as a whole, and the status says why.
+/// The failures in the status of a Write of `count` updates, which has one [`message::Error`] an
+/// update. `None`: the Write failed as a whole, and the status says why.
 pub(super) fn update_failures(status: &Status, count: usize) -> Option<Vec<UpdateFailure>> {
     let details = rpc::Status::decode(status.details()).ok()?.details;
     if details.len() != count || count == 0 {

@@ -15,8 +15,9 @@ pub(crate) enum SliceRole {
     Rest(usize),
 }
 
-/// An operation's slices at consecutive positions: first the slices with the operator MAX, then the SUM slices with an
-/// equal number of elements each, then the [rest](super::rest), whose number of slices follows from the bounds.
+/// An operation's slices at consecutive positions: first the slices with the operator
+/// MAX, then the SUM slices with an equal number of elements each, then the [rest](super::rest), whose number of slices
+/// follows from the bounds.
 ///
 /// Each packet needs these numbers several times, and a division takes as long as ten other instructions. So the
 /// divisions are done once, when the layout is made.
@@ -118,7 +119,8 @@ impl Layout {
         self.blocks_of(self.slices_bounded_in(index))
     }
 
-    /// Positions of the SUM slices whose bounds the MAX slice at `position` carries; none if it is another slice.
+    /// Positions of the SUM slices whose bounds the MAX slice at `position` carries; none
+    /// if it is another slice.
     pub(crate) fn bounded_by(&self, position: u64) -> Range<u64> {
         match self.part(position) {
             SliceRole::Max(index) => {

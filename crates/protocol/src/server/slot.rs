@@ -142,8 +142,8 @@ impl Slot {
         Contribution::Finished
     }
 
-    /// Discards the parts of the awaited slice, and the record of receivers of the finished slice. Both belong to
-    /// another generation, whose results the members do not accept any more.
+    /// Discards the parts of the awaited slice, and the record of receivers of the finished slice.
+    /// Both belong to another generation, whose results the members do not accept any more.
     pub(super) fn restart(&mut self, job: JobId) {
         self.children = 0;
         self.partial.job = job;

@@ -126,7 +126,8 @@ fn what_members_do_not_give_alike_is_noticed() {
     }
 }
 
-/// Pads are differences, which cancel out: only those of all members, each once, leave what a receiver expects.
+/// Pads are differences, which cancel out: only those of all members, each once, leave
+/// what a receiver expects.
 #[test]
 fn no_choice_of_contributions_but_each_once_is_believed() {
     let members = membership(4);

@@ -24,7 +24,8 @@ pub struct WorkerStats {
     pub results: u64,
     /// Results that were there already.
     pub duplicates: u64,
-    /// Results that this worker did not await: of another job, generation or width, for another rank, or while frozen.
+    /// Results that this worker did not await: of another job, generation or width, for another
+    /// rank, or while frozen.
     pub foreign: u64,
     /// Results that failed verification.
     pub mismatched: u64,

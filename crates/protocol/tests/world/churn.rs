@@ -20,8 +20,8 @@ pub(super) enum News {
 pub(crate) struct Churn {
     /// Chance of an event, per step.
     pub(crate) rate: f64,
-    /// Chance that controller and members get on with their talk, per step: compared with packets they may be slow
-    /// or swift.
+    /// Chance that controller and members get on with their talk, per step: compared with packets
+    /// they may be slow or swift.
     pub(crate) talk: f64,
     /// True if the controller may take slow members for dead.
     pub(crate) impatient: bool,

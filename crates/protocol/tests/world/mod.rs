@@ -1,4 +1,5 @@
-//! Workers, servers, a controller and a faulty fabric between them, driven by one random number generator.
+//! Workers, servers, a controller and a faulty fabric between them, driven by one
+//! random number generator.
 
 mod churn;
 mod controller;
@@ -90,7 +91,8 @@ pub(crate) struct World {
     /// True if an operation that fails, or is not the same everywhere, ends the run.
     checks: bool,
     now: Time,
-    /// Every server that has not died: the present one, and those whose part is over and who do not know it.
+    /// Every server that has not died: the present one, and those whose part is
+    /// over and who do not know it.
     servers: HashMap<NodeId, Server>,
     pub(crate) hosts: Vec<Host>,
     inputs: Vec<Vec<AllReduce>>,

@@ -23,7 +23,8 @@ pub struct ClientOptions {
     pub token: Vec<u8>,
     /// This worker's rank.
     pub worker: Worker,
-    /// Number of workers that share the data, if this one knows: it cannot join a job that has another number.
+    /// Number of workers that share the data, if this one knows: it cannot join a
+    /// job that has another number.
     pub workers: Option<NonZeroU16>,
     /// Further settings that all workers must share, as text of up to 255 bytes.
     ///
@@ -45,7 +46,8 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// Options without a token, a number of workers, settings, codecs and a fabric, and with a patience of five minutes.
+    /// Options without a token, a number of workers, settings, codecs and a fabric, and with a
+    /// patience of five minutes.
     pub fn new(servers: Vec<Remote>, job: impl Into<String>, worker: Worker) -> Self {
         let patience = Duration::from_secs(300);
         Self {
@@ -67,11 +69,12 @@ impl ClientOptions {
 /// Parameters from which to compute the next gradient.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// The next iteration: how many of this worker's gradients are in all parameters. After a server has gone back to
-    /// its checkpoint it is lower than expected, and the lost iterations have to be done again.
+    /// The next iteration: how many of this worker's gradients are in all parameters.
+    /// After a server has gone back to its checkpoint it is lower than expected, and the lost iterations have to be
+    /// done again.
     pub iteration: u64,
-    /// The number of updates of the parameters by all workers' gradients; with several servers, of the server that is
-    /// furthest behind. A server's restart from its checkpoint sets it back, too.
+    /// The number of updates of the parameters by all workers' gradients; with several servers, of the
+    /// server that is furthest behind. A server's restart from its checkpoint sets it back, too.
     pub updates: u64,
     /// The whole model's parameters.
     pub parameters: Vec<f32>,

@@ -39,10 +39,12 @@ pub struct JobSpec {
     pub workers: NonZeroU16,
     /// When gradients are used, and when workers go on.
     pub policy: PolicyKind,
-    /// Number of iterations that a worker may be ahead of the slowest under SSP; under DSSP, without credit.
+    /// Number of iterations that a worker may be ahead of the slowest under SSP; under
+    /// DSSP, without credit.
     #[serde(default = "default_bound")]
     pub bound: u64,
-    /// Number of iterations that it may be ahead with credit under DSSP: at least `bound`, and at most 1,000 more.
+    /// Number of iterations that it may be ahead with credit under DSSP: at least `bound`,
+    /// and at most 1,000 more.
     #[serde(default = "default_most_bound")]
     pub most_bound: u64,
     /// Number of epochs of the slowest worker that are synchronous, under Sync-Switch.
@@ -67,8 +69,8 @@ pub struct JobSpec {
     /// Updates between two checkpoints.
     #[serde(default = "default_checkpoint_updates")]
     pub checkpoint_updates: NonZeroU64,
-    /// Time to wait for all workers after the first one, in seconds, before training starts without the missing
-    /// ones.
+    /// Time to wait for all workers after the first one, in seconds, before training starts
+    /// without the missing ones.
     #[serde(default = "default_gather_seconds")]
     pub gather_seconds: u64,
 }

@@ -79,7 +79,8 @@ impl Clock {
 
 /// Record of each gradient's way through a policy, by worker and iteration, checked at each action.
 pub(crate) struct Ledger {
-    /// Numbers of gradients that each worker has handed in, and that were applied or, when it left, dropped.
+    /// Numbers of gradients that each worker has handed in, and that were applied
+    /// or, when it left, dropped.
     pub(crate) arrived: BTreeMap<Worker, u64>,
     pub(crate) settled: BTreeMap<Worker, u64>,
     pub(crate) updates: Vec<Vec<WeightedGradient>>,

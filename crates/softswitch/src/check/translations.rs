@@ -7,7 +7,8 @@ use tributary_p4runtime::p4::config::v1::{P4NamedType, Preamble};
 
 use crate::translation::Translation;
 
-/// Returns the representation of a type's values for controllers. Types without a P4Info entry are not translated.
+/// Returns the representation of a type's values for controllers.
+/// Types without a P4Info entry are not translated.
 fn of(info: &P4Info, name: Option<&P4NamedType>) -> Translation {
     let types = info.message().type_info.as_ref();
     let known = name.and_then(|name| types?.new_types.get(&name.name)?.representation.as_ref());

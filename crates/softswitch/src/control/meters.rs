@@ -6,7 +6,8 @@ use crate::meters::{Meter, MeterKind};
 use crate::switch::Switch;
 
 impl Switch {
-    /// The rates of all cells of a meter array, by index (`None`: all packets are green), and what they have marked.
+    /// The rates of all cells of a meter array, by index (`None`: all packets are green),
+    /// and what they have marked.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].

@@ -195,8 +195,8 @@ pub struct CounterValue {
     pub bytes: u64,
 }
 
-/// The rates of a meter: tokens a second, packets or bytes as the program says, and the most tokens at once. The peak rate
-/// is not below the committed one; a meter with a single rate has it as the peak rate, too.
+/// The rates of a meter: tokens a second, packets or bytes as the program says, and the most tokens at
+/// once. The peak rate is not below the committed one; a meter with a single rate has it as the peak rate, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MeterConfig {
     /// Packets within it are green.
@@ -332,8 +332,8 @@ pub struct MulticastGroup {
     pub id: u16,
     /// The copies to make.
     pub replicas: Vec<Replica>,
-    /// For each replica, in the same order, those that take its place while its port is down, the best first. Empty where
-    /// no replica has any. A replica that has some is left out while none of the ports is up.
+    /// For each replica, in the same order, those that take its place while its port is down, the best
+    /// first. Empty where no replica has any. A replica that has some is left out while none of the ports is up.
     pub backups: Vec<Vec<Replica>>,
     /// The controller's own note, returned unchanged.
     pub metadata: Vec<u8>,

@@ -84,8 +84,8 @@ impl Outlet {
         }
     }
 
-    /// Waits while the thread makes progress until all text is written. Returns true if all text is written, or if
-    /// writing has failed and the text can never be written.
+    /// Waits while the thread makes progress until all text is written.
+    /// Returns true if all text is written, or if writing has failed and the text can never be written.
     pub(super) fn flush(&self) -> bool {
         let mut waiting = self.shared.lock();
         self.tell_lost(&mut waiting);

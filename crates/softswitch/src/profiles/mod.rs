@@ -1,5 +1,5 @@
-//! Action profiles and selectors: actions that several entries refer to, and groups of them between which a hash
-//! chooses.
+//! Action profiles and selectors: actions that several entries refer to, and groups of them between
+//! which a hash chooses.
 //!
 //! As on BMv2 a member has the lowest free place in its profile, and a group's members are in the order of their places:
 //! the hash, modulo their number, chooses the same member.
@@ -133,8 +133,8 @@ fn is_up(watch: Watch, down: &BTreeSet<u16>) -> bool {
 }
 
 impl Profile {
-    /// The action that a packet gets; `None`: the group is empty, or no member's port is up. `hash` is that of the
-    /// profile's selector.
+    /// The action that a packet gets; `None`: the group is empty, or no member's port is up.
+    /// `hash` is that of the profile's selector.
     pub(crate) fn choose<'a>(
         &'a self,
         behaviour: &'a Behaviour,

@@ -260,7 +260,8 @@ pub(crate) struct Group {
     pub(crate) offset: usize,
     /// Its length, at most 8 bytes.
     pub(crate) bytes: usize,
-    /// For each field its word, counted from the header's first, and the number of bits of the group behind it.
+    /// For each field its word, counted from the header's first, and the number of bits of
+    /// the group behind it.
     pub(crate) parts: Vec<(u16, u8)>,
 }
 
@@ -472,7 +473,8 @@ impl RegisterProgram {
     }
 }
 
-/// Where an action finds its arguments: the n-th narrow one in the n-th word, the wide ones likewise in lines.
+/// Where an action finds its arguments: the n-th narrow one in the n-th word, the wide
+/// ones likewise in lines.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Arguments {
     /// First word.

@@ -1,4 +1,5 @@
-//! Converts between the control plane's match fields and the patterns that packets' keys are compared with.
+//! Converts between the control plane's match fields and the patterns that packets'
+//! keys are compared with.
 
 use super::key::{KeyField, MatchKind};
 use crate::control::KeyMatch;

@@ -56,7 +56,8 @@ fn check(kind: update::Type) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns true if an update sets a meter's counters by colour to zero. It can give them no other value.
+/// Returns true if an update sets a meter's counters by colour to zero.
+/// It can give them no other value.
 pub(super) fn clears(colours: Option<&message::MeterCounterData>) -> Result<bool, Refusal> {
     let Some(message::MeterCounterData { green, yellow, red }) = colours else { return Ok(false) };
     let counts = [green, yellow, red].into_iter().flatten();

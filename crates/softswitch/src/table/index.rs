@@ -269,7 +269,8 @@ const BLOCK: usize = 8;
 /// A pair that no word matches, neither as a value with a mask nor as a range.
 const NOTHING: (u64, u64) = (1, 0);
 
-/// The values that entries compare with one word of a key. Whole blocks are filled with values that nothing matches.
+/// The values that entries compare with one word of a key.
+/// Whole blocks are filled with values that nothing matches.
 #[derive(Debug, Clone)]
 struct Column {
     is_range: bool,

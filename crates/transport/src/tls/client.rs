@@ -38,8 +38,8 @@ impl ClientTls {
         Self::load_for(files, None)
     }
 
-    /// Reads the files of a host that takes part in jobs: its certificate has to be for this name, now and whenever it
-    /// is read again.
+    /// Reads the files of a host that takes part in jobs: its certificate has to be for this name, now and
+    /// whenever it is read again.
     ///
     /// # Errors
     /// [`TlsError`].

@@ -43,8 +43,8 @@ impl Background {
         Self::start(folder, name, (launch.command(), Stdio::null()), launch.ready())
     }
 
-    /// Starts a command with this standard input and a log in `folder`, in a process group of its own so that Ctrl-C
-    /// does not reach it.
+    /// Starts a command with this standard input and a log in `folder`, in a process group of its own so
+    /// that Ctrl-C does not reach it.
     pub(crate) fn start(
         folder: &Path,
         name: &str,

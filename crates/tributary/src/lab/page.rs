@@ -1,7 +1,7 @@
-//! The live page of a lab's controller, on this machine: the controller listens in a network namespace that browsers
-//! are not in. A process outside of it takes their connections on loopback and carries the bytes across. An ordinary
-//! user's lab is in a network of its own as a whole, so that the socket for browsers is made before this program goes
-//! there.
+//! The live page of a lab's controller, on this machine: the controller listens in a network
+//! namespace that browsers are not in. A process outside of it takes their connections on loopback and carries the
+//! bytes across. An ordinary user's lab is in a network of its own as a whole, so that the socket for browsers is made
+//! before this program goes there.
 
 use std::future::pending;
 use std::io;
@@ -116,7 +116,8 @@ pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
     }
 }
 
-/// Carries the bytes until the controller has nothing more to say, which does not wait for a browser that stays.
+/// Carries the bytes until the controller has nothing more to say, which does not wait
+/// for a browser that stays.
 async fn carry(mut browser: TcpStream, mut controller: TcpStream) {
     let ((mut asks, mut reads), (mut answers, mut takes)) = (browser.split(), controller.split());
     let asking = async {

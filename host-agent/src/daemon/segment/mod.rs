@@ -35,7 +35,8 @@ const BLOCK_BYTES: u64 = 512;
 pub(crate) struct Segment {
     mapping: Arc<Mapping>,
     identity: Identity,
-    /// For the file. Given back when no operation uses the segment any more, which may be after it was closed.
+    /// For the file.
+    /// Given back when no operation uses the segment any more, which may be after it was closed.
     _descriptor: Permit,
 }
 

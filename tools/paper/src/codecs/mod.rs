@@ -1,5 +1,5 @@
-//! The time that a training takes over links of a given speed, by codec. Both directions count, and every codec that can
-//! has error feedback.
+//! The time that a training takes over links of a given speed, by codec.
+//! Both directions count, and every codec that can has error feedback.
 
 mod network;
 

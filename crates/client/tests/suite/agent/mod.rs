@@ -1,4 +1,5 @@
-//! A test's own agent, behind a real socket: it has one job, and its sums are this process's own contribution.
+//! A test's own agent, behind a real socket: it has one job, and its sums are this
+//! process's own contribution.
 
 mod brake;
 

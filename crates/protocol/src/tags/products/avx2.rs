@@ -52,8 +52,8 @@ impl Eight {
 type Lanes = (__m256i, __m256i);
 
 impl Multipliers {
-    /// `None` where the processor has no AVX2. `coefficients`: with digits as above; what is left of them after the last
-    /// eight is left out.
+    /// `None` where the processor has no AVX2.
+    /// `coefficients`: with digits as above; what is left of them after the last eight is left out.
     pub(super) fn new(digit_bits: u32, coefficients: &[i64]) -> Option<Self> {
         let eights = coefficients.as_chunks().0.iter().map(|eight| Eight::new(eight, digit_bits));
         is_x86_feature_detected!("avx2").then(|| Self { eights: eights.collect(), digit_bits })
@@ -130,8 +130,8 @@ impl Multipliers {
     }
 }
 
-/// Sums of products with one of the digits, each above the least number that a lane may hold: the sums of their lower and of
-/// their upper halves.
+/// Sums of products with one of the digits, each above the least number that a lane may hold: the sums
+/// of their lower and of their upper halves.
 #[derive(Clone, Copy)]
 struct HalfSums {
     lower: __m256i,

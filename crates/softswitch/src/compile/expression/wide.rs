@@ -144,7 +144,8 @@ impl Expressions<'_> {
         Ok(d)
     }
 
-    /// Computes `x & mask` where the mask keeps all bits of `x`, or all that `n` lines hold; `None` for other masks.
+    /// Computes `x & mask` where the mask keeps all bits of `x`, or all that `n` lines
+    /// hold; `None` for other masks.
     pub(super) fn masked_lines(
         &mut self,
         left: &Term,

@@ -45,17 +45,18 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) iterations: u32,
 
-    /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process pays for
-    /// memory that was not touched before
+    /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process
+    /// pays for memory that was not touched before
     #[arg(long, value_name = "BYTES", default_value = "0")]
     pub(super) warm_up: ByteSize,
 
-    /// Compare every sum with the expected one; with --codec, also measure its error relative to the plain sum
+    /// Compare every sum with the expected one; with --codec, also measure its error
+    /// relative to the plain sum
     #[arg(long)]
     pub(super) check: bool,
 
-    /// Let all ranks begin and end each iteration together, so that no rank's time includes waiting for a rank that is
-    /// not there yet
+    /// Let all ranks begin and end each iteration together, so that no rank's time includes waiting for a
+    /// rank that is not there yet
     #[arg(long)]
     pub(super) barrier: bool,
 

@@ -51,7 +51,8 @@ pub(super) struct Timing {
 pub(super) struct Quantisation {
     /// Bytes that a rank puts into the fabric in an iteration, in place of the tensor's.
     pub(super) bytes: u64,
-    /// Squared error of the sums, relative to the square of the plain sums; `None` if they were not checked.
+    /// Squared error of the sums, relative to the square of the plain sums; `None`
+    /// if they were not checked.
     pub(super) error: Option<f64>,
 }
 

@@ -35,8 +35,8 @@ pub(super) struct Own {
     pub(super) version: String,
     /// This machine's certificate: its file, and when it expires, in seconds since 1970.
     pub(super) certificate: Option<(String, u64)>,
-    /// Time by which this machine's clock is ahead of the controller's, in milliseconds; 0 if the difference is less
-    /// than the time that the request took.
+    /// Time by which this machine's clock is ahead of the controller's, in milliseconds; 0 if the
+    /// difference is less than the time that the request took.
     pub(super) clock_ahead: i64,
 }
 

@@ -41,7 +41,8 @@ pub(super) struct CreateArgs {
     #[arg(long, value_enum, default_value_t = Downlink::Multicast)]
     downlink: Downlink,
 
-    /// Slices in flight at once, a power of two: the slots that the job owns on each switch [default: the controller's]
+    /// Slices in flight at once, a power of two: the slots that the job owns on each switch
+    /// [default: the controller's]
     #[arg(long, value_name = "SLOTS", value_parser = window)]
     window: Option<u32>,
 
@@ -53,18 +54,18 @@ pub(super) struct CreateArgs {
     #[arg(long)]
     rigid: bool,
 
-    /// Hide the workers' values from switches, the server and anyone on the wire: they see sums of fewer than all
-    /// members as noise
+    /// Hide the workers' values from switches, the server and anyone on the wire: they see sums of fewer
+    /// than all members as noise
     #[arg(long)]
     confidential: bool,
 
-    /// Treatment of processes that become much slower than the others: with auto the job goes on without them until
-    /// they recover, where that makes steps clearly shorter
+    /// Treatment of processes that become much slower than the others: with auto the job goes on without
+    /// them until they recover, where that makes steps clearly shorter
     #[arg(long, value_enum, default_value_t = Degraded::Off, conflicts_with = "rigid")]
     degraded: Degraded,
 
-    /// Up to this share of all processes, slow ones are detached, and their data is not processed. Above it, the others
-    /// process their data [default: the controller's, 0.1]
+    /// Up to this share of all processes, slow ones are detached, and their data is not processed.
+    /// Above it, the others process their data [default: the controller's, 0.1]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     theta: Option<f64>,
 

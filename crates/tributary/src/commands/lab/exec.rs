@@ -19,7 +19,8 @@ pub(super) struct ExecArgs {
     command: Vec<OsString>,
 }
 
-/// Becomes the command: its standard streams are this process's, and so are signals and the exit status.
+/// Becomes the command: its standard streams are this process's, and so are
+/// signals and the exit status.
 ///
 /// # Errors
 /// The lab, the node or the program ([`NoProgram`](crate::lab::NoProgram)) does not exist, or `ip` is not installed.

@@ -1,4 +1,5 @@
-//! One training over its own parameter server: real gradients over real TCP on loopback, by workers of given speeds.
+//! One training over its own parameter server: real gradients over real TCP on loopback, by
+//! workers of given speeds.
 
 use std::net::Ipv4Addr;
 use std::num::{NonZeroU16, NonZeroU64};
@@ -95,8 +96,8 @@ fn spec(experiment: &Experiment) -> Result<JobSpec> {
     Ok(JobSpec::new(JOB, workers, experiment.policy, experiment.epoch, experiment.learning_rate))
 }
 
-/// Follows the workers until the time is over, and takes the results then, before any worker's departure can change
-/// them.
+/// Follows the workers until the time is over, and takes the results then, before any worker's
+/// departure can change them.
 async fn watch(
     experiment: &Experiment,
     digits: &Digits,

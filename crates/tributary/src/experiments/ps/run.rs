@@ -18,8 +18,8 @@ use crate::daemons::service::WrongUse;
 use tributary_cli::output::number_table;
 use tributary_picture::PictureFile;
 
-/// Trains the demo's network over a parameter server with emulated workers: a server and all workers in this
-/// process, real gradients over real TCP on loopback, for a given time.
+/// Trains the demo's network over a parameter server with emulated workers: a server and all workers in
+/// this process, real gradients over real TCP on loopback, for a given time.
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
     /// When gradients are used, and when workers go on

@@ -8,8 +8,8 @@ use super::limits::{Limits, seconds};
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// Number of its job's longest steps for which a process may wait: beyond this something is wrong, and not just one
-/// rank slow.
+/// Number of its job's longest steps for which a process may wait: beyond this something is wrong, and
+/// not just one rank slow.
 const STEPS: u32 = 3;
 
 pub(super) fn check(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {

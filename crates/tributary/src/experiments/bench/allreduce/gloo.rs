@@ -1,4 +1,5 @@
-//! PyTorch's gloo: a process on each worker that lives for all turns, since PyTorch takes seconds to start.
+//! PyTorch's gloo: a process on each worker that lives for all turns, since PyTorch
+//! takes seconds to start.
 
 use std::fs;
 

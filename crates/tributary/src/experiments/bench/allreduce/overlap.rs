@@ -1,4 +1,5 @@
-//! `tributary bench overlap`: one tensor in many parts beside the whole, and the client's cost of a call.
+//! `tributary bench overlap`: one tensor in many parts beside the whole, and the
+//! client's cost of a call.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,8 +28,8 @@ const SMALL_ITERATIONS: u32 = 200;
 /// Time limit of one turn, which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Times an all-reduce of many tensors, a few of them in flight, beside one of a single tensor of the same size, in
-/// turns on the same network. Also measures the client's own time for a small tensor, without its agent's
+/// Times an all-reduce of many tensors, a few of them in flight, beside one of a single tensor of the
+/// same size, in turns on the same network. Also measures the client's own time for a small tensor, without its agent's
 ///
 /// Every sum is checked. The exit status is 1 if the tensors take more than 1.1 times as long as the single one.
 #[derive(Debug, Clone, Args)]

@@ -3,9 +3,9 @@
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// Returns the number of tensors that a turn of `iterations` all-reduces has reduced. All contenders warm up with one
-/// more in each turn, as in `tools/bench/baselines`: new processes have new memory and closed congestion windows, which
-/// a training has once.
+/// Returns the number of tensors that a turn of `iterations` all-reduces has reduced.
+/// All contenders warm up with one more in each turn, as in `tools/bench/baselines`: new processes have new memory and
+/// closed congestion windows, which a training has once.
 pub(in crate::experiments::bench) fn tensors_of_a_turn(iterations: u32) -> f64 {
     f64::from(iterations) + 1.0
 }

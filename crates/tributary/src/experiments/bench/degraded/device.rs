@@ -9,7 +9,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Length of a nap: short beside the turns of `lab slow`, long beside the time to fall asleep and wake up.
+/// Length of a nap: short beside the turns of `lab slow`, long beside the time
+/// to fall asleep and wake up.
 const NAP: Duration = Duration::from_micros(500);
 /// A longer nap must have included a stop.
 const STOPPED: Duration = Duration::from_millis(5);

@@ -68,7 +68,8 @@ pub(super) struct Phase {
     pub(super) predicted_before_s: Option<f64>,
     /// Steps until the change.
     pub(super) steps_until_change: Option<usize>,
-    /// Steps until the workers that were left out were in again, counted from when they were back at full speed.
+    /// Steps until the workers that were left out were in again, counted from when they
+    /// were back at full speed.
     pub(super) steps_until_return: Option<usize>,
     /// Accuracy of the model after all steps.
     pub(super) accuracy: Option<f64>,
@@ -228,8 +229,8 @@ impl Course {
         }
     }
 
-    /// Returns the number of steps of the present group that count for its step time: all except the first, during
-    /// which the group was formed.
+    /// Returns the number of steps of the present group that count for its step time: all except the first,
+    /// during which the group was formed.
     fn measured(&self) -> usize {
         self.steps.len().saturating_sub(self.since + 1)
     }

@@ -24,10 +24,10 @@ use tributary_picture::PictureFile;
 /// The default window, and one large enough to fill links of 100 Gbit/s.
 const WINDOWS: [u32; 2] = [DEFAULT_WINDOW, 4 * DEFAULT_WINDOW];
 
-/// Compares in-network aggregation with parameter servers, ring and tree all-reduces on clusters larger than any
-/// machine here can run: up to 4,096 workers, up to 16 jobs that share links and slots, background traffic, switches
-/// that die. A model of rates, without packets: docs/scale.md names its assumptions. The same options always give the
-/// same numbers.
+/// Compares in-network aggregation with parameter servers, ring and tree all-reduces on clusters larger
+/// than any machine here can run: up to 4,096 workers, up to 16 jobs that share links and slots, background traffic,
+/// switches that die. A model of rates, without packets: docs/scale.md names its assumptions. The same options always
+/// give the same numbers.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ScaleArgs {
     /// Studies to run

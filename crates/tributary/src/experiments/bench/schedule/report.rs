@@ -6,13 +6,15 @@ use tributary_bench::statistics::{Ratio, Summary};
 use tributary_cli::output;
 use tributary_topology::format_rate;
 
-/// Names of the ways: time points, and what they are compared with, a collective for each tensor and one for all.
+/// Names of the ways: time points, and what they are compared with, a collective for each
+/// tensor and one for all.
 pub(super) const POINTS: &str = "points";
 const TENSOR: &str = "tensor";
 const ONE: &str = "one";
 /// The least time of a collective for each tensor, relative to time points.
 const FASTER_THAN_TENSOR: f64 = 1.3;
-/// The least time of one collective for all, relative to time points: noise apart, time points are never slower.
+/// The least time of one collective for all, relative to time points: noise apart, time
+/// points are never slower.
 const FASTER_THAN_ONE: f64 = 0.98;
 
 /// The results; times are in seconds.

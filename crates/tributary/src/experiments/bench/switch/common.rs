@@ -71,8 +71,8 @@ impl From<Which> for SwitchUnderTest {
 }
 
 impl RunArgs {
-    /// The options of a measurement that this machine is able to make; `all`: the switches that take part unless some
-    /// are named.
+    /// The options of a measurement that this machine is able to make; `all`: the switches that take part
+    /// unless some are named.
     pub(super) fn options(&self, name: &str, all: &[SwitchUnderTest]) -> Result<SwitchLabOptions> {
         Ok(SwitchLabOptions {
             name: format!("bench-{name}-{}", std::process::id()),

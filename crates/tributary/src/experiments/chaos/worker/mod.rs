@@ -1,5 +1,5 @@
-//! `tributary lab chaos-worker`: the training process of a worker in a chaos run. It reduces without end and reports
-//! each result.
+//! `tributary lab chaos-worker`: the training process of a worker in a chaos run.
+//! It reduces without end and reports each result.
 
 mod member;
 mod participant;
