@@ -127,9 +127,10 @@ lint: ## formatting and lints, warnings are errors
 # Without the features that only daemons need.
 	$(CARGO) clippy -p tributary-demo --locked -- -D warnings
 	@if [ -e $(PYTHON_READY) ]; then $(MAKE) --no-print-directory lint-python; \
-	else echo "Python is not linted here: \`make lint-python\` installs what that needs" >&2; fi
+	else echo "Python and spelling are not linted here: \`make lint-python\` installs what that needs" >&2; fi
 
-lint-python: $(PYTHON_READY) ## formatting, lints and types of all Python; part of lint where the Python of our own is installed
+lint-python: $(PYTHON_READY) ## formatting, lints and types of all Python, and spelling; part of lint where the Python of our own is installed
+	$(PYTHON_ENV)/bin/typos
 	$(RUFF) check -q python && $(RUFF) format -q --check python
 	$(RUFF) check -q $(OTHER_PYTHON) && $(RUFF) format -q --check $(OTHER_PYTHON)
 	cd python && $(PYTHON_ENV)/bin/mypy --no-error-summary

@@ -269,7 +269,7 @@ fn few_slots(network: &Network, switch: &str) -> String {
 }
 
 #[test]
-fn a_switch_that_is_away_rebooted_anothers_tampered_with_or_plugged_in_wrongly() {
+fn a_switch_that_is_away_rebooted_foreign_tampered_with_or_plugged_in_wrongly() {
     let Some(network) = Network::up("dr-switch", TOPOLOGY) else { return };
     let doctor = Doctor::new(&network);
     let unreachable = doctor.look();

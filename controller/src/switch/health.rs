@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_leaves_out_the_switchs_name() {
+    fn a_reason_leaves_out_the_name_of_the_switch() {
         assert_eq!(without_name("leaf", &"switch leaf: gone"), "gone");
         assert_eq!(without_name("leaf", &"switch leaf refused it"), "refused it");
         assert_eq!(without_name("leaf", &"something else"), "something else");

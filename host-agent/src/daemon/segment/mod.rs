@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn anothers_file_and_another_size_are_refused() {
+    fn a_foreign_file_and_another_size_are_refused() {
         let made = Made::new(&[0; 16]);
         let code = |result: Result<Segment, Status>| result.unwrap_err().code();
         let other = own_uid() + 1;

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_the_switchs_test_programs_are_damaged() {
+    fn all_test_programs_of_the_switch_are_damaged() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/softswitch/tests/programs");
         let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
         let sources = files.filter(|file| file.extension() == Some(OsStr::new("p4")));

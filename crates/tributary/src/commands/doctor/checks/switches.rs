@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_away_or_anothers_or_refuses() {
+    fn a_switch_is_away_or_foreign_or_refuses() {
         let one = |code, what: &str| vec![(code, what.to_owned())];
         let cases = [
             (v1::AwayCause::NoAnswer, one(Code::SwitchAway, "has been away for 12 s: so it is")),
