@@ -46,7 +46,7 @@ FRAMEWORKS_READY = $(FRAMEWORKS_ENV)/.ready
 
 RUFF = $(PYTHON_ENV)/bin/ruff
 # Python that is not in the package.
-OTHER_PYTHON = --config python/pyproject.toml examples tools/bench/schedule p4 tools/paper
+OTHER_PYTHON = --config python/pyproject.toml examples tools/bench/schedule p4 tools/paper tools/prose
 
 $(PYTHON_READY): python/requirements.txt examples/requirements.txt | tools
 	@if [ "$(TOOLS)" = no ]; then echo "Not installed (TOOLS=no): PyTorch and others, 5 GB in target/python" >&2; exit 1; fi
@@ -121,11 +121,12 @@ deb: ## a Debian package in target/debian, with units, manual pages and completi
 deb-tools: ## install cargo-deb, for `make deb`, with `cargo install`
 	$(CARGO) install --locked cargo-deb
 
-lint: ## formatting and lints, warnings are errors
+lint: ## formatting, lints and prose, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 # Without the features that only daemons need.
 	$(CARGO) clippy -p tributary-demo --locked -- -D warnings
+	python3 tools/prose/check.py
 	@if [ -e $(PYTHON_READY) ]; then $(MAKE) --no-print-directory lint-python; \
 	else echo "Python and spelling are not linted here: \`make lint-python\` installs what that needs" >&2; fi
 

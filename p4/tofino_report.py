@@ -1,4 +1,4 @@
-"""Prints the Tofino resources of `tna/` as a table: of the compiler's `resources.json` and `phv.json`, to standard output.
+"""Prints the Tofino resources of `tna/` as a table, from the compiler's `resources.json` and `phv.json`.
 
 python3 tofino_report.py TARGET SOURCES.sha256 resources.json phv.json
 """
