@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo deb deb-tools test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo deb deb-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -46,7 +46,7 @@ FRAMEWORKS_READY = $(FRAMEWORKS_ENV)/.ready
 
 RUFF = $(PYTHON_ENV)/bin/ruff
 # Python that is not in the package.
-OTHER_PYTHON = --config python/pyproject.toml examples tools/bench/schedule p4 tools/paper
+OTHER_PYTHON = --config python/pyproject.toml examples tools/bench/schedule p4 tools/paper tools/prose
 
 $(PYTHON_READY): python/requirements.txt examples/requirements.txt | tools
 	@if [ "$(TOOLS)" = no ]; then echo "Not installed (TOOLS=no): PyTorch and others, 5 GB in target/python" >&2; exit 1; fi
@@ -121,15 +121,52 @@ deb: ## a Debian package in target/debian, with units, manual pages and completi
 deb-tools: ## install cargo-deb, for `make deb`, with `cargo install`
 	$(CARGO) install --locked cargo-deb
 
-lint: ## formatting and lints, warnings are errors
+# The version of Cargo.toml, and the programs of its archive: each is built from the package of this name.
+VERSION = $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+PROGRAMS = tributary
+RELEASE = target/release-$(VERSION)
+ARCHIVE = tributary-$(VERSION)-linux-$(shell uname -m)
+
+release: release-check ## archive, Debian package, wheel, notes and checksums of a tagged commit, in target/release-VERSION
+	rm -rf $(RELEASE) target/debian/tributary_$(VERSION)-* target/wheels/tributary_fabric-$(VERSION)-*
+	mkdir -p $(RELEASE)/$(ARCHIVE)
+	$(MAKE) --no-print-directory deb wheel
+# One by one: Cargo would build packages together with the features that any of them needs.
+	set -e; for program in $(PROGRAMS); do \
+	  $(CARGO) build --profile $(PROFILE) --locked -p $$program; \
+	  strip -o $(RELEASE)/$(ARCHIVE)/$$program target/$(PROFILE)/$$program; \
+	done
+	cp LICENSE README.md CHANGELOG.md $(RELEASE)/$(ARCHIVE)
+	tar -C $(RELEASE) -I 'gzip -n9' --sort=name --owner=0 --group=0 --numeric-owner \
+	  --mtime=@$$(git log -1 --format=%ct) -cf $(RELEASE)/$(ARCHIVE).tar.gz $(ARCHIVE)
+	rm -r $(RELEASE)/$(ARCHIVE)
+	cp target/debian/tributary_$(VERSION)-*.deb target/wheels/tributary_fabric-$(VERSION)-*.whl $(RELEASE)
+	$(RELEASE_NOTES) >$(RELEASE)/NOTES.md
+	cd $(RELEASE) && sha256sum * >SHA256SUMS && ls -l
+
+# The section of the version, without its heading.
+RELEASE_NOTES = awk '/^\#\# /{ours = $$2 == "$(VERSION)"; next} ours' CHANGELOG.md | sed '1{/^$$/d}'
+
+release-check:
+	@fail() { echo "No release: $$1" >&2; exit 1; }; \
+	changed=$$(git status --porcelain) || exit 1; \
+	[ -z "$$changed" ] || fail "commit or remove these files first (\`git status\`):$$(printf '\n%s' "$$changed")"; \
+	git tag --points-at HEAD | grep -qxF 'v$(VERSION)' || \
+	  fail "HEAD has no tag v$(VERSION), the version in Cargo.toml: \`git tag -a v$(VERSION)\` sets it, \`git switch -d v$(VERSION)\` goes to it"; \
+	grep -q '^## $(VERSION) (20' CHANGELOG.md || \
+	  fail "CHANGELOG.md has no heading \"## $(VERSION) (DATE)\": write it, commit, and move the tag"
+
+lint: ## formatting, lints and prose, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 # Without the features that only daemons need.
 	$(CARGO) clippy -p tributary-demo --locked -- -D warnings
+	python3 tools/prose/check.py
 	@if [ -e $(PYTHON_READY) ]; then $(MAKE) --no-print-directory lint-python; \
-	else echo "Python is not linted here: \`make lint-python\` installs what that needs" >&2; fi
+	else echo "Python and spelling are not linted here: \`make lint-python\` installs what that needs" >&2; fi
 
-lint-python: $(PYTHON_READY) ## formatting, lints and types of all Python; part of lint where the Python of our own is installed
+lint-python: $(PYTHON_READY) ## formatting, lints and types of all Python, and spelling; part of lint where the Python of our own is installed
+	$(PYTHON_ENV)/bin/typos
 	$(RUFF) check -q python && $(RUFF) format -q --check python
 	$(RUFF) check -q $(OTHER_PYTHON) && $(RUFF) format -q --check $(OTHER_PYTHON)
 	cd python && $(PYTHON_ENV)/bin/mypy --no-error-summary

@@ -1,4 +1,4 @@
-"""What `tna/` takes of a Tofino, as a table: of the compiler's `resources.json` and `phv.json`, to standard output.
+"""Prints the Tofino resources of `tna/` as a table, from the compiler's `resources.json` and `phv.json`.
 
 python3 tofino_report.py TARGET SOURCES.sha256 resources.json phv.json
 """
@@ -73,7 +73,7 @@ def of_stage(stage: dict) -> tuple[int, ...]:
 
 
 def used_for(unit: dict) -> str:
-    """What the first of those that use it do so for."""
+    """Returns the use of a unit by its first user."""
     return unit["usages"][0]["used_for"]
 
 

@@ -1,5 +1,5 @@
-//! `tributary bench`: the protocol under loss on a virtual clock, and an all-reduce compared with others' on real
-//! sockets.
+//! `tributary bench`: the protocol under loss on a virtual clock, and an all-reduce compared with
+//! others' on real sockets.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,5 +1,5 @@
-//! `tributary bench switch` and `bench forwarding`: a switch between real interfaces under load. Needs root and the
-//! tools of a network; says so where they are missing.
+//! `tributary bench switch` and `bench forwarding`: a switch between real interfaces under load.
+//! Needs root and the tools of a network; says so where they are missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

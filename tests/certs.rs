@@ -1,4 +1,5 @@
-//! `tributary certs`: a CA and its certificates, as files. Their use is tested in tests/daemons.rs and tests/tls.rs.
+//! `tributary certs`: a CA and its certificates, as files.
+//! Their use is tested in tests/daemons.rs and tests/tls.rs.
 
 #![allow(clippy::unwrap_used)]
 

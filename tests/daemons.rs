@@ -1,4 +1,5 @@
-//! The daemons in network namespaces with veth interfaces, as on real hosts. Needs root; says so if it is missing.
+//! The daemons in network namespaces with veth interfaces, as on real hosts.
+//! Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

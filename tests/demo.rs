@@ -11,7 +11,7 @@ use serde_json::Value;
 use tributary_testkit::binary::{self, json, left_shared_memory};
 use tributary_testkit::root;
 
-/// How long a demo may take to start.
+/// Time that a demo may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the demo for a few rounds.
@@ -92,7 +92,8 @@ fn losses_on_every_link_change_no_sum() {
     assert_sums_are_right(&demo(&["--loss", "0.05", "--aggregation", "none"]));
 }
 
-/// Runs the program for Tofino, behind the shim that lets the embedded switch run it: slices of 32 values.
+/// Runs the program for Tofino, behind the shim that lets the embedded switch run it:
+/// slices of 32 values.
 #[test]
 fn training_over_tofinos_controls_is_right_too() {
     let tofino = ["--pipeline", "p4/build/tna-32"];

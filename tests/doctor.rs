@@ -1,5 +1,5 @@
-//! `tributary doctor` on daemons in a lab: it finds what is broken on purpose and says what to do about it, and finds
-//! nothing where nothing is wrong. Needs root; says so if it is missing.
+//! `tributary doctor` on daemons in a lab: it finds what is broken on purpose and says what to do about
+//! it, and finds nothing where nothing is wrong. Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -62,7 +62,8 @@ impl<'a> Doctor<'a> {
         findings
     }
 
-    /// Waits for a finding with this code, and these words about it, and returns it. Its advice has to contain `fix`.
+    /// Waits for a finding with this code, and these words about it, and returns it.
+    /// Its advice has to contain `fix`.
     fn finds(&self, code: &str, words: &[&str], fix: &str) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -268,7 +269,7 @@ fn few_slots(network: &Network, switch: &str) -> String {
 }
 
 #[test]
-fn a_switch_that_is_away_rebooted_anothers_tampered_with_or_plugged_in_wrongly() {
+fn a_switch_that_is_away_rebooted_foreign_tampered_with_or_plugged_in_wrongly() {
     let Some(network) = Network::up("dr-switch", TOPOLOGY) else { return };
     let doctor = Doctor::new(&network);
     let unreachable = doctor.look();

@@ -1,4 +1,5 @@
-//! Removal of the controller's journal of jobs. Needs root; without root, the tests print that they are skipped.
+//! Removal of the controller's journal of jobs.
+//! Needs root; without root, the tests print that they are skipped.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

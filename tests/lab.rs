@@ -1,5 +1,5 @@
-//! A whole fabric by `tributary lab`. Needs root, to look at labs from outside, and network tools; says so if they are
-//! missing.
+//! A whole fabric by `tributary lab`.
+//! Needs root, to look at labs from outside, and network tools; says so if they are missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,5 @@
-//! Tributary in Mininet. Needs root, Mininet, and for BMv2 `simple_switch_grpc`; says so if they are missing.
+//! Tributary in Mininet.
+//! Needs root, Mininet, and for BMv2 `simple_switch_grpc`; says so if they are missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,8 +18,8 @@ const PYTHON: &str = "/usr/bin/python3";
 /// Messages of `run.py` if it cannot run.
 const CANNOT_RUN: [&str; 3] = ["Mininet needs root", "has no Mininet", "cannot find `"];
 
-/// A folder for all files of one network. Whatever is left of the network is in it; its processes have it in their
-/// environment.
+/// A folder for all files of one network.
+/// Whatever is left of the network is in it; its processes have it in their environment.
 struct Traces(TempDir);
 
 impl Traces {
@@ -39,7 +40,8 @@ impl Traces {
         command
     }
 
-    /// Checks that no files and processes are left. A process that ends takes its namespace and interfaces with it.
+    /// Checks that no files and processes are left.
+    /// A process that ends takes its namespace and interfaces with it.
     fn assert_none(&self) {
         let files = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().path());
         let mut left: Vec<_> = files.map(|file| file.display().to_string()).collect();

@@ -1,5 +1,5 @@
-//! The dashboard, the alert rules in `deploy/` and their page know no metric, label or value that daemons do not
-//! export. Most of it needs root for a lab; says so if it is missing.
+//! The dashboard, the alert rules in `deploy/` and their page know no metric, label or value that
+//! daemons do not export. Most of it needs root for a lab; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -65,7 +65,8 @@ fn split_at_first(text: &str, is_end: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(is_end).unwrap_or(text.len()))
 }
 
-/// Labels that a text names outside of a metric's matchers: `by (…)`, `on (…)`, `{{…}}` of legends, `$labels.…`.
+/// Labels that a text names outside of a metric's matchers: `by (…)`, `on (…)`, `{{…}}` of
+/// legends, `$labels.…`.
 fn named_labels(text: &str) -> BTreeSet<String> {
     let between = |open: &'static str, close: char| {
         text.match_indices(open).filter_map(move |(at, _)| text[at + open.len()..].split_once(close))

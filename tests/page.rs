@@ -1,5 +1,5 @@
-//! The controller's live page, as a browser gets it: through the binary, in plain text and with certificates, and drawn
-//! by Chromium where that is installed.
+//! The controller's live page, as a browser gets it: through the binary, in plain text and with
+//! certificates, and drawn by Chromium where that is installed.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -180,7 +180,8 @@ fn where_the_api_wants_certificates_so_does_the_page() {
     assert_eq!(named.unwrap().status, 200);
 }
 
-/// Sends a request like [`ask`], with TLS. `client` is its certificate and key, without their extensions.
+/// Sends a request like [`ask`], with TLS.
+/// `client` is its certificate and key, without their extensions.
 fn ask_with_tls(address: &str, head: &str, ca: &str, client: Option<&str>) -> Option<Answer> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! The parameter server, through the binary: training that survives the server's death, and what is refused.
+//! The parameter server, through the binary: training that survives the server's death,
+//! and what is refused.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -155,7 +156,8 @@ fn synchronous_training_ends_with_the_same_bits_when_the_server_is_killed() {
     assert_eq!(whole, killed);
 }
 
-/// Workers take a server that is silent for 20 seconds for dead, and it cannot know which of them have done so.
+/// Workers take a server that is silent for 20 seconds for dead, and it cannot know
+/// which of them have done so.
 #[test]
 fn a_server_that_has_stood_still_gathers_its_workers_again_and_ends_with_the_same_bits() {
     let train = |stop: bool| {

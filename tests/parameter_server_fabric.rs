@@ -1,5 +1,5 @@
-//! The parameter server over the fabric: the synchronous group's gradients are aggregated by switches on their way.
-//! Needs root; says so if it is missing.
+//! The parameter server over the fabric: the synchronous group's gradients are aggregated by switches
+//! on their way. Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,8 +16,8 @@ const TOPOLOGY: &str = "plain-middle-4.toml";
 const PATIENCE: Duration = Duration::from_secs(120);
 const JOB: &str =
     "name = \"digits\"\nworkers = 3\npolicy = \"a2s\"\nepoch-iterations = 10\nlearning-rate = 0.1\n";
-/// Two fast workers under the same leaf, the second of which hands in each layer by itself, and a slow one under
-/// another leaf: seconds a step, and steps.
+/// Two fast workers under the same leaf, the second of which hands in each layer by itself, and a slow
+/// one under another leaf: seconds a step, and steps.
 const WORKERS: [(&str, &str, u64); 3] = [("w0", "0.02", 200), ("w1", "0.02", 200), ("w2", "0.1", 40)];
 const ROUNDS: &str = "tributary_ps_fabric_rounds_total{job=\"digits\"}";
 const FALLBACKS: &str = "tributary_ps_fabric_fallbacks_total{job=\"digits\"}";
@@ -63,7 +63,8 @@ impl Trust {
     }
 }
 
-/// Trains with the switches, agents and a parameter server of `network`, and checks that switches aggregate.
+/// Trains with the switches, agents and a parameter server of `network`, and checks
+/// that switches aggregate.
 fn train(network: &Network, trust: &Trust) {
     let _switches = network.start_switches();
     let _controller = Daemon::start(with(network.controller_command(), &trust.controller()));

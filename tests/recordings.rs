@@ -1,5 +1,5 @@
-//! Recorded packets of an earlier generation of a job are of no use to an attacker. Needs root; says so if it is
-//! missing.
+//! Recorded packets of an earlier generation of a job are of no use to an attacker.
+//! Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -51,7 +51,7 @@ fn what_an_earlier_generation_sent_is_in_no_sum() {
     }
 }
 
-/// What a client says when it has accepted a wrong sum.
+/// Message of a client when it has accepted a wrong sum.
 const NOT_THE_SUM: &str = "the sum of element";
 
 /// Records w0's current frames, as its switch receives them.

@@ -1,4 +1,5 @@
-//! `tributary switch` by itself: a program, its entries and captures from files, for people who test P4.
+//! `tributary switch` by itself: a program, its entries and captures from
+//! files, for people who test P4.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

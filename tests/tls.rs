@@ -1,5 +1,5 @@
-//! The daemons with mutual TLS, by certificates from `tributary certs`, as on real hosts. Needs root; says so if it
-//! is missing.
+//! The daemons with mutual TLS, by certificates from `tributary certs`, as on real hosts.
+//! Needs root; says so if it is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -14,8 +14,9 @@ use crate::quotas::LOCAL;
 pub struct ControllerTls {
     /// The controller's certificate, and the CA that signs its clients' certificates.
     pub server: ServerTls,
-    /// Names, in clients' certificates, that may create and end all jobs. No host of the topology may have one of
-    /// them: hosts that act as servers create jobs, too, but only those that they serve.
+    /// Names, in clients' certificates, that may create and end all jobs.
+    /// No host of the topology may have one of them: hosts that act as servers create jobs, too, but only those that
+    /// they serve.
     pub operators: BTreeSet<String>,
 }
 
@@ -26,9 +27,10 @@ pub struct ControllerTls {
 pub(crate) enum Access {
     /// Callers show only tokens.
     Open,
-    /// Callers show certificates. A member acts only for the hosts that its certificate names. Since a job takes
-    /// slots from everyone, only `operators` create any job; a host with the role of a server creates the jobs that
-    /// it is to serve. A host that trains creates none.
+    /// Callers show certificates.
+    /// A member acts only for the hosts that its certificate names. Since a job takes slots from everyone, only
+    /// `operators` create any job; a host with the role of a server creates the jobs that it is to serve. A host that
+    /// trains creates none.
     ByName { operators: BTreeSet<String> },
 }
 
@@ -59,7 +61,8 @@ impl Access {
         names(peer)?.check_host(host).map_err(|error| denied(peer, &error.to_string()))
     }
 
-    /// Checks that the caller may create a job whose aggregation server is `server`; returns the creator's name.
+    /// Checks that the caller may create a job whose aggregation server is `server`;
+    /// returns the creator's name.
     pub(crate) fn check_creator<T>(&self, request: &Request<T>, server: &Node) -> Result<String, Status> {
         let Self::ByName { operators } = self else { return Ok(LOCAL.to_owned()) };
         let names = names(peer_of(request))?;

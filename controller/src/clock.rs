@@ -22,8 +22,8 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
 pub(crate) struct ClockOffset(VecDeque<i64>);
 
 impl ClockOffset {
-    /// Notes that a message sent at `theirs` by the host's clock arrived at `own` by the controller's, both in
-    /// milliseconds.
+    /// Notes that a message sent at `theirs` by the host's clock arrived at `own` by the
+    /// controller's, both in milliseconds.
     pub(crate) fn note(&mut self, theirs: u64, own: u64) {
         let signed = |time| i64::try_from(time).unwrap_or(i64::MAX);
         self.0.push_back(signed(theirs).saturating_sub(signed(own)));
@@ -32,8 +32,8 @@ impl ClockOffset {
         }
     }
 
-    /// Milliseconds that the host's clock is ahead, by the message with the shortest delay, since delay only makes a
-    /// clock look late. 0 before the first message.
+    /// Milliseconds that the host's clock is ahead, by the message with the shortest delay, since delay
+    /// only makes a clock look late. 0 before the first message.
     pub(crate) fn ahead(&self) -> i64 {
         self.0.iter().max().copied().unwrap_or_default()
     }

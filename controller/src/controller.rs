@@ -35,17 +35,20 @@ use crate::watch;
 /// The interval of HTTP/2 keep-alive pings; a member whose host does not answer is gone.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections allowed for each host: its agent has one, and may open another before the first is known to be lost;
-/// tools come and go.
+/// Connections allowed for each host: its agent has one, and may open another before the first is known
+/// to be lost; tools come and go.
 const CONNECTIONS_PER_HOST: usize = 4;
 const OTHER_CONNECTIONS: usize = 256;
-/// Calls of one connection that are read and answered at a time; others wait. Open streams do not count.
+/// Calls of one connection that are read and answered at a time; others wait.
+/// Open streams do not count.
 const UNANSWERED: usize = 8;
-/// Calls of one connection that are under way, streams among them: a host's agent has one for each of its jobs.
+/// Calls of one connection that are under way, streams among them: a host's agent has
+/// one for each of its jobs.
 const STREAMS: u32 = 256;
 /// Bytes of a call's headers.
 const HEADER_BYTES: u32 = 16 << 10;
-/// Packets from switches that are buffered for a slow reader in the controller before the oldest are lost.
+/// Packets from switches that are buffered for a slow reader in the controller before
+/// the oldest are lost.
 const PACKETS_KEPT: usize = 1024;
 /// The time that clients may take to disconnect when the controller stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -72,8 +75,8 @@ pub struct ControllerConfig {
     ///
     /// The start waits at most this long for the first connection to all switches.
     pub switch_patience: Duration,
-    /// The folder where jobs are written down, so that they outlive the controller; without it they end with it.
-    /// Needs the feature `journal`.
+    /// The folder where jobs are written down, so that they outlive the controller; without it they end
+    /// with it. Needs the feature `journal`.
     pub state: Option<PathBuf>,
     /// The limits for each creator of jobs.
     pub quotas: Quotas,
@@ -171,9 +174,9 @@ impl Controller {
     }
 }
 
-/// A running controller. If jobs are written down, stopping it leaves them and their tables to the next controller.
-/// Otherwise dropping it fails the jobs that are alive and leaves their tables; [`RunningController::shutdown`]
-/// withdraws these, too.
+/// A running controller.
+/// If jobs are written down, stopping it leaves them and their tables to the next controller. Otherwise dropping it
+/// fails the jobs that are alive and leaves their tables; [`RunningController::shutdown`] withdraws these, too.
 #[derive(Debug)]
 pub struct RunningController {
     api_addr: SocketAddr,
@@ -188,9 +191,9 @@ impl RunningController {
         Observer::new(&self.manager)
     }
 
-    /// Takes over as much as possible of another topology while jobs run: new hosts and links, and other rates,
-    /// loads, roles and numbers of slots. What jobs or switches were built on stays as it is until the controller is
-    /// restarted.
+    /// Takes over as much as possible of another topology while jobs run: new hosts and links, and other
+    /// rates, loads, roles and numbers of slots. What jobs or switches were built on stays as it is until the
+    /// controller is restarted.
     pub fn reload_topology(&self, newer: &Topology) -> Reload {
         self.manager.reload_topology(newer)
     }
@@ -200,8 +203,8 @@ impl RunningController {
         self.api_addr
     }
 
-    /// Fails the jobs that are alive and not written down, withdraws their tables, and stops. Ordinary forwarding
-    /// stays.
+    /// Fails the jobs that are alive and not written down, withdraws their tables, and stops.
+    /// Ordinary forwarding stays.
     ///
     /// # Errors
     /// [`SwitchError`]: a switch whose tables could not be withdrawn. The controller has stopped nevertheless, and
@@ -227,8 +230,8 @@ impl Drop for RunningController {
     }
 }
 
-/// Takes up the jobs that an earlier controller has written down. Those that no longer fit are logged and stay on
-/// disk, for a controller with the right topology.
+/// Takes up the jobs that an earlier controller has written down.
+/// Those that no longer fit are logged and stay on disk, for a controller with the right topology.
 fn take_up(state: &mut ControllerState, kept: Vec<LoadedJob>) -> Vec<JobKey> {
     let now = Instant::now();
     let mut taken_up = Vec::new();

@@ -41,8 +41,8 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// A plan's fallbacks, by the state of the fabric that it was made with. Empty where every switch at which streams
-/// meet aggregates them, and where there is nothing to aggregate.
+/// A plan's fallbacks, by the state of the fabric that it was made with.
+/// Empty if every switch at which streams meet aggregates them, or if there is nothing to aggregate.
 ///
 /// `asked`: the aggregation that the job was created with.
 pub(crate) fn fallbacks(plan: &Plan, asked: Aggregation, state: &FabricState) -> Vec<Fallback> {

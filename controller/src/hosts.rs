@@ -14,8 +14,8 @@ use crate::events::plain;
 /// Orders that wait for a daemon to read them.
 const ORDERS_PER_DAEMON: usize = 64;
 
-/// How long a daemon's old connection may still deliver messages after the daemon has reconnected; if later ones
-/// arrive, there are two daemons.
+/// Time for which a daemon's old connection may still deliver messages after the daemon has
+/// reconnected; if later ones arrive, there are two daemons.
 const SUCCESSION: Duration = Duration::from_secs(2);
 
 /// A daemon that has been silent this long has lost its controller: it sends something every second.
@@ -92,13 +92,14 @@ impl Hosts {
         self.daemons.remove(&id)
     }
 
-    /// Notes that a daemon which claimed to be `host`'s was turned away. `host` is in the topology, which bounds the
-    /// number of entries.
+    /// Notes that a daemon which claimed to be `host`'s was turned away.
+    /// `host` is in the topology, which bounds the number of entries.
     pub(crate) fn turn_away(&mut self, host: &str, reason: &str) {
         self.turned_away.insert(host.to_owned(), (Instant::now(), plain(reason)));
     }
 
-    /// Returns the time and reason of the last rejection of a host's daemon, if none has been accepted since.
+    /// Returns the time and reason of the last rejection of a host's daemon, if none has
+    /// been accepted since.
     pub(crate) fn turned_away(&self, host: &str) -> Option<&(Instant, String)> {
         self.turned_away.get(host)
     }
@@ -139,8 +140,8 @@ impl Hosts {
         later.find(|later| later.works && later.host == daemon.host)
     }
 
-    /// A host's daemons, without agents that a newer one has replaced, whose connections are merely not known to be
-    /// broken yet.
+    /// A host's daemons, without agents that a newer one has replaced, whose connections are merely not
+    /// known to be broken yet.
     pub(crate) fn of<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a Daemon> {
         let own = self.daemons.iter().filter(move |(_, daemon)| daemon.host == host);
         own.filter(|(id, daemon)| daemon.doubled || self.successor(**id).is_none()).map(|(_, daemon)| daemon)

@@ -14,8 +14,9 @@ pub(crate) struct JobIds {
 }
 
 impl JobIds {
-    /// Starts after `last`. A controller that has forgotten which ids it gave out must start at a random one: from a
-    /// fixed one, its first job would find the slots of its predecessor's first job.
+    /// Starts after `last`.
+    /// A controller that has forgotten which ids it gave out must start at a random one: from a fixed one, its first
+    /// job would find the slots of its predecessor's first job.
     pub(crate) fn after(last: u16) -> Self {
         Self { last }
     }

@@ -9,7 +9,8 @@ use tributary_topology::{LinkDirection, NodeKey, Topology};
 
 /// Between two readings of all port counters.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
-/// The weight of a new reading against the earlier ones: traffic comes in bursts, and a tree stays for long.
+/// The weight of a new reading against the earlier ones: traffic comes in bursts, and a
+/// tree stays for long.
 const WEIGHT: f64 = 0.5;
 
 /// The load of each link direction on which a managed switch sends or receives.
@@ -34,8 +35,9 @@ impl Loads {
         self.rates.get(&direction).map_or(0, |rate| *rate as u64)
     }
 
-    /// Takes a reading of a switch's port counters into account. The first one gives no rate yet, nor does one that
-    /// is lower than the one before, which means that the switch has been restarted.
+    /// Takes a reading of a switch's port counters into account.
+    /// The first reading gives no rate yet. A reading that is lower than the one before gives none either: the switch has
+    /// been restarted.
     pub(crate) fn update(
         &mut self,
         topology: &Topology,

@@ -68,8 +68,8 @@ pub(crate) enum CreateFailure {
 pub(crate) struct EndFailure(JournalError);
 
 impl Manager {
-    /// `packet_ins`: where packets from switches arrive. Must be called in a tokio runtime, which then runs the
-    /// background tasks.
+    /// `packet_ins`: where packets from switches arrive.
+    /// Must be called in a tokio runtime, which then runs the background tasks.
     pub(crate) fn start(
         topology: Arc<Topology>,
         journal: Journal,
@@ -157,8 +157,8 @@ impl Manager {
         keys.into_iter().filter_map(order).collect()
     }
 
-    /// Brings switches into the state that they should be in now; reports the first failure, after all have been
-    /// tried. Switches that fail get their state as soon as they can.
+    /// Brings switches into the state that they should be in now; reports the first failure, after all have
+    /// been tried. Switches that fail get their state as soon as they can.
     pub(crate) async fn converge(&self, keys: impl IntoIterator<Item = NodeKey>) -> Result<(), SwitchError> {
         let mut result = Ok(());
         for (key, order) in self.order(keys) {
@@ -170,8 +170,8 @@ impl Manager {
         result
     }
 
-    /// Plans a job, reserves what it needs, and clears its counters; or queues it. Nothing more happens to it until its
-    /// reconciler is started.
+    /// Plans a job, reserves what it needs, and clears its counters; or queues it.
+    /// Nothing more happens to it until its reconciler is started.
     pub(crate) async fn create(
         self: &Arc<Self>,
         asking: &Asking,
@@ -376,8 +376,9 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes a worker's report of what it gave to an all-reduce whose sum is wrong. The job fails once its other
-    /// workers have reported, too, or some time after the first has. The verdict comes through the channel.
+    /// Takes a worker's report of what it gave to an all-reduce whose sum is wrong.
+    /// The job fails once its other workers have reported, too, or some time after the first has. The verdict comes
+    /// through the channel.
     pub(crate) fn report_wrong_sum(
         self: &Arc<Self>,
         name: &str,
@@ -543,13 +544,14 @@ impl Manager {
         &self.switches
     }
 
-    /// The packets that switches send to the controller from now on. A reader that is too slow loses the oldest.
+    /// The packets that switches send to the controller from now on.
+    /// A reader that is too slow loses the oldest.
     pub(crate) fn packet_ins(&self) -> broadcast::Receiver<PacketIn> {
         self.packet_ins.subscribe()
     }
 
-    /// All counters of the `wanted` switches, in the topology's order: as they are now, or as last read if a switch
-    /// does not answer at once.
+    /// All counters of the `wanted` switches, in the topology's order: as they are now, or as last read if
+    /// a switch does not answer at once.
     pub(crate) async fn counters(&self, wanted: impl Fn(&str) -> bool) -> Vec<(NodeKey, Counters)> {
         let wanted = self.switches.iter().filter(|(_, switch)| wanted(switch.name()));
         let asked: Vec<_> = wanted.map(|(key, switch)| (*key, switch.read_counters())).collect();
@@ -560,8 +562,8 @@ impl Manager {
         counters
     }
 
-    /// Reads all counters, for the loads of links, and so that the last reading of a switch that goes away is a
-    /// recent one. A switch that does not answer keeps its loads.
+    /// Reads all counters, for the loads of links, and so that the last reading of a switch that goes away
+    /// is a recent one. A switch that does not answer keeps its loads.
     async fn measure_loads(&self) {
         for (key, counters) in self.counters(|_| true).await {
             if let Some(Reading { at, cells }) = counters.fresh() {
@@ -624,7 +626,8 @@ pub(crate) async fn watch_queue(manager: Weak<Manager>) {
     }
 }
 
-/// Frees what jobs that are over had in a switch, whenever their tables are gone from it. Ends with the controller.
+/// Frees what jobs that are over had in a switch, whenever their tables are gone from it.
+/// Ends with the controller.
 async fn free_withdrawn(
     manager: Weak<Manager>,
     key: NodeKey,

@@ -1,5 +1,5 @@
-//! Members that come back to a job that this controller does not know: it was on another controller, or on one whose
-//! journal is gone.
+//! Members that come back to a job that this controller does not know: it was on another controller, or
+//! on one whose journal is gone.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

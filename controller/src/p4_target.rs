@@ -19,8 +19,9 @@ pub(crate) enum P4Target {
 impl P4Target {
     const ALL: [Self; 2] = [Self::V1model, Self::Tofino];
 
-    /// The file beside the P4Info that is for the switch: P4Runtime's `p4_device_config`. For v1model it is p4c's
-    /// output; for Tofino it is what Stratum's `bf_pipeline_builder` makes of that (`docs/tofino.md`).
+    /// The file beside the P4Info that is for the switch: P4Runtime's `p4_device_config`.
+    /// For v1model it is p4c's output; for Tofino it is what Stratum's `bf_pipeline_builder` makes of that
+    /// (`docs/tofino.md`).
     pub(crate) fn device_config(self) -> &'static str {
         match self {
             Self::V1model => "tributary.json",

@@ -29,7 +29,8 @@ const BUILT_IN_FOR_JUMBO_FRAMES: [&str; 2] = [
 const BUILT_IN_NAME: &str = "tributary.p4info.txtpb (built in)";
 /// The register array with one cell a slot, which shows how many slots there are.
 const SLOT_REGISTER: &str = "slot_values_0";
-/// The prefix of the register arrays that hold a slot's values; the number of their first lane follows it.
+/// The prefix of the register arrays that hold a slot's values; the number of their
+/// first lane follows it.
 const VALUES_REGISTERS: &str = "slot_values_";
 /// The action whose parameter [`CHILDREN`] has one bit for each child that a switch can distinguish.
 const ADMIT: &str = "admit";
@@ -178,8 +179,8 @@ pub(crate) struct CounterArray {
 }
 
 impl Pipeline {
-    /// Reads both files of the compiled program. Of the built-in programs it takes the one for the narrowest slices
-    /// that are at least as wide as `widest`.
+    /// Reads both files of the compiled program.
+    /// Of the built-in programs it takes the one for the narrowest slices that are at least as wide as `widest`.
     pub(crate) fn load(source: &PipelineSource, widest: SliceWidth) -> Result<Self, PipelineError> {
         let (device_config, text, file) = match source {
             PipelineSource::BuiltIn => {

@@ -58,8 +58,8 @@ pub(crate) enum RequestError {
     NoServer,
 }
 
-/// The requested job; what the request leaves out comes from the topology. `widest`: the widest slice that the
-/// switches take.
+/// The requested job; what the request leaves out comes from the topology.
+/// `widest`: the widest slice that the switches take.
 pub(crate) fn job(
     topology: &Topology,
     widest: SliceWidth,

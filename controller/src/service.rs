@@ -1,4 +1,5 @@
-//! The gRPC API: checks requests and translates them into the controller's terms, and answers and errors back.
+//! The gRPC API: checks requests and translates them into the controller's terms, and
+//! answers and errors back.
 
 use std::sync::Arc;
 

@@ -11,12 +11,14 @@ use tributary_transport::{BySize, Size, method};
 
 use crate::service::{Service, job_status, ticket};
 
-/// The largest request other than finished slices; ten times the profile of a model of ten thousand tensors.
+/// The largest request other than finished slices; ten times the profile of a model of
+/// ten thousand tensors.
 const MAX_REQUEST: usize = 1 << 20;
 /// The call that brings finished slices.
 const ANSWER: &str = "Answer";
 
-/// The controller's service, which takes large messages only where a member of a job brings finished slices.
+/// The controller's service, which takes large messages only where a member of a job
+/// brings finished slices.
 pub(crate) fn by_size(service: Service) -> BySize<ControllerServer<Service>> {
     let service = Arc::new(service);
     let manager = Arc::clone(&service.manager);

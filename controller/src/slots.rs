@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// The slots of one switch, allocated in aligned blocks whose size is a power of two, so that a block's slots are
-/// `base | (seq & (size - 1))`, whatever the sequence number.
+/// The slots of one switch, allocated in aligned blocks whose size is a power of two, so that a block's
+/// slots are `base | (seq & (size - 1))`, whatever the sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SlotMap {
     capacity: u32,
@@ -54,8 +54,8 @@ impl SlotMap {
         }
     }
 
-    /// Takes exactly this block, for a job that had it under an earlier controller; `false` if it is not free, or not
-    /// a valid block.
+    /// Takes exactly this block, for a job that had it under an earlier controller; `false` if it is not
+    /// free, or not a valid block.
     pub(crate) fn claim(&mut self, base: u32, size: u32) -> bool {
         let Some(end) = base.checked_add(size).filter(|end| *end <= self.capacity) else { return false };
         let is_block = size.is_power_of_two() && base.is_multiple_of(size);

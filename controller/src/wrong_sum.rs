@@ -16,8 +16,8 @@ use tributary_wire::{Rank, Seq};
 use crate::events::plain;
 use crate::jobs::JobKey;
 
-/// How long the members have to report once the first one has: all of them get the same wrong sum, within some round
-/// trips.
+/// Time that the members have to report once the first one has: all of them get the same wrong sum,
+/// within some round trips.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// At most this many different contributions are named, and as many ranks for each.
 const NAMED: usize = 8;

@@ -5,8 +5,8 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(50);
 const MOST: Duration = Duration::from_secs(1);
 
-/// Doubling waits, each shortened a little at random. The random part keeps hosts that have lost the same controller
-/// from reconnecting at the same moment.
+/// Doubling waits, each shortened a little at random.
+/// The random part keeps hosts that have lost the same controller from reconnecting at the same moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff(Duration);
 

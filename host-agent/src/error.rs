@@ -90,14 +90,14 @@ pub enum AgentError {
     /// The all-reduce was not started.
     #[error(transparent)]
     Refused(#[from] StartError),
-    /// The all-reduce was not started because an earlier all-reduce was not: it would have taken the earlier place in
-    /// the order.
+    /// The all-reduce was not started because an earlier all-reduce was not: it would have taken the
+    /// earlier place in the order.
     #[error("it was not started, since an all-reduce before it was refused")]
     StreamBroken,
     /// The all-reduce has taken longer than its deadline. The job goes on.
     #[error("{error}; it was given {limit:?}; {wait}{}{}", not_waiting(.absent), set_back(.setback))]
     Deadline {
-        /// How long it was given.
+        /// Time that it was given.
         limit: Duration,
         /// The last wait of the operation.
         wait: Box<Wait>,
@@ -114,8 +114,8 @@ pub enum AgentError {
         /// Their ranks.
         joined: Vec<Rank>,
     },
-    /// Nothing was reduced: the job goes on without this worker, whose process is much slower than the others, until it
-    /// is well again.
+    /// Nothing was reduced: the job goes on without this worker, whose process is much slower than the
+    /// others, until it is well again.
     #[error("the job goes on without this worker for now: {}", .0.reason)]
     Detached(Detached),
     /// The controller requests an impossible change of generation.

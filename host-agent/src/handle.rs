@@ -27,7 +27,7 @@ pub(crate) struct Handle<R: Role> {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How an agent's thread came to its end.
+/// Outcome of an agent's thread.
 #[derive(Debug, Clone)]
 enum End {
     /// A caller requested it.
@@ -37,8 +37,9 @@ enum End {
 }
 
 impl<R: Role> Handle<R> {
-    /// Starts a thread that owns `port` and `role` from now on. `what` names it, without any text from outside; `job`
-    /// may be any text and appears in errors only. `width` is the width of its slices, which the port has to carry.
+    /// Starts a thread that owns `port` and `role` from now on.
+    /// `what` names it, without any text from outside; `job` may be any text and appears in errors only. `width` is the
+    /// width of its slices, which the port has to carry.
     pub(crate) fn start(
         what: &str,
         (job, width): (&str, SliceWidth),
@@ -149,8 +150,9 @@ impl<R: Role> Drop for Handle<R> {
     }
 }
 
-/// The body of an agent's thread. It writes the end note before it drops the driver, and with it all pending replies:
-/// so a caller whose reply is dropped finds the note.
+/// The body of an agent's thread.
+/// It writes the end note before it drops the driver, and with it all pending replies: so a caller whose reply is
+/// dropped finds the note.
 fn run<R: Role>(mut driver: Driver<R>, note: &EndNote) {
     let panicked = NoteOnPanic(note);
     let end = match driver.run() {

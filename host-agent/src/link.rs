@@ -15,7 +15,8 @@ pub struct Traffic {
     pub sent: u64,
     /// Frames taken from the port.
     pub received: u64,
-    /// Received frames that were valid but not for this agent. An interface's port leaves out those of other jobs.
+    /// Received frames that were valid but not for this agent.
+    /// An interface's port leaves out those of other jobs.
     pub not_ours: u64,
     /// Received frames that claim to be INA messages but are damaged.
     pub malformed: u64,
@@ -49,8 +50,8 @@ impl Route {
         Ok(Self { addresses, hops })
     }
 
-    /// Whether a frame comes from the host to which this leads. Switches change no addresses: a sum has the addresses
-    /// and the rank of the worker whose gradient completed it.
+    /// Returns true if a frame comes from the host to which this leads.
+    /// Switches change no addresses: a sum has the addresses and the rank of the worker whose gradient completed it.
     pub(crate) fn leads_to_sender_of(&self, frame: &FrameHeader) -> bool {
         let Self { addresses: FrameHeader { destination_mac, destination_ip, .. }, .. } = self;
         (frame.source_mac, frame.source_ip) == (*destination_mac, *destination_ip)
@@ -83,8 +84,8 @@ impl FrameLink {
         self.traffic
     }
 
-    /// Sends a message along a route. When the link is full, the frame is lost, as on any network, and the protocol
-    /// retransmits.
+    /// Sends a message along a route.
+    /// When the link is full, the frame is lost, as on any network, and the protocol retransmits.
     pub(crate) fn send(&mut self, route: &Route, header: Header, values: &[i32]) -> Result<(), AgentError> {
         let message = Message { header, hops: &route.hops, values: Some(values) };
         let longest = frame::longest_frame(SliceWidth::WIDEST);

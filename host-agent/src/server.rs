@@ -17,7 +17,8 @@ use crate::error::AgentError;
 use crate::handle::Handle;
 use crate::link::{FrameLink, Route, Verdict};
 
-/// A member that has asked for a result within this time waits for one now: members ask at least every 250 ms.
+/// A member that has asked for a result within this time waits for one now: members ask
+/// at least every 250 ms.
 const ASKING: Duration = Duration::from_millis(500);
 
 /// A job's aggregation server. It runs until it is stopped or dropped.
@@ -50,9 +51,9 @@ impl ServerAgent {
         self.0.ask(|reply| Command::Change { config, reply }).await?
     }
 
-    /// Announces the members' next operation to the server, and returns a future of the server's sums. The sums are
-    /// identical to the members' sums bit for bit. The announcement reaches the server before this returns; start the
-    /// members after that.
+    /// Announces the members' next operation to the server, and returns a future of the server's sums.
+    /// The sums are identical to the members' sums bit for bit. The announcement reaches the server before this
+    /// returns; start the members after that.
     ///
     /// # Errors
     /// At once: [`AgentError::Ended`]. Later: [`AgentError::Refused`] when the server does not read,

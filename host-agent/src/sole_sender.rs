@@ -12,8 +12,8 @@ use std::process::Command;
 use thiserror::Error;
 use tributary_wire::constants::INA_UDP_PORT;
 
-/// The nftables table with the rule. The table stays when the daemon ends, to leave no gap before the next daemon
-/// starts.
+/// The nftables table with the rule.
+/// The table stays when the daemon ends, to leave no gap before the next daemon starts.
 const TABLE: &str = "tributary_host";
 
 /// Why other processes may still send INA packets.
@@ -30,8 +30,8 @@ pub enum SoleSenderError {
     System(#[from] io::Error),
 }
 
-/// Lets the kernel of the calling thread's network namespace refuse INA packets of all sockets but packet sockets, from
-/// now on. What it does to a sender is the error "operation not permitted".
+/// Lets the kernel of the calling thread's network namespace refuse INA packets of all sockets but
+/// packet sockets, from now on. What it does to a sender is the error "operation not permitted".
 ///
 /// # Errors
 /// [`SoleSenderError`]: the agent works without the rule, but any program on this host can then disturb the host's
@@ -48,8 +48,8 @@ pub fn forbid_other_senders() -> Result<(), SoleSenderError> {
     }
 }
 
-/// The script, which is carried out as a whole, and leaves the same each time. Raw sockets are left alone: who may open
-/// one may open a packet socket, too.
+/// The script, which is carried out as a whole, and leaves the same each time.
+/// Raw sockets are left alone: who may open one may open a packet socket, too.
 fn rules() -> String {
     format!(
         "add table inet {TABLE}\n\

@@ -39,7 +39,8 @@ impl Codec {
         self.kind.to_string()
     }
 
-    /// The values that error feedback still has to add, as f32; `None` if there are none, or no error feedback.
+    /// The values that error feedback still has to add, as f32; `None` if there are none,
+    /// or no error feedback.
     #[getter]
     fn owed<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let owed = py.detach(|| self.lock().residual().map(|residual| residual.owed().to_vec()))?;

@@ -33,8 +33,8 @@ pub(crate) enum Delivery {
 
 /// The kind of result.
 pub(crate) enum Outcome {
-    /// For Python, the runs as tuples `(elements, weight, contributors)`, and the first element that is not finite with a
-    /// rank, or `None`.
+    /// For Python, the runs as tuples `(elements, weight, contributors)`, and the first element that is not
+    /// finite with a rank, or `None`.
     Reduced(Reduced),
     /// A step; for Python, a tuple of its fields.
     Step(Step),
@@ -51,8 +51,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The interval between two checks of the delivery in progress.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Ends all deliveries. It must be called before the interpreter ends, which would otherwise end a thread in the middle
-/// of Python code, and with it the process (SIGABRT).
+/// Ends all deliveries.
+/// It must be called before the interpreter ends, which would otherwise end a thread in the middle of Python code, and
+/// with it the process (SIGABRT).
 #[pyfunction]
 pub(crate) fn end_deliveries(py: Python<'_>) {
     if check_not_forked(py).is_err() {

@@ -23,7 +23,8 @@ use crate::segment::Segment;
 /// The time that the agent may take to acknowledge counts of collectives.
 const COUNTING: Duration = Duration::from_secs(1);
 
-/// A process's part in a job. When the last reference is dropped without `close`, the host leaves the job.
+/// A process's part in a job.
+/// When the last reference is dropped without `close`, the host leaves the job.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug)]
 pub(crate) struct Job(Owned<Mutex<Option<tributary_client::Job>>>);
@@ -80,7 +81,8 @@ impl Job {
         Ok(self.get(py)?.ranks())
     }
 
-    /// Ranks that have left since this process joined, each with the reason, as of the last all-reduce that has ended.
+    /// Ranks that have left since this process joined, each with the reason, as of the last
+    /// all-reduce that has ended.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<BTreeMap<u32, String>> {
         Ok(self.get(py)?.lost())
@@ -92,7 +94,8 @@ impl Job {
         Ok(self.get(py)?.shards())
     }
 
-    /// The regrouping for which the members have to synchronise before they reduce again; `None` if there is none.
+    /// The regrouping for which the members have to synchronise before they reduce again;
+    /// `None` if there is none.
     #[getter]
     fn regroup(&self, py: Python<'_>) -> PyResult<Option<Grouping>> {
         Ok(self.get(py)?.regroup().map(grouping))
@@ -137,8 +140,9 @@ impl Job {
         made.map(Segment::new).map_err(|error| exception(py, &error))
     }
 
-    /// Starts to reduce `count` elements of a segment, beginning with the element `first`, after all that were started
-    /// before. Once it has ended, a thread of this module calls `done` with `(runs, None)` or `(None, exception)`.
+    /// Starts to reduce `count` elements of a segment, beginning with the element `first`, after
+    /// all that were started before. Once it has ended, a thread of this module calls `done` with `(runs, None)` or
+    /// `(None, exception)`.
     #[pyo3(signature = (segment, element_type, first, count, *, name, weight, deadline, step_goes_on, done))]
     #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
     fn start(
@@ -171,8 +175,8 @@ impl Job {
         Ok(())
     }
 
-    /// Replaces elements on all members by the leader's, if there is a regrouping to synchronise for. Returns the
-    /// regrouping and the elements.
+    /// Replaces elements on all members by the leader's, if there is a regrouping to synchronise for.
+    /// Returns the regrouping and the elements.
     fn synchronise<'py>(
         &self,
         py: Python<'py>,
@@ -224,8 +228,9 @@ impl Job {
         }
     }
 
-    /// Hands in when this process's gradients were ready, in nanoseconds, and waits for all members. Returns `(version,
-    /// sets, "")` with sets `(gradients, at, late)`, or `(0, [], reason)` if the profile was thrown out.
+    /// Hands in when this process's gradients were ready, in nanoseconds, and waits for all members.
+    /// Returns `(version, sets, "")` with sets `(gradients, at, late)`, or `(0, [], reason)` if the profile was thrown
+    /// out.
     #[pyo3(signature = (run, number, *, sizes, ready, start_up, deadline))]
     #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
     fn hand_in_profile(

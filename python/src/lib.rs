@@ -1,5 +1,5 @@
-//! The native part of the Python package `tributary`: a process's part in a job or in a parameter server's training,
-//! memory that it shares with its host's agent, and codecs.
+//! The native part of the Python package `tributary`: a process's part in a job or in a parameter
+//! server's training, memory that it shares with its host's agent, and codecs.
 //!
 //! Values stay on the Python side, which maps the shared memory itself; here they are offsets and counts. Nothing here
 //! blocks while it holds the interpreter's lock.

@@ -18,7 +18,8 @@ const SIGNALS: Duration = Duration::from_millis(100);
 /// The id of the process that owns the threads.
 static OWNER: OnceLock<u32> = OnceLock::new();
 
-/// Returns true if this process was forked from the owner of the threads. A forked process has none of the threads.
+/// Returns true if this process was forked from the owner of the threads.
+/// A forked process has none of the threads.
 fn is_forked() -> bool {
     OWNER.get().is_some_and(|owner| *owner != process::id())
 }
@@ -29,8 +30,8 @@ pub(crate) fn check_not_forked(py: Python<'_>) -> PyResult<()> {
     if is_forked() { Err(forked_error(py)) } else { Ok(()) }
 }
 
-/// A value that is dropped with its last reference, except in a forked process: it belongs to the parent, and dropping
-/// it would wait for threads and locks that do not exist in the child.
+/// A value that is dropped with its last reference, except in a forked process: it belongs to the
+/// parent, and dropping it would wait for threads and locks that do not exist in the child.
 #[derive(Debug)]
 pub(crate) struct Owned<T>(Arc<T>);
 

@@ -1,4 +1,5 @@
-//! Schedules of gradients without a controller: for predictions, and for a worker of a parameter server.
+//! Schedules of gradients without a controller: for predictions, and for a
+//! worker of a parameter server.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,8 +10,8 @@ use tributary_planner::schedule::{Decision, Gradient, Profile, Schedule, Stall, 
 /// Indices in the model, time point, and time from which the set is late; both in nanoseconds.
 pub(crate) type SetOfGradients = (Vec<usize>, u64, u64);
 
-/// The sets in which gradients leave. `sizes` are in bytes; `ready`, and the time `start_up` of a small all-reduce, are
-/// in nanoseconds.
+/// The sets in which gradients leave.
+/// `sizes` are in bytes; `ready`, and the time `start_up` of a small all-reduce, are in nanoseconds.
 #[pyfunction]
 pub(crate) fn time_points(sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> Vec<SetOfGradients> {
     sets_of(Schedule::of(&profile(sizes, ready, start_up)))
@@ -31,8 +32,8 @@ impl Scheduler {
         Self::default()
     }
 
-    /// The sets that follow from a profile, as from `time_points`, and `""`; or none, and the reason why it is thrown
-    /// out.
+    /// The sets that follow from a profile, as from `time_points`, and `""`; or none, and the
+    /// reason why it is thrown out.
     fn decide(&self, sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> (Vec<SetOfGradients>, String) {
         let mut thrown_out = self.thrown_out.lock().unwrap_or_else(PoisonError::into_inner);
         match decide(&profile(sizes, ready, start_up), &thrown_out) {

@@ -86,8 +86,9 @@ impl Training {
         wait(py, making)?.map(Segment::new).map_err(|error| exception(py, &error))
     }
 
-    /// Joins the job with these parameters. When the first step arrives, a thread of this module calls `done` with
-    /// `(step, None)`; after an error, it calls `done` with `(None, exception)`.
+    /// Joins the job with these parameters.
+    /// When the first step arrives, a thread of this module calls `done` with `(step, None)`; after an error, it calls
+    /// `done` with `(None, exception)`.
     fn begin(&self, py: Python<'_>, parameters: Place<'_>, done: Py<PyAny>) -> PyResult<()> {
         let (segment, first, count) = parameters;
         let elements = first..end(first, count)?;
@@ -95,8 +96,9 @@ impl Training {
         deliver(py, step, Outcome::Step, done)
     }
 
-    /// Hands in a gradient, or the last part of it, which begins at the model's parameter `first`. The next step's
-    /// parameters are written to `parameters`, which is in another segment. `done` is called as for `begin`.
+    /// Hands in a gradient, or the last part of it, which begins at the model's parameter `first`.
+    /// The next step's parameters are written to `parameters`, which is in another segment. `done` is called as for
+    /// `begin`.
     fn push(
         &self,
         py: Python<'_>,
@@ -117,8 +119,8 @@ impl Training {
         deliver(py, step, Outcome::Step, done)
     }
 
-    /// Hands in a part of the next gradient, which begins at the model's parameter `first`. `done` is called with
-    /// `(None, None)` once the agent has read it, or with `(None, exception)`.
+    /// Hands in a part of the next gradient, which begins at the model's parameter `first`.
+    /// `done` is called with `(None, None)` once the agent has read it, or with `(None, exception)`.
     fn push_part(&self, py: Python<'_>, part: Place<'_>, first: usize, done: Py<PyAny>) -> PyResult<()> {
         let (segment, begin, count) = part;
         let elements = begin..end(begin, count)?;

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 
 use crate::error::thread_error;
 
-/// Calls `call` on a thread of its own and waits for its return, for `seconds` at most; returns whether it has returned.
-/// An exception in it is printed.
+/// Calls `call` on a thread of its own and waits for its return, for `seconds` at most; returns whether
+/// it has returned. An exception in it is printed.
 ///
 /// Python itself starts no threads any more once the interpreter is about to end.
 #[pyfunction]

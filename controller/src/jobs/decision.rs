@@ -16,12 +16,14 @@ use super::membership_view::{MembershipView, can_serve};
 use super::participant::ParticipantId;
 use crate::liveness::{Doubt, ProvenPaths};
 
-/// How long a job waits for members that are alive but cut off before it goes on without them, ...
+/// Time for which a job waits for members that are alive but cut off before it
+/// goes on without them, ...
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
-/// ... and how long if those members could not join again: a job that admits no workers would lose them permanently.
-/// Most switches that die are rebooted, and most cables that are pulled are plugged in again.
+/// ... and how long if those members could not join again: a job that admits no workers would lose them
+/// permanently. Most switches that die are rebooted, and most cables that are pulled are plugged in again.
 const LOST_FOR_GOOD_PATIENCE: Duration = Duration::from_secs(10);
-/// How long after the last change of the fabric a job moves to a better tree that it does not need.
+/// Time after the last change of the fabric at which a job moves to a better
+/// tree that it does not need.
 const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The next step for a job.
@@ -52,7 +54,8 @@ pub(crate) struct DesiredGeneration {
     pub(crate) absent: Vec<Rank>,
     /// Workers that are left out for as long as their processes are degraded.
     pub(crate) detachment: Detachment,
-    /// The expected gain of detaching or taking back degraded workers; `None` if the change has another reason.
+    /// The expected gain of detaching or taking back degraded workers; `None` if
+    /// the change has another reason.
     pub(crate) expected: Option<Expectation>,
     /// The host of the server.
     pub(crate) server: NodeKey,
@@ -63,12 +66,14 @@ pub(crate) struct DesiredGeneration {
 }
 
 impl DesiredGeneration {
-    /// Returns true if the change can wait until a change that is under way is complete: it only improves the job.
+    /// Returns true if the change can wait until a change that is under way is complete: it
+    /// only improves the job.
     pub(crate) fn can_wait(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
     }
 
-    /// Returns true if the members must synchronise, and so must stop at the beginning of the same operation.
+    /// Returns true if the members must synchronise, and so must stop at the
+    /// beginning of the same operation.
     pub(crate) fn regroups(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
     }
@@ -189,10 +194,10 @@ fn while_running(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     }
 }
 
-/// Moves a job to new slots if its results have stopped although nothing is dead. An attacker on the wire may have
-/// written data that no member sent into the slot of a switch or the server. A sequence number from the future then
-/// locks out the members' slices permanently. Tags prevent wrong data from being accepted, and new slots, under a new
-/// job id, are free of it.
+/// Moves a job to new slots if its results have stopped although nothing is dead.
+/// An attacker on the wire may have written data that no member sent into the slot of a switch or the server. A
+/// sequence number from the future then locks out the members' slices permanently. Tags prevent wrong data from being
+/// accepted, and new slots, under a new job id, are free of it.
 fn stuck(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>) -> Option<Step> {
     let time = inputs.stuck.filter(|time| *time >= STUCK_PATIENCE && !view.is_awaiting())?;
     let until = job.advanced + STUCK_PATIENCE;
@@ -203,7 +208,8 @@ fn stuck(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>) -> O
     Some(Step::Change(same_members(view, view.server, reason)))
 }
 
-/// Admits waiting workers, or moves to a better structure if that is worth a change, while nothing is wrong.
+/// Admits waiting workers, or moves to a better structure if that is worth a change,
+/// while nothing is wrong.
 fn betterment(
     job: &Job,
     view: &MembershipView<'_>,

@@ -15,8 +15,8 @@ use crate::liveness::Health;
 
 /// Interval at which the reconciler checks again whether a process waits for a result.
 pub(super) const STALL_INTERVAL: Duration = Duration::from_millis(200);
-/// How long all members of a job may wait for a result before the job moves to new slots. Results come many times a
-/// second, and lost frames are sent again.
+/// Time for which all members of a job may wait for a result before the job moves to new slots.
+/// Results come many times a second, and lost frames are sent again.
 pub(super) const STUCK_PATIENCE: Duration = Duration::from_secs(5);
 /// A probe that arrives this long after a stream broke was sent after the break.
 const PROBE_LAG: Duration = Duration::from_millis(50);
@@ -26,11 +26,11 @@ const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 /// Inputs of a decision, besides the job.
 pub(crate) struct DecisionInputs<'a> {
     pub(crate) topology: &'a Topology,
-    /// The fabric that a new structure is built on. It includes the slots that the job could get in addition to its
-    /// own. Silent parts count as dead.
+    /// The fabric that a new structure is built on.
+    /// It includes the slots that the job could get in addition to its own. Silent parts count as dead.
     pub(crate) fabric: &'a FabricState,
-    /// The same fabric, but silent parts count as alive: the present structure is judged by it while the job's slices
-    /// get through.
+    /// The same fabric, but silent parts count as alive: the present structure is judged by it while the
+    /// job's slices get through.
     pub(crate) trusting_fabric: &'a FabricState,
     pub(crate) health: &'a Health,
     /// Returns the signs of life of a process of the job, and of its host's daemons.
@@ -41,7 +41,8 @@ pub(crate) struct DecisionInputs<'a> {
     pub(crate) serving: &'a dyn Fn(&str) -> bool,
     /// The longest time that a process of the job has waited for a result; `None` if none has waited long.
     pub(crate) stalled: Option<Duration>,
-    /// How long all processes of the job have waited for a result; `None` if at least one does not wait.
+    /// Time for which all processes of the job have waited for a result; `None` if
+    /// at least one does not wait.
     pub(crate) stuck: Option<Duration>,
     /// The period in which the controller itself last stood still and received nothing.
     pub(crate) standstill: Option<Standstill>,
@@ -69,9 +70,9 @@ pub(crate) struct LifeSigns {
 }
 
 impl LifeSigns {
-    /// Returns true if a member is at work, though its own connection to the controller broke at `gone`. Either its
-    /// daemon is connected and reports so, or the daemon has lost its connection, too, and its switch receives its
-    /// probes. Data that arrives from a daemon after its connection broke may have been sent before.
+    /// Returns true if a member is at work, though its own connection to the controller broke at `gone`.
+    /// Either its daemon is connected and reports so, or the daemon has lost its connection, too, and its switch
+    /// receives its probes. Data that arrives from a daemon after its connection broke may have been sent before.
     pub(super) fn lives_unheard(&self, gone: Instant, now: Instant) -> bool {
         let is_heard = |told: Instant| told > gone && now < told + WORD_PATIENCE;
         let has_controller = self.attends_since.is_some() && self.last_word.is_some_and(is_heard);

@@ -18,8 +18,8 @@ pub(super) struct Group {
     pub(super) expected: Expectation,
 }
 
-/// Returns the group to which a job with these members should change because of degraded processes; `None` if the
-/// present group should stay.
+/// Returns the group to which a job with these members should change because of degraded processes;
+/// `None` if the present group should stay.
 pub(super) fn better_group(job: &Job, present: &[Member]) -> Option<Group> {
     let OnDegraded { auto, theta } = job.record.terms.on_degraded;
     if !auto || job.record.terms.rigid {
@@ -53,7 +53,8 @@ pub(super) fn well_again(job: &Job) -> Vec<Rank> {
     }
 }
 
-/// Describes the decision on degraded processes and its reason, for people. `name` returns a rank's host.
+/// Describes the decision on degraded processes and its reason, for people.
+/// `name` returns a rank's host.
 pub(crate) fn words(job: &Job, decision: &Decision, name: impl Fn(u16) -> String) -> String {
     let Decision { degraded, all, .. } = decision;
     let names = |ranks: &[u16]| ranks.iter().map(|rank| name(*rank)).collect::<Vec<_>>().join(", ");

@@ -11,8 +11,8 @@ use crate::switch_state::SwitchState;
 use crate::tables::admission::{self, Admit, Kinds, SlotBlock};
 use crate::tables::{egress_guard, multicast, result_group, sender_admission};
 
-/// Adds the entries of the job's installed generations to the desired state of `switch`. A switch that is not on a
-/// generation's tree, or that does not run our program, gets none.
+/// Adds the entries of the job's installed generations to the desired state of `switch`.
+/// A switch that is not on a generation's tree, or that does not run our program, gets none.
 pub(crate) fn add_job(state: &mut SwitchState, topology: &Topology, switch: NodeKey, job: &JobRecord) {
     for generation in job.installed() {
         add_generation(state, topology, switch, job.job_index, generation);
@@ -42,9 +42,9 @@ fn add_generation(
     }
 }
 
-/// Admits the packets that the job's tree sends through each port. If several hosts share a port, the entries name the
-/// addresses of the job's hosts, which the packets of their agents carry. A sum is admitted by an address whose
-/// gradient it includes.
+/// Admits the packets that the job's tree sends through each port.
+/// If several hosts share a port, the entries name the addresses of the job's hosts, which the packets of their agents
+/// carry. A sum is admitted by an address whose gradient it includes.
 fn add_admission(
     state: &mut SwitchState,
     topology: &Topology,

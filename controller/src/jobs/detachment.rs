@@ -8,8 +8,8 @@ use tributary_wire::Rank;
 pub(crate) struct OnDegraded {
     /// True if the job goes on without degraded processes where that makes steps clearly shorter.
     pub(crate) auto: bool,
-    /// θ: the largest share of degraded processes whose data the job leaves out. Beyond it, the other processes share
-    /// their data.
+    /// θ: the largest share of degraded processes whose data the job leaves out.
+    /// Beyond it, the other processes share their data.
     pub(crate) theta: f64,
 }
 

@@ -21,15 +21,15 @@ pub(crate) struct Generation {
     pub(crate) plan: Plan,
     /// Ranks that were not in the generation before.
     pub(crate) joined: Vec<Rank>,
-    /// True if the members synchronise before they reduce again, because a worker has joined or because the members'
-    /// share of the data has changed.
+    /// True if the members synchronise before they reduce again, because a worker has joined or because the
+    /// members' share of the data has changed.
     pub(crate) regroup: bool,
     /// Workers that are left out for as long as their processes are degraded.
     pub(crate) detachment: Detachment,
     /// Where joining members begin.
     pub(crate) beginning: Beginning,
-    /// The switches that may have tables of the generation, with its slots on those that aggregate. Once the generation
-    /// is retired, a switch is removed from this map when its tables are withdrawn.
+    /// The switches that may have tables of the generation, with its slots on those that aggregate.
+    /// Once the generation is retired, a switch is removed from this map when its tables are withdrawn.
     pub(crate) switches: BTreeMap<NodeKey, Option<SlotBlock>>,
     /// Places where less is aggregated in the network than could be.
     pub(crate) fallbacks: Vec<Fallback>,

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time until the controller invites an absent host again: its daemon may have joined and lost its stream since.
+/// Time until the controller invites an absent host again: its daemon may have joined
+/// and lost its stream since.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// How long the job does not invite a host that has given up serving it, ...
+/// Time for which the job does not invite a host that has given up serving it, ...
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
 /// ... doubled each time that it gives up again, up to this many times, ...
 const DOUBLINGS: u32 = 6;
-/// ... if that happens this soon after the last pause. A host that gives up later has served in between, and starts at
-/// the shortest pause.
+/// ... if that happens this soon after the last pause.
+/// A host that gives up later has served in between, and starts at the shortest pause.
 const SOON: Duration = Duration::from_secs(60);
 
 /// Hosts that a job has invited to be its server, or that have served it.
@@ -58,8 +59,8 @@ impl Invitations {
         invitation.given_up = Some(GivenUp { reason: reason.to_owned(), at: now, times });
     }
 
-    /// Returns why a host has given up, and the end of its pause; `None` if the host is not paused. A daemon that has
-    /// connected since counts as a different daemon, which may succeed.
+    /// Returns why a host has given up, and the end of its pause; `None` if the host is not paused.
+    /// A daemon that has connected since counts as a different daemon, which may succeed.
     pub(crate) fn pause(
         &self,
         host: &str,
@@ -77,8 +78,8 @@ impl Invitations {
         all.map(GivenUp::until).filter(|until| now < *until).min()
     }
 
-    /// Returns when the job may invite an absent host: at once if it has not been invited before, or has a new daemon
-    /// since.
+    /// Returns when the job may invite an absent host: at once if it has not been invited before,
+    /// or has a new daemon since.
     pub(crate) fn due(&self, host: &str, attends_since: Option<Instant>, now: Instant) -> Instant {
         let asked = self.0.get(host).and_then(|invitation| invitation.asked);
         let open = asked.filter(|asked| attends_since.is_none_or(|since| since <= *asked));

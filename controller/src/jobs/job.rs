@@ -89,7 +89,8 @@ pub(crate) struct Job {
     pub(crate) profiles: Profiles,
     /// Passes the answers of members to the task that changes the generation.
     answers: Option<mpsc::UnboundedSender<Answered>>,
-    /// The generation that becomes the present one as soon as that is on disk, and the reason for the change.
+    /// The generation that becomes the present one as soon as that is on disk, and the
+    /// reason for the change.
     announced: Option<(u32, String)>,
 }
 
@@ -195,8 +196,8 @@ impl Job {
         self.participants.iter()
     }
 
-    /// Returns the hosts of members that have not joined or are away: workers by rank, then the server. One host may
-    /// have both kinds of member.
+    /// Returns the hosts of members that have not joined or are away: workers by rank, then the server.
+    /// One host may have both kinds of member.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
         if !self.is_alive() {
             return Vec::new();
@@ -307,7 +308,8 @@ impl Job {
         Ok(self.profiles.hand_in(rank, (number, profile), members.into_iter(), now))
     }
 
-    /// Dismisses a process of an earlier generation that is not in the present one: the job has gone on without it.
+    /// Dismisses a process of an earlier generation that is not in the present one: the job
+    /// has gone on without it.
     fn left_behind(&mut self, id: ParticipantId, session: SessionId, host: &str) -> Joined {
         let (participant, events) = Participant::new(host, session, false);
         participant.dismiss(match id {
@@ -334,7 +336,8 @@ impl Job {
         }
     }
 
-    /// Returns true if all workers, connected or awaited, support workers that join and leave. Servers always do.
+    /// Returns true if all workers, connected or awaited, support workers that join and leave.
+    /// Servers always do.
     pub(crate) fn is_elastic(&self) -> bool {
         self.are_elastic(|id| matches!(id, ParticipantId::Worker(_)))
     }
@@ -401,8 +404,9 @@ impl Job {
         Err(JobError::Over { job: self.record.name.clone(), how })
     }
 
-    /// Notes that a session's stream has broken. A later session of the same participant is not affected. Returns the
-    /// host of the participant, or `None` if the session is out of date.
+    /// Notes that a session's stream has broken.
+    /// A later session of the same participant is not affected. Returns the host of the participant, or `None` if the
+    /// session is out of date.
     pub(crate) fn lose(&mut self, id: &ParticipantId, session: SessionId, now: Instant) -> Option<String> {
         let participant =
             self.participants.get_mut(id).filter(|participant| participant.session == session)?;
@@ -415,7 +419,8 @@ impl Job {
         Some(host)
     }
 
-    /// Notes that the training has come to its end for this participant, if it is a worker that had started.
+    /// Notes that the training has come to its end for this participant, if it is a
+    /// worker that had started.
     pub(crate) fn come_to_end(&mut self, id: &ParticipantId) {
         let is_in = self.participants.get(id).is_some_and(|participant| participant.started);
         self.at_its_end |= is_in && matches!(id, ParticipantId::Worker(_));
@@ -473,7 +478,8 @@ impl Job {
         config.as_ref().map(Into::into)
     }
 
-    /// Sends the present generation to all its members again. Members that stopped for a cancelled change then go on.
+    /// Sends the present generation to all its members again.
+    /// Members that stopped for a cancelled change then go on.
     pub(crate) fn thaw(&mut self, topology: &Topology) {
         let started = self.participants.iter().filter(|(_, participant)| participant.started);
         let ids: Vec<_> = started.map(|(id, _)| id.clone()).collect();
@@ -503,8 +509,9 @@ impl Job {
         self.answers.as_ref().is_some_and(|answers| answers.send(answered).is_ok())
     }
 
-    /// Notes why the job has not changed over; empty if nothing is in the way. Returns true if the reason differs from
-    /// the last one and the job is alive: a job that is over has no next generation.
+    /// Notes why the job has not changed over; empty if nothing is in the way.
+    /// Returns true if the reason differs from the last one and the job is alive: a job that is over has no next
+    /// generation.
     pub(crate) fn note_setback(&mut self, setback: String) -> bool {
         self.is_alive() && std::mem::replace(&mut self.setback, setback) != self.setback
     }
@@ -534,9 +541,9 @@ impl Job {
         }
     }
 
-    /// Announces that generation `number` becomes the present one, with this beginning. Members are notified only once
-    /// the announcement, part of the [lasting](Self::lasting) record from now on, is on disk. Returns false if the job
-    /// is over.
+    /// Announces that generation `number` becomes the present one, with this beginning.
+    /// Members are notified only once the announcement, part of the [lasting](Self::lasting) record from now on, is on
+    /// disk. Returns false if the job is over.
     pub(crate) fn announce(&mut self, number: u32, reason: &str, beginning: Beginning) -> bool {
         let is_alive = self.is_alive();
         let Some(generation) = self.record.numbered(number).filter(|_| is_alive) else { return false };
@@ -629,8 +636,8 @@ impl Job {
         true
     }
 
-    /// Leaves the job to the next controller. Streams end without an event, from which members conclude that the
-    /// controller is away.
+    /// Leaves the job to the next controller.
+    /// Streams end without an event, from which members conclude that the controller is away.
     pub(crate) fn hang_up(&mut self) {
         self.participants.clear();
     }

@@ -14,7 +14,8 @@ use super::generation::Generation;
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     team: Team,
-    /// Steps of each process that are already counted, by rank: hosts repeat the last steps in every report.
+    /// Steps of each process that are already counted, by rank: hosts repeat the
+    /// last steps in every report.
     seen: BTreeMap<u16, u64>,
     pub(crate) last_change: Option<LastChange>,
 }

@@ -25,7 +25,8 @@ pub(crate) fn worker_config(
     config(topology, record, generation, (worker.key, role, beginning))
 }
 
-/// Returns the configuration of the generation's server, with `take_over` if it takes over from another server.
+/// Returns the configuration of the generation's server, with `take_over` if it takes
+/// over from another server.
 pub(crate) fn server_config(
     topology: &Topology,
     record: &JobRecord,

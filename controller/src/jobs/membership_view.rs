@@ -16,27 +16,28 @@ use super::job::{Job, State};
 use super::participant::{Participant, ParticipantId};
 use crate::liveness::{Doubt, ProvenPaths};
 
-/// How long a member whose stream breaks has to come back, while its host's daemon is connected.
+/// Time that a member whose stream breaks has to come back, while its host's daemon is connected.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);
-/// How long such a member has to come back if its host's daemon is gone, too. A host that has only lost its connections
-/// reconnects at once, or its probes show that it lives.
+/// Time that such a member has to come back if its host's daemon is gone, too.
+/// A host that has only lost its connections reconnects at once, or its probes show that it lives.
 const GONE_PATIENCE: Duration = Duration::from_millis(250);
-/// How long a process waits for a result before silent parts of the fabric count as dead, even at the cost of members.
-/// A switch without power is silent, too, and most steps of training are shorter.
+/// Time for which a process waits for a result before silent parts of the fabric count as dead, even at
+/// the cost of members. A switch without power is silent, too, and most steps of training are shorter.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(2);
-/// How long a process waits before members that the controller cannot reach, but whose hosts live, count as gone. That
-/// such a member has died as well would be a rare accident.
+/// Waiting time of a process after which members that the controller cannot reach count as gone,
+/// although their hosts live. That such a member has died as well would be a rare accident.
 const UNHEARD_PATIENCE: Duration = Duration::from_secs(5);
-/// A member that has not changed over this long after its notification is gone, if others wait for a result.
+/// A member that has not changed over this long after its notification is gone, if
+/// others wait for a result.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
-/// How long members have to come back if their job was read from disk or their host's daemon has just reconnected.
-/// Members try to reach the controller once a second.
+/// Time that members have to come back if their job was read from disk or their host's daemon has just
+/// reconnected. Members try to reach the controller once a second.
 const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
-/// The same limit while others wait for a result without success: the missing member may have died while no controller
-/// was running.
+/// The same limit while others wait for a result without success: the missing member may have died
+/// while no controller was running.
 const STALLED_TAKE_UP_PATIENCE: Duration = Duration::from_millis(1800);
-/// A stream that breaks during a standstill of the controller, or this long before or after it, broke because of the
-/// standstill. Its member may come back like a member that has lost its controller.
+/// A stream that breaks during a standstill of the controller, or this long before or after it, broke
+/// because of the standstill. Its member may come back like a member that has lost its controller.
 const STANDSTILL_SPREAD: Duration = Duration::from_secs(3);
 
 /// Presence of a running job's participants, and the parts that its structure can rely on.
@@ -195,8 +196,8 @@ impl<'a> MembershipView<'a> {
         host == self.server && self.server_is_there
     }
 
-    /// Returns the hosts that could serve, in order of preference: the present server, the server in the job's request,
-    /// other hosts with that role, the members' own hosts.
+    /// Returns the hosts that could serve, in order of preference: the present server, the server in the
+    /// job's request, other hosts with that role, the members' own hosts.
     pub(super) fn servers(&self, job: &Job, inputs: &DecisionInputs<'a>) -> Vec<NodeKey> {
         let present = self.server_is_there.then_some(self.server);
         let role = inputs.topology.servers();
@@ -246,7 +247,8 @@ impl<'a> MembershipView<'a> {
     }
 }
 
-/// Returns true if a host could be the job's server: it is available, and has not just given up serving.
+/// Returns true if a host could be the job's server: it is available, and has
+/// not just given up serving.
 pub(super) fn can_serve(job: &Job, host: &str, inputs: &DecisionInputs<'_>) -> bool {
     let is_there = (inputs.serving)(host) || job.is_here(&ParticipantId::Server(host.to_owned()));
     is_there && given_up(job, host, inputs).is_none()
@@ -307,9 +309,9 @@ fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard:
     if inputs.now < until { Presence::Away(until) } else { Presence::Gone }
 }
 
-/// Returns the presence of a member that has not come back yet since `since`. That is the time when the controller
-/// found the job on disk, when its standstill ended, or when the host's daemon reconnected. Losing the member would end
-/// a rigid job, so in a rigid job it has the full time.
+/// Returns the presence of a member that has not come back yet since `since`.
+/// That is the time when the controller found the job on disk, when its standstill ended, or when the host's daemon
+/// reconnected. Losing the member would end a rigid job, so in a rigid job it has the full time.
 fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> Presence {
     let (soonest, latest) = (since + STALLED_TAKE_UP_PATIENCE, since + TAKE_UP_PATIENCE);
     if now >= latest {

@@ -10,8 +10,8 @@ use tributary_wire::Rank;
 
 use super::progress::ProgressReport;
 
-/// Capacity of a member's event channel: more events than any change of generation sends. A member that leaves this
-/// many events unread counts as gone.
+/// Capacity of a member's event channel: more events than any change of generation sends.
+/// A member that leaves this many events unread counts as gone.
 const EVENTS_PER_MEMBER: usize = 64;
 
 /// Identifies a participant of a job. Workers sort before servers.
@@ -44,11 +44,13 @@ pub(crate) struct Participant {
     pub(crate) elastic: bool,
     /// True if the controller has sent the process its start event, in this life of the process.
     pub(crate) started: bool,
-    /// True if the job goes on without the process for as long as it is degraded, and the process was notified.
+    /// True if the job goes on without the process for as long as it is degraded, and the
+    /// process was notified.
     pub(crate) detached: bool,
     /// The time at which its stream broke; `None` while it is connected.
     pub(crate) gone: Option<Instant>,
-    /// The time at which the controller sent a change of generation; `None` once the participant has changed over.
+    /// The time at which the controller sent a change of generation; `None` once the
+    /// participant has changed over.
     pub(crate) behind: Option<Instant>,
     /// The last report that its host sent on it.
     pub(super) report: Option<ProgressReport>,
@@ -76,7 +78,8 @@ impl Participant {
         (participant, receiver)
     }
 
-    /// Creates a participant of a job that was running when the controller stopped. It must reconnect by itself.
+    /// Creates a participant of a job that was running when the controller stopped.
+    /// It must reconnect by itself.
     pub(crate) fn awaited(host: &str, elastic: bool, now: Instant) -> Self {
         Self {
             host: host.to_owned(),
@@ -113,7 +116,8 @@ impl Participant {
         self.is_here() && self.elastic && !self.started
     }
 
-    /// Notifies the process that the job goes on without it while the process is degraded. It stays connected.
+    /// Notifies the process that the job goes on without it while the process is degraded.
+    /// It stays connected.
     pub(crate) fn detach(&mut self, detached: v1::JobDetached) {
         (self.started, self.detached) = (false, true);
         self.tell(Event::Detached(detached));
@@ -130,7 +134,8 @@ impl Participant {
         self.gone.get_or_insert(now);
     }
 
-    /// Sends the participant an event. If the participant is away, it receives the event when it comes back.
+    /// Sends the participant an event.
+    /// If the participant is away, it receives the event when it comes back.
     pub(crate) fn tell(&mut self, event: Event) {
         self.told = Some(match event.clone() {
             // A participant that comes back and goes on has started.

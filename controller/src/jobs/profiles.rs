@@ -29,7 +29,8 @@ pub(crate) struct Profiles {
 /// Identifies a profile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Number {
-    /// The number that the job's present processes share. Processes that run the job later have another number.
+    /// The number that the job's present processes share.
+    /// Processes that run the job later have another number.
     pub(crate) run: u64,
     /// Counts the profiles of a run from 1.
     pub(crate) number: u32,

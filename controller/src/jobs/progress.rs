@@ -11,7 +11,8 @@ use tributary_wire::Rank;
 use super::job::Job;
 use super::participant::ParticipantId;
 
-/// A process that has waited this long for a result counts as stalled: in most operations results arrive all the time.
+/// A process that has waited this long for a result counts as stalled: in most operations results
+/// arrive all the time.
 const STALL: Duration = Duration::from_millis(700);
 /// Age after which a host's report on a process is out of date.
 const FRESH: Duration = Duration::from_secs(2);
@@ -41,9 +42,10 @@ pub(crate) struct ProcessReport {
     pub(crate) operations: u64,
     /// The time that the process last spent between two all-reduces.
     pub(crate) step: Duration,
-    /// How long the process has been waiting for a result.
+    /// Time for which the process has been waiting for a result.
     pub(crate) waits: Duration,
-    /// How long it has waited in the present generation: at most the time that the job has had its present structure.
+    /// Time for which it has waited in the present generation: at most the time that the job has
+    /// had its present structure.
     stalled: Duration,
     at: Instant,
 }
@@ -58,8 +60,9 @@ impl ProgressReport {
 }
 
 impl Job {
-    /// Notes a host's heartbeat. Only the reports on the host's own participants in this job count. A participant
-    /// stores its last report, which is dropped together with it.
+    /// Notes a host's heartbeat.
+    /// Only the reports on the host's own participants in this job count. A participant stores its last report, which
+    /// is dropped together with it.
     pub(super) fn note_heartbeat(
         &mut self,
         (key, host): (NodeKey, &str),
@@ -113,8 +116,8 @@ impl Job {
         self.participant(id)?.report.as_ref().map(ProgressReport::at)
     }
 
-    /// Returns the time that each process of the present generation has waited for a result in that generation; `None`
-    /// for a process without a recent report.
+    /// Returns the time that each process of the present generation has waited for a result in that
+    /// generation; `None` for a process without a recent report.
     fn stalls(&self, now: Instant) -> impl Iterator<Item = Option<Duration>> {
         self.record.generation().ranks().map(move |rank| {
             let report = self.process_report(rank)?;
@@ -122,20 +125,21 @@ impl Job {
         })
     }
 
-    /// Returns the longest time that a process has waited for a result in the present generation; `None` if none is
-    /// stalled.
+    /// Returns the longest time that a process has waited for a result in the present generation;
+    /// `None` if none is stalled.
     pub(crate) fn stall(&self, now: Instant) -> Option<Duration> {
         self.stalls(now).flatten().filter(|stalled| *stalled >= STALL).max()
     }
 
-    /// Returns the time for which all processes have waited for a result in the present generation; `None` if at least
-    /// one is not stalled, or has no recent report.
+    /// Returns the time for which all processes have waited for a result in the present generation; `None`
+    /// if at least one is not stalled, or has no recent report.
     pub(crate) fn stuck(&self, now: Instant) -> Option<Duration> {
         let shortest = self.stalls(now).try_fold(Duration::MAX, |all, one| Some(all.min(one?)));
         shortest.filter(|shortest| *shortest >= STALL)
     }
 
-    /// Returns the ranks that wait for a result, from the server's report; empty if the report is out of date.
+    /// Returns the ranks that wait for a result, from the server's report; empty if the
+    /// report is out of date.
     pub(crate) fn asking(&self, now: Instant) -> BTreeSet<Rank> {
         let server = ParticipantId::Server(self.record.generation().plan.server.name.clone());
         match self.participant(&server).and_then(|server| server.report.as_ref()) {

@@ -22,18 +22,18 @@ pub(crate) struct JobRecord {
     /// The request that created the job, with all workers that the job may ever have.
     pub(crate) request: JobRequest,
     pub(crate) terms: Terms,
-    /// Where the job's counters are in every switch. It stays valid after the job has given the index back: the
-    /// counters stay until another job gets the index.
+    /// Where the job's counters are in every switch.
+    /// It stays valid after the job has given the index back: the counters stay until another job gets the index.
     pub(crate) job_index: u16,
     /// True if the job holds the index.
     pub(crate) holds_index: bool,
-    /// The present generation, which always exists. Generations whose tables are being withdrawn come before it; a
-    /// generation that is being prepared comes after it.
+    /// The present generation, which always exists.
+    /// Generations whose tables are being withdrawn come before it; a generation that is being prepared comes after it.
     pub(crate) generations: Vec<Generation>,
     /// The number of the present generation.
     pub(crate) current: u32,
-    /// The highest number ever issued. No number is issued twice, so that an answer to a cancelled change is never
-    /// taken for an answer to the next.
+    /// The highest number ever issued.
+    /// No number is issued twice, so that an answer to a cancelled change is never taken for an answer to the next.
     pub(crate) issued: u32,
     /// The reason for the last change of generation.
     pub(crate) last_change: String,
@@ -44,7 +44,7 @@ pub(crate) struct JobRecord {
 pub(crate) struct Terms {
     /// True if the job fails when it loses a member.
     pub(crate) rigid: bool,
-    /// How long the job may wait for its members to join.
+    /// Time for which the job may wait for its members to join.
     pub(crate) join_deadline: Duration,
     /// The policy for degraded processes.
     pub(crate) on_degraded: OnDegraded,

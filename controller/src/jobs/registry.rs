@@ -80,7 +80,8 @@ impl Registry {
         found.ok_or_else(|| JobError::NoSuchJob(name.to_owned()))
     }
 
-    /// Notes a host's heartbeat with the jobs in which the host takes part. Its reports on other jobs are ignored.
+    /// Notes a host's heartbeat with the jobs in which the host takes part.
+    /// Its reports on other jobs are ignored.
     pub(crate) fn note_heartbeat(&mut self, host: (NodeKey, &str), heartbeat: &v1::Heartbeat, now: Instant) {
         for job in self.jobs.values_mut().filter(|job| job.is_alive()) {
             job.note_heartbeat(host, heartbeat, now);

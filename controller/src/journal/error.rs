@@ -83,7 +83,8 @@ pub enum JournalError {
         /// The file.
         file: PathBuf,
     },
-    /// The way to the journal is blocked: something else has the name of one of its folders, or access is denied.
+    /// The way to the journal is blocked: something else has the name of one of its
+    /// folders, or access is denied.
     #[error(
         "{}: the journal cannot be found any more ({reason}): bring its folder back, or move away what is in its place, \
          and all jobs are written anew",

@@ -98,8 +98,8 @@ impl Journal {
     }
 }
 
-/// Checks a job's record as a starting controller would: returns the job's name, or why it is not taken up. An entry
-/// point for fuzzing.
+/// Checks a job's record as a starting controller would: returns the job's name, or why it is not taken
+/// up. An entry point for fuzzing.
 ///
 /// # Errors
 /// The record is damaged, or does not fit the topology.

@@ -301,9 +301,9 @@ fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
     }
 }
 
-/// Begins a write that is committed in two phases: an open then knows that the last write was complete, and refuses the
-/// file where it is not. After a write in one phase the open takes damage for a crash in that write, and goes back to
-/// the write before.
+/// Begins a write that is committed in two phases: an open then knows that the last write was complete,
+/// and refuses the file where it is not. After a write in one phase the open takes damage for a crash in that write,
+/// and goes back to the write before.
 fn begin_write(database: &Database) -> Result<WriteTransaction, redb::Error> {
     let mut write = database.begin_write()?;
     write.set_two_phase_commit(true);

@@ -85,8 +85,8 @@ pub(super) struct StoredJob {
     generation: StoredGeneration,
 }
 
-/// The present generation, which alone is kept: the tables of others are withdrawn when their switches get their next
-/// state.
+/// The present generation, which alone is kept: the tables of others are withdrawn when their switches
+/// get their next state.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredGeneration {
     number: u32,

@@ -200,7 +200,8 @@ async fn a_file_in_the_journals_place_is_left_alone_and_named_until_it_is_gone()
     assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
 }
 
-/// One bit of each part of a journal's file is wrong, after a clean stop of its controller or after a crash.
+/// One bit of each part of a journal's file is wrong, after a clean stop of its
+/// controller or after a crash.
 #[tokio::test]
 async fn a_damaged_journal_is_refused_or_complete_and_never_an_older_one() {
     const PART: usize = 512;

@@ -1,4 +1,5 @@
-//! The thread that writes to disk. A disk may take its time; only those who need the outcome wait for it.
+//! The thread that writes to disk.
+//! A disk may take its time; only those who need the outcome wait for it.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +29,8 @@ struct Entry {
     done: oneshot::Sender<Result<(), JournalError>>,
 }
 
-/// Writes jobs down in the order in which they are handed in. Dropping it waits until all of them are written.
+/// Writes jobs down in the order in which they are handed in.
+/// Dropping it waits until all of them are written.
 #[derive(Debug)]
 pub(super) struct Writer {
     entries: Option<Sender<Entry>>,
@@ -140,8 +142,8 @@ impl Written {
         Self(None)
     }
 
-    /// Waits until the job is on disk. After an error it is still written once the disk works again, unless it was
-    /// handed in again meanwhile.
+    /// Waits until the job is on disk.
+    /// After an error it is still written once the disk works again, unless it was handed in again meanwhile.
     ///
     /// # Errors
     /// The disk has refused it.

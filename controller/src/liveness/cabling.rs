@@ -10,8 +10,9 @@ use tributary_wire::{NodeId, Probe, SliceWidth};
 use super::direction::{Audibility, Direction};
 use super::widest_sent_over;
 
-/// Interval between long probes, in beats. Long probes take time on a slow link, so that the loss of long probes alone
-/// is detected ten times later than a dead cable.
+/// Interval between long probes, in beats.
+/// Long probes take time on a slow link, so that the loss of long probes alone is detected ten times later than a dead
+/// cable.
 pub(crate) const LONG_PROBES_EVERY: u32 = 10;
 
 /// One end of a cable.
@@ -32,10 +33,11 @@ pub(crate) enum News {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Life {
     Alive,
-    /// A link that loses the packets of slices of this width, although its MTU in the topology has room for them, and
-    /// delivers shorter packets.
+    /// A link that loses the packets of slices of this width, although its MTU in the topology has room for
+    /// them, and delivers shorter packets.
     ShortOfMtu(SliceWidth),
-    /// Neither the part nor the nodes that would report on it send any reports. The part may work perfectly well.
+    /// Neither the part nor the nodes that would report on it send any reports.
+    /// The part may work perfectly well.
     Silent,
     Dead,
 }
@@ -49,8 +51,8 @@ pub(crate) struct Miswiring {
     pub(crate) heard: Probe,
 }
 
-/// Wrong probes that arrive at one end of a cable. An attacker may forge any number of them, so that not each of them
-/// is news.
+/// Wrong probes that arrive at one end of a cable.
+/// An attacker may forge any number of them, so that not each of them is news.
 #[derive(Debug)]
 struct WrongProbes {
     /// The wrong probe that the controller reported last.
@@ -192,8 +194,8 @@ impl Cabling {
         self.beats.is_multiple_of(LONG_PROBES_EVERY)
     }
 
-    /// Ends a beat, in which every node for which `able` is true should have sent probes and reported the received
-    /// ones.
+    /// Ends a beat, in which every node for which `able` is true should have sent probes and
+    /// reported the received ones.
     pub(crate) fn beat(&mut self, able: impl Fn(NodeKey) -> bool) -> Vec<News> {
         let heard = std::mem::take(&mut self.heard);
         self.heard_of_late.extend(&heard);
@@ -281,8 +283,8 @@ mod tests {
             self.topology.neighbour(key, port).unwrap().link
         }
 
-        /// Runs beats in which every cable works except those `cut`, in the given directions, and the nodes that are
-        /// `away` are known to be so.
+        /// Runs beats in which every cable works except those `cut`, in the given directions, and the nodes
+        /// that are `away` are known to be so.
         fn beats(&mut self, count: usize, cut: &[(&str, &str)], away: &[&str]) -> Vec<News> {
             self.beats_with(count, cut, away, &[])
         }

@@ -1,17 +1,18 @@
-//! Detects the failure of a part that should send signs of life regularly: a state machine with hysteresis.
+//! Detects the failure of a part that should send signs of life regularly: a state
+//! machine with hysteresis.
 
-/// Beats without a sign of life after which a part is dead. Ten probes in a row are not lost by chance, and a busy
-/// machine does not delay its processes for that long.
+/// Beats without a sign of life after which a part is dead.
+/// Ten probes in a row are not lost by chance, and a busy machine does not delay its processes for that long.
 const DEAD_AFTER: u32 = 10;
-/// Surplus of beats with a sign of life over beats without one, after which a dead part is alive again. A cable with a
-/// loose contact never reaches it. The cable of a busy machine that loses a probe now and then does.
+/// Surplus of beats with a sign of life over beats without one, after which a dead part is alive again.
+/// A cable with a loose contact never reaches it. The cable of a busy machine that loses a probe now and then does.
 const ALIVE_AFTER: u32 = 5;
-/// How many silent beats count at once when the reporters of signs of life can be reached again: their late reports may
-/// still be on the way.
+/// Number of silent beats that count at once when the reporters of signs of life can be reached again:
+/// their late reports may still be on the way.
 const BELIEVED_AT_ONCE: u32 = 3;
 
-/// Tracks signs of life and beats of the clock. Time is counted in beats, not in seconds, so that a delayed clock
-/// declares nothing dead.
+/// Tracks signs of life and beats of the clock.
+/// Time is counted in beats, not in seconds, so that a delayed clock declares nothing dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Detector {
     state: State,
@@ -44,8 +45,8 @@ impl State {
 }
 
 impl Detector {
-    /// Creates a detector without any knowledge. Signs of life may be up to `late` beats late, because of the frames
-    /// queued before them.
+    /// Creates a detector without any knowledge.
+    /// Signs of life may be up to `late` beats late, because of the frames queued before them.
     pub(super) fn new(late: u32) -> Self {
         let dead_after = DEAD_AFTER.saturating_add(late);
         Self { state: State::Unknown { certain: 0 }, heard: false, dead_after }
@@ -110,8 +111,8 @@ impl Detector {
 mod tests {
     use super::*;
 
-    /// Runs beats: "!" with a sign of life, "." certainly without one, "?" without one that could have been reported,
-    /// "-" skipped. Marks where the part became silent ("S"), died ("D") and came alive ("A").
+    /// Runs beats: "!" with a sign of life, "." certainly without one, "?" without one that could have been
+    /// reported, "-" skipped. Marks where the part became silent ("S"), died ("D") and came alive ("A").
     fn trace(detector: &mut Detector, beats: &str) -> String {
         let beat = |beat| {
             let before = (detector.is_silent(), detector.is_dead());

@@ -11,8 +11,8 @@ use super::PROBE_INTERVAL;
 use super::cabling::{End, LONG_PROBES_EVERY, Life};
 use super::detector::Detector;
 
-/// Longest frames of jobs that may be queued before a probe on a link: two jobs that begin have this many slices in
-/// flight.
+/// Longest frames of jobs that may be queued before a probe on a link: two jobs that begin have this
+/// many slices in flight.
 const FRAMES_BEFORE: u64 = 32;
 
 /// One direction of a cable, by the end where its frames arrive.
@@ -84,9 +84,9 @@ impl Direction {
         self.frames.is_alive()
     }
 
-    /// Returns the state of the cable, as far as this direction shows it. `is_heard_back`: frames get through in the
-    /// opposite direction. Then the cable is intact, and only the listener of this direction is unreachable for the
-    /// controller.
+    /// Returns the state of the cable, as far as this direction shows it.
+    /// `is_heard_back`: frames get through in the opposite direction. Then the cable is intact, and only the listener
+    /// of this direction is unreachable for the controller.
     pub(super) fn life(&self, is_heard_back: bool) -> Life {
         if self.frames.is_dead() {
             Life::Dead
@@ -100,7 +100,8 @@ impl Direction {
     }
 }
 
-/// Returns how late a probe may be on a link of this rate, in bit/s, because of the jobs' frames before it.
+/// Returns how late a probe may be on a link of this rate, in bit/s, because of the
+/// jobs' frames before it.
 fn late(rate: u64, widest: SliceWidth) -> Duration {
     let bits = FRAMES_BEFORE * 8 * longest_frame(widest) as u64;
     Duration::from_secs_f64(bits as f64 / rate as f64)

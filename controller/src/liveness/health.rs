@@ -24,8 +24,8 @@ pub(crate) struct Health {
 pub(crate) enum Doubt {
     /// Silent parts count as dead: nothing new is built on them.
     Dead,
-    /// Silent parts count as alive: a job whose slices get through stays on switches that only the controller cannot
-    /// reach.
+    /// Silent parts count as alive: a job whose slices get through stays on switches that only the
+    /// controller cannot reach.
     Alive,
 }
 
@@ -97,8 +97,8 @@ impl Health {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// Describes a part of a plan that is not alive, for people; `None` if all parts are alive. Silent parts on one of
-    /// the `paths` count as alive: only the controller cannot reach them.
+    /// Describes a part of a plan that is not alive, for people; `None` if all parts are alive.
+    /// Silent parts on one of the `paths` count as alive: only the controller cannot reach them.
     pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt, paths: &ProvenPaths) -> Option<String> {
         let words = |life: Option<&Life>, is_on_a_path: bool, what: &str| match life? {
             Life::Dead => Some(format!("{what} is dead")),

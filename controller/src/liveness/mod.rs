@@ -26,16 +26,18 @@ pub(crate) use proven_paths::ProvenPaths;
 /// The time between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Time without a beat after which the controller itself has stood still. A beat is due each [`PROBE_INTERVAL`].
+/// Time without a beat after which the controller itself has stood still.
+/// A beat is due each [`PROBE_INTERVAL`].
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(1);
 
-/// Returns the widest slices that jobs may send over a link whose switches take slices of up to `widest`.
+/// Returns the widest slices that jobs may send over a link whose switches take
+/// slices of up to `widest`.
 fn widest_sent_over(link: &Link, widest: SliceWidth) -> SliceWidth {
     widest_slices_over(link).min(widest)
 }
 
-/// Returns the length in bytes of the long probes of a link whose switches take slices of up to `widest`: the length of
-/// the longest frames that jobs may send over it.
+/// Returns the length in bytes of the long probes of a link whose switches take slices of up to
+/// `widest`: the length of the longest frames that jobs may send over it.
 pub(crate) fn long_probe_bytes(link: &Link, widest: SliceWidth) -> usize {
     longest_frame(widest_sent_over(link, widest))
 }

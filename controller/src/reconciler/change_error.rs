@@ -6,7 +6,8 @@ use crate::error::SwitchError;
 use crate::journal::JournalError;
 use crate::state::CreateError;
 
-/// Reasons why a job has not changed over. The job stays in its present generation, and is checked again.
+/// Reasons why a job has not changed over.
+/// The job stays in its present generation, and is checked again.
 #[derive(Debug, Error)]
 pub(crate) enum ChangeError {
     /// The job has no plan or no id for the generation.

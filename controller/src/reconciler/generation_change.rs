@@ -1,4 +1,5 @@
-//! One change of a job's generation, from the decision until the old tables are gone. ARCHITECTURE.md has the rules.
+//! One change of a job's generation, from the decision until the old tables are gone.
+//! ARCHITECTURE.md has the rules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,14 +21,14 @@ use crate::jobs::{
 };
 use crate::manager::Manager;
 
-/// How long a host may take to join as the server after its invitation.
+/// Time that a host may take to join as the server after its invitation.
 const SERVER_PATIENCE: Duration = Duration::from_secs(1);
-/// How long members may take to stop, and to hand over slices: no more than a message's round trip.
+/// Time that members may take to stop, and to hand over slices: no more than a message's round trip.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(1500);
-/// How long members may take to come to the beginning of the same operation.
+/// Time that members may take to come to the beginning of the same operation.
 const BOUNDARY_PATIENCE: Duration = Duration::from_secs(10);
-/// Longest interval between two checks of a wait for a more urgent step: a member that is away counts as gone after a
-/// time, and no event announces that.
+/// Longest interval between two checks of a wait for a more urgent step: a member that is away counts
+/// as gone after a time, and no event announces that.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A change of a job's generation that is under way.
@@ -235,7 +236,8 @@ impl<'a> GenerationChange<'a> {
         }
     }
 
-    /// Collects the state of the old server's finished slices for the new server from the remaining members.
+    /// Collects the state of the old server's finished slices for the new server
+    /// from the remaining members.
     async fn take_over(&mut self, standings: &Standings) -> Result<TakeOver, ChangeError> {
         let merged = survivors::merge(self.window(), standings).map_err(ChangeError::Survivors)?;
         let deadline = Instant::now() + ANSWER_PATIENCE;
@@ -294,8 +296,8 @@ impl<'a> GenerationChange<'a> {
         Ok(())
     }
 
-    /// Notifies the server, then the workers, then the participants that are left out. Returns the participants whose
-    /// answers the change awaits.
+    /// Notifies the server, then the workers, then the participants that are left out.
+    /// Returns the participants whose answers the change awaits.
     fn tell(&self, take_over: Option<&TakeOver>) -> Result<BTreeSet<ParticipantId>, ChangeError> {
         let topology = &self.context.manager.topology();
         let mut state = self.context.manager.state();
@@ -347,8 +349,9 @@ impl<'a> GenerationChange<'a> {
         Ok(told)
     }
 
-    /// Waits until all participants in `told` have changed over, but no longer than [`ANSWER_PATIENCE`]. A member that
-    /// is away receives the change when it comes back. The next decision deals with a member that is gone.
+    /// Waits until all participants in `told` have changed over, but no longer than [`ANSWER_PATIENCE`].
+    /// A member that is away receives the change when it comes back. The next decision deals with a member that is
+    /// gone.
     async fn wait_until_changed(&mut self, mut told: BTreeSet<ParticipantId>) {
         let deadline = Instant::now() + ANSWER_PATIENCE;
         while !told.is_empty() {

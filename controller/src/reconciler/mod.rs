@@ -1,4 +1,5 @@
-//! The reconciler of a job: a task that decides the job's next step after each event, and carries it out.
+//! The reconciler of a job: a task that decides the job's next step after each
+//! event, and carries it out.
 
 mod change_error;
 mod generation_change;
@@ -18,7 +19,8 @@ use crate::quotas::Asking;
 use generation_change::GenerationChange;
 pub(crate) use runs::{JoinFailure, join};
 
-/// A failure shows in several places in short succession. Within this time they count as one reason to act.
+/// A failure shows in several places in short succession.
+/// Within this time they count as one reason to act.
 const DEBOUNCE: Duration = Duration::from_millis(30);
 /// The pause after a change that failed, unless an event arrives before.
 const FAILURE_PAUSE: Duration = Duration::from_millis(200);

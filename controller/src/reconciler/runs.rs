@@ -10,8 +10,9 @@ use super::start;
 use crate::jobs::{JobError, Joining};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 
-/// Time for the processes of the last run to end, from when the first process of the next run joins. Launchers such as
-/// torchrun kill all processes of a run before they start the next one; the hosts notice that within milliseconds.
+/// Time for the processes of the last run to end, from when the first process of the next run joins.
+/// Launchers such as torchrun kill all processes of a run before they start the next one; the hosts notice that within
+/// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reasons why a host cannot join.
@@ -24,7 +25,8 @@ pub(crate) enum JoinFailure {
     Create(#[from] CreateFailure),
 }
 
-/// Lets a host join a job. If `joining` allows for it and the job's last run is over, creates the job again first.
+/// Lets a host join a job.
+/// If `joining` allows for it and the job's last run is over, creates the job again first.
 pub(crate) async fn join(
     manager: &Arc<Manager>,
     (name, token): (&str, &[u8]),

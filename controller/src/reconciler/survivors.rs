@@ -33,7 +33,8 @@ pub(super) fn merge(window: u32, standings: &Standings) -> Result<Merged, TakeOv
     Ok(Merged { dues: merged.dues, wanted })
 }
 
-/// Returns the first wanted slice that no member handed over, if any. Then the standing of a member was wrong.
+/// Returns the first wanted slice that no member handed over, if any.
+/// Then the standing of a member was wrong.
 pub(super) fn missing(merged: &Merged, finished: &[FinishedSlice]) -> Option<Seq> {
     let given: BTreeSet<u32> = finished.iter().map(|slice| slice.seq.0).collect();
     merged.wanted.values().flatten().copied().find(|seq| !given.contains(&seq.0))

@@ -92,9 +92,9 @@ impl ControllerState {
         Ok(key)
     }
 
-    /// Creates a job again whose last run is over. The next run has the same name, token and terms, and waits for slots
-    /// that the last run still holds. Returns `None` if the last run is not over, if the next one exists already, or if
-    /// the job was ended permanently.
+    /// Creates a job again whose last run is over.
+    /// The next run has the same name, token and terms, and waits for slots that the last run still holds. Returns
+    /// `None` if the last run is not over, if the next one exists already, or if the job was ended permanently.
     pub(crate) fn create_again(&mut self, key: JobKey) -> Result<Option<JobKey>, CreateError> {
         let has_next = |last: &Job| self.jobs.check_name_free(&last.record.name).is_err();
         let last = self.jobs.get(key).filter(|last| last.may_run_again() && !has_next(last));
@@ -127,8 +127,8 @@ impl ControllerState {
         Ok(())
     }
 
-    /// Gives slots to waiting jobs, and returns the jobs that got some; the caller must start them. The others note the
-    /// resources for which they wait.
+    /// Gives slots to waiting jobs, and returns the jobs that got some; the caller must start them.
+    /// The others note the resources for which they wait.
     pub(crate) fn advance_queue(&mut self) -> Vec<JobKey> {
         let mut reserved = BTreeSet::new();
         let mut served = Vec::new();
@@ -226,13 +226,15 @@ impl ControllerState {
         }
     }
 
-    /// Returns the fabric as if all parts were alive; `free` returns the slots that a job can get on a switch.
+    /// Returns the fabric as if all parts were alive; `free` returns the slots that a job
+    /// can get on a switch.
     fn sound_fabric(&self, free: impl Fn(&SlotMap) -> u32) -> FabricState {
         let (dead_nodes, dead_links, short_of_mtu) = Default::default();
         FabricState { dead_nodes, dead_links, short_of_mtu, ..self.fabric(Doubt::Dead, free) }
     }
 
-    /// Returns the resources of a waiting job: a plan as if the job had all the slots it wants, with none reserved.
+    /// Returns the resources of a waiting job: a plan as if the job had all the slots it
+    /// wants, with none reserved.
     fn no_resources(&self, request: &JobRequest) -> Result<Resources, CreateError> {
         let most = self.quotas.queue;
         if self.waiting().len() >= usize::try_from(most).unwrap_or(usize::MAX) {
@@ -269,7 +271,8 @@ impl ControllerState {
         Err(CreateError::NoSlots { job: name.to_owned(), switches })
     }
 
-    /// Checks that the job could aggregate if no other job had any slots. `ideal`: its plan if slots did not matter.
+    /// Checks that the job could aggregate if no other job had any slots.
+    /// `ideal`: its plan if slots did not matter.
     fn check_width(&self, name: &str, request: &JobRequest, ideal: &Plan) -> Result<(), CreateError> {
         let alone = self.sound_fabric(SlotMap::largest_possible_block);
         if planner::plan(&self.topology, &alone, request).is_ok_and(|plan| aggregates(&plan)) {
@@ -297,8 +300,9 @@ impl ControllerState {
         }
     }
 
-    /// Returns the switches that are kept for a waiting job. There are none if only its creator's quota is in the way,
-    /// or if the switches have been given fewer slots than the job needs.
+    /// Returns the switches that are kept for a waiting job.
+    /// There are none if only its creator's quota is in the way, or if the switches have been given fewer slots than
+    /// the job needs.
     fn wanted(&self, creator: &str, request: &JobRequest, reserved: &BTreeSet<NodeKey>) -> Vec<NodeKey> {
         let unlimited = self.fabric_for(None, reserved);
         if matches!(self.plan_new("", creator, request, &unlimited), Ok(_) | Err(CreateError::TooWide { .. }))
@@ -310,7 +314,8 @@ impl ControllerState {
         switches.into_iter().filter(|role| role.aggregate).map(|role| role.key).collect()
     }
 
-    /// Returns the fabric as a creator may use it, without the `reserved` switches. A creator of `None` has no quota.
+    /// Returns the fabric as a creator may use it, without the `reserved` switches.
+    /// A creator of `None` has no quota.
     fn fabric_for(&self, creator: Option<&str>, reserved: &BTreeSet<NodeKey>) -> FabricState {
         let mut fabric = self.fabric(Doubt::Dead, SlotMap::largest_block);
         for (switch, free) in &mut fabric.free_slots {

@@ -1,4 +1,5 @@
-//! The state and the decisions of the controller: jobs, and the owners of slots, ids and indices. No I/O.
+//! The state and the decisions of the controller: jobs, and the owners of slots, ids and indices.
+//! No I/O.
 
 mod admission_queue;
 mod planner_view;
@@ -131,7 +132,8 @@ pub(crate) struct ControllerState {
 }
 
 impl ControllerState {
-    /// Creates the state of a controller without jobs. `base`: every switch that it manages, each with this `capacity`.
+    /// Creates the state of a controller without jobs.
+    /// `base`: every switch that it manages, each with this `capacity`.
     pub(crate) fn new(
         topology: Arc<Topology>,
         base: BTreeMap<NodeKey, SwitchState>,
@@ -193,8 +195,8 @@ impl ControllerState {
         Ok(())
     }
 
-    /// Checks that the switches run the program of the plan, or a program with at least its capacity. Members that have
-    /// started cannot switch to narrower slices, and switches would drop the wide ones.
+    /// Checks that the switches run the program of the plan, or a program with at least its capacity.
+    /// Members that have started cannot switch to narrower slices, and switches would drop the wide ones.
     fn check_program(&self, plan: &Plan) -> Result<(), String> {
         const REMEDY: &str = "start the controller with the --pipeline and --mtu that it had, or end the job with that and create it anew";
         let (needed, there) = (plan.width.values(), self.capacity.widest.values());
@@ -220,8 +222,8 @@ impl ControllerState {
         self.ids.next(in_use)
     }
 
-    /// Reserves the resources of a job's next generation, beside those of the present one, and adds its tables to the
-    /// switches' desired state. The first generation has had its resources since the job was created.
+    /// Reserves the resources of a job's next generation, beside those of the present one, and adds its
+    /// tables to the switches' desired state. The first generation has had its resources since the job was created.
     pub(crate) fn install(&mut self, key: JobKey, desired: &DesiredGeneration) -> Result<u32, CreateError> {
         let no_job = || JobError::NoSuchJob(key.to_string());
         let job = self.jobs.get(key).ok_or_else(no_job)?;
@@ -280,8 +282,9 @@ impl ControllerState {
         Ok(number)
     }
 
-    /// Plans a job's next generation. A job that has lost something is waiting for this plan, so its tree is only
-    /// repaired, which is quicker. A job without losses is planned from scratch, for a better tree.
+    /// Plans a job's next generation.
+    /// A job that has lost something is waiting for this plan, so its tree is only repaired, which is quicker. A job
+    /// without losses is planned from scratch, for a better tree.
     fn plan_again(
         &self,
         present: &Plan,
@@ -383,8 +386,8 @@ impl ControllerState {
         }
     }
 
-    /// Forgets the generations of a job that are gone from all switches. If all of them are gone and the job is over,
-    /// takes its index back.
+    /// Forgets the generations of a job that are gone from all switches.
+    /// If all of them are gone and the job is over, takes its index back.
     pub(crate) fn settle(&mut self, key: JobKey) {
         let Some(job) = self.jobs.get_mut(key) else { return };
         let alive = job.is_alive();

@@ -17,7 +17,8 @@ pub struct Reload {
 }
 
 impl ControllerState {
-    /// Adopts as much as possible of another topology. Jobs stay unchanged; their next change is planned with it.
+    /// Adopts as much as possible of another topology.
+    /// Jobs stay unchanged; their next change is planned with it.
     pub(crate) fn evolve(&mut self, newer: &Topology) -> Reload {
         let evolution = self.topology.evolve(newer);
         let mut reload = Reload { taken: evolution.taken, refused: evolution.refused };

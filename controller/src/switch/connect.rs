@@ -1,5 +1,5 @@
-//! Leads from no session to a switch in its right state, in one step: a session is used for nothing else before the
-//! switch has our program and holds what it should.
+//! Leads from no session to a switch in its right state, in one step: a session is used for nothing
+//! else before the switch has our program and holds what it should.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use super::operations;
 use crate::error::SwitchError;
 use crate::pipeline::Pipeline;
 
-/// How long an attempt may take until the switch has answered the claim to be its controller. Short, so that a
-/// machine that was off is found soon after it is on again.
+/// Time that an attempt may take until the switch has answered the claim to be its controller.
+/// Short, so that a machine that was off is found soon after it is on again.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same for the first attempt, when the switch itself may have only just started, and many with it.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -25,7 +25,8 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// A session with a switch that was in its right state when it began. Only [`Connector::connect`] makes one.
+/// A session with a switch that was in its right state when it began.
+/// Only [`Connector::connect`] makes one.
 pub(super) struct Ready(Session);
 
 impl Ready {
@@ -81,8 +82,8 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Becomes the switch's primary controller, makes it run our program, and brings it into its newest desired
-    /// state. While another controller is primary, it waits for that one to go.
+    /// Becomes the switch's primary controller, makes it run our program, and brings it into its newest
+    /// desired state. While another controller is primary, it waits for that one to go.
     pub(super) async fn connect(&mut self) -> Result<Ready, SwitchError> {
         let session = self.claim().await?;
         let right = tokio::select! {
@@ -119,8 +120,8 @@ impl Connector {
         self.converge(session).await
     }
 
-    /// Warns of tables of unknown jobs: an operator may have removed the journal without knowing that the jobs went
-    /// with it.
+    /// Warns of tables of unknown jobs: an operator may have removed the journal without knowing
+    /// that the jobs went with it.
     async fn warn_of_lost_jobs(&self, session: &Session) -> Result<(), SwitchError> {
         let desired = self.desired.borrow().clone();
         let lost = operations::jobs_to_withdraw(session, &self.pipeline, &desired.state).await?;
@@ -135,8 +136,8 @@ impl Connector {
         Ok(())
     }
 
-    /// Installs our program, unless the switch already runs it: then its entries stay, and correct ones need not be
-    /// written again.
+    /// Installs our program, unless the switch already runs it: then its entries stay, and correct ones
+    /// need not be written again.
     async fn install_pipeline(&self, session: &Session) -> Result<(), SwitchError> {
         let pipeline = &self.pipeline;
         if !self.check_program(session).await? {

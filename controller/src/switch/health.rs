@@ -16,8 +16,8 @@ pub(crate) enum SwitchHealth {
         /// The start of the attempt.
         since: Instant,
     },
-    /// There is a session, the switch runs our program, and it held what it should when the session began; later
-    /// changes follow at once.
+    /// There is a session, the switch runs our program, and it held what it should when the session began;
+    /// later changes follow at once.
     Up {
         /// Since when.
         since: Instant,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_leaves_out_the_switchs_name() {
+    fn a_reason_leaves_out_the_name_of_the_switch() {
         assert_eq!(without_name("leaf", &"switch leaf: gone"), "gone");
         assert_eq!(without_name("leaf", &"switch leaf refused it"), "refused it");
         assert_eq!(without_name("leaf", &"something else"), "something else");

@@ -52,7 +52,8 @@ type Reply<T> = oneshot::Sender<Result<T, SwitchError>>;
 
 /// Orders of one kind that may be queued for a switch. Orders that have a slot are not queued.
 const QUEUE: usize = 64;
-/// Packets that wait for a switch before more of them are dropped: at times a beat has two for each port.
+/// Packets that wait for a switch before more of them are dropped: at times a
+/// beat has two for each port.
 const PACKETS: usize = 512;
 
 /// The settings and handles that all switches of a controller share.
@@ -89,8 +90,8 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// Starts the task, which connects at once. `state`: what the switch is to hold until it is ordered otherwise.
-    /// Must be called in a tokio runtime.
+    /// Starts the task, which connects at once.
+    /// `state`: what the switch is to hold until it is ordered otherwise. Must be called in a tokio runtime.
     pub(crate) fn start(key: NodeKey, target: Target, state: SwitchState, common: &Common) -> Self {
         let (desired, newest) =
             watch::channel(Arc::new(Desired { version: 1, state, withdraws: Vec::new() }));
@@ -177,8 +178,8 @@ impl Switch {
         self.held.clone()
     }
 
-    /// Orders that it be brought into this state, and kept in it. `withdraws`: the generations whose tables are gone
-    /// once that is done.
+    /// Orders that it be brought into this state, and kept in it.
+    /// `withdraws`: the generations whose tables are gone once that is done.
     pub(crate) fn converge(&self, state: SwitchState, withdraws: Vec<GenerationKey>) -> Pending {
         let mut version = 0;
         self.desired.send_modify(|newest| {
@@ -244,8 +245,8 @@ impl Switch {
         Asked::new(number, self.readings.clone(), self.health.clone())
     }
 
-    /// Has it send a frame, as it is, out of a port. The frame is silently dropped if the switch is away or too many
-    /// wait.
+    /// Has it send a frame, as it is, out of a port.
+    /// The frame is silently dropped if the switch is away or too many wait.
     pub(crate) fn packet_out(&self, port: u16, payload: Vec<u8>) {
         if self.health.borrow().is_up() && self.packets.try_send(PacketOut { port, payload }).is_err() {
             tracing::trace!(switch = self.name(), port, "a packet was dropped: too many wait");

@@ -56,8 +56,9 @@ pub(super) async fn converge(
     Ok(())
 }
 
-/// Reads entities. Whatever the controller has no name for (BMv2's own clone sessions among the multicast groups,
-/// say) is not its own to change, and is left out.
+/// Reads entities.
+/// Whatever the controller has no name for (BMv2's own clone sessions among the multicast groups, say) is not its own
+/// to change, and is left out.
 async fn read(session: &Session, pipeline: &Pipeline, queries: &[Query]) -> Result<Vec<Entity>, SwitchError> {
     let switch = &session.target().name;
     let query = |query: &Query| {

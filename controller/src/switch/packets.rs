@@ -38,7 +38,8 @@ pub(super) struct Packets {
 }
 
 impl Packets {
-    /// Moves frames for as long as it is polled. Frames queued before the session began are dropped as outdated.
+    /// Moves frames for as long as it is polled.
+    /// Frames queued before the session began are dropped as outdated.
     pub(super) async fn pump(&mut self, session: &Session, pipeline: &Pipeline) -> Infallible {
         let mut notifications = session.notifications();
         while self.outgoing.try_recv().is_ok() {}

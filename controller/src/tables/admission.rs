@@ -1,5 +1,5 @@
-//! `admission`: which packets of a job are admitted through a port, and which slots they reach. Where several hosts
-//! share the port, it passes packets on to `sender_admission`.
+//! `admission`: which packets of a job are admitted through a port, and which slots they reach.
+//! Where several hosts share the port, it passes packets on to `sender_admission`.
 
 use tributary_p4runtime::entry::{ActionCall, Match, TableEntry};
 use tributary_wire::JobId;

@@ -1,4 +1,5 @@
-//! The tables that the controller writes, one file each: a typed key, a typed action, and their names in P4Info.
+//! The tables that the controller writes, one file each: a typed key, a typed action,
+//! and their names in P4Info.
 //!
 //! Each file makes entries in the P4 program's names. `Pipeline` refuses a P4Info that lacks one of the names.
 

@@ -9,23 +9,23 @@ use tributary_wire::{JobId, MacAddr};
 /// The group that an Ethernet broadcast goes to. (0 means "no group" in v1model.)
 pub(crate) const BROADCAST_GROUP: u16 = 1;
 
-/// The multicast groups of a job, one for each generation that is in the switches: the present one, and the next one
-/// during a change.
+/// The multicast groups of a job, one for each generation that is in the switches: the present one, and
+/// the next one during a change.
 const GROUPS_PER_JOB: u16 = 2;
 
 /// The number of job indices that have groups of their own.
 pub(crate) const MAX_JOB_GROUPS: u16 = (LAST_GROUP as u16 - BROADCAST_GROUP) / GROUPS_PER_JOB;
 
-/// The group for the results of a generation. `job_index` is below [`MAX_JOB_GROUPS`]. Consecutive generations have
-/// different groups.
+/// The group for the results of a generation.
+/// `job_index` is below [`MAX_JOB_GROUPS`]. Consecutive generations have different groups.
 pub(crate) fn job_group(job_index: u16, generation: u32) -> u16 {
     let of_generation = (generation % u32::from(GROUPS_PER_JOB)) as u16;
     let first = BROADCAST_GROUP.saturating_add(1);
     first.saturating_add(job_index.saturating_mul(GROUPS_PER_JOB)).saturating_add(of_generation)
 }
 
-/// The destination of a job's multicast results: an address of the organization-local scope (RFC 2365) that ends with
-/// the job's id, and the Ethernet address that belongs to it (RFC 1112).
+/// The destination of a job's multicast results: an address of the organization-local scope (RFC 2365)
+/// that ends with the job's id, and the Ethernet address that belongs to it (RFC 1112).
 pub(crate) fn job_address(job: JobId) -> Endpoint {
     let [high, low] = job.get().to_be_bytes();
     let ip = Ipv4Addr::new(239, 192, high, low);

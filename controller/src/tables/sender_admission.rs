@@ -1,4 +1,5 @@
-//! `sender_admission`: which packets of a job are admitted through a port from one of the hosts that share it.
+//! `sender_admission`: which packets of a job are admitted through a port from one of
+//! the hosts that share it.
 
 use tributary_api::Endpoint;
 use tributary_p4runtime::entry::TableEntry;

@@ -1,6 +1,6 @@
-//! The promise that a sum is right or an error, under attack from the wire and from the switches themselves. On real
-//! interfaces, with the embedded switch and, where it is installed, with BMv2. Attacks by strangers, and with VLAN
-//! tags, are in `forgery`.
+//! The promise that a sum is right or an error, under attack from the wire and from the switches
+//! themselves. On real interfaces, with the embedded switch and, where it is installed, with BMv2. Attacks by
+//! strangers, and with VLAN tags, are in `forgery`.
 //!
 //! Needs root and `ip` (iproute2); says so and passes where they are missing.
 

@@ -10,7 +10,8 @@ use tributary_api::v1;
 use tributary_controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 use tributary_topology::Topology;
 
-/// A caller that waits this long for a switch has not noticed that it is away; the test then fails to end.
+/// A caller that waits this long for a switch has not noticed that it is away;
+/// the test then fails to end.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 async fn controller(

@@ -1,5 +1,5 @@
-//! A job that goes on without a process that has become slow, and later takes it back, as its members and hosts see
-//! it.
+//! A job that goes on without a process that has become slow, and later takes it back, as its
+//! members and hosts see it.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,8 @@ struct Net {
     server: Member,
 }
 
-/// Two workers on a switch that only forwards, in a job with this θ; without θ nothing is done about slow ones.
+/// Two workers on a switch that only forwards, in a job with this θ; without θ nothing
+/// is done about slow ones.
 async fn running(theta: Option<f64>) -> Net {
     let (controller, mut client) = start(Topology::parse(PLAIN, "plain").unwrap(), BTreeMap::new()).await;
     let degraded = if theta.is_some() { v1::Degraded::Auto } else { v1::Degraded::Unspecified };
@@ -76,8 +77,8 @@ impl Net {
         &mut self.hosts.get_mut(host).unwrap().member
     }
 
-    /// Reports as many steps as are needed to judge a process, each with this many samples and milliseconds. Returns
-    /// once the controller knows, so that later reports come later.
+    /// Reports as many steps as are needed to judge a process, each with this many samples and
+    /// milliseconds. Returns once the controller knows, so that later reports come later.
     async fn report(&mut self, name: &str, samples: u32, milliseconds: u64) {
         let host = self.hosts.get_mut(name).unwrap();
         host.steps += STEPS as u64;

@@ -1,5 +1,5 @@
-//! A host in no job sends gradients that are right in all but their numbers, on real interfaces: with the embedded
-//! switch, and with BMv2.
+//! A host in no job sends gradients that are right in all but their numbers, on real interfaces: with
+//! the embedded switch, and with BMv2.
 //!
 //! Needs root and `ip` (iproute2), and one of the tests needs `simple_switch_grpc`; says so and passes where they are
 //! missing.
@@ -96,8 +96,8 @@ fn values(rank: u16) -> Vec<i32> {
     (0..LEN as i32).map(|index| (index - 1000) * (i32::from(rank) + 1)).collect()
 }
 
-/// Strangers send the server sums before any worker does. If the server believed one, it would answer the workers
-/// with it, and they could not tell it from a right one.
+/// Strangers send the server sums before any worker does.
+/// If the server believed one, it would answer the workers with it, and they could not tell it from a right one.
 async fn nobody_believes_a_stranger(switches: &Switches) {
     let (controller, mut client) = start(topology(), switches.addresses()).await;
     let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("right") };
@@ -131,8 +131,8 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     controller.shutdown().await.unwrap();
 }
 
-/// Behind a plain switch nothing keeps frames of a stranger that forges a member's addresses from the server, which
-/// cannot tell a true sum from a forged one. The workers can: the stranger does not have their secret.
+/// Behind a plain switch nothing keeps frames of a stranger that forges a member's addresses from the
+/// server, which cannot tell a true sum from a forged one. The workers can: the stranger does not have their secret.
 async fn what_a_plain_switch_lets_through_is_noticed(controller: &RunningController, client: &mut Client) {
     let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("wrong") };
     let team = Team::start(controller, client, request).await;

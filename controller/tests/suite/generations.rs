@@ -1,4 +1,5 @@
-//! Jobs that change over to other generations, as their members and hosts see it; the switches are real.
+//! Jobs that change over to other generations, as their members and hosts see
+//! it; the switches are real.
 
 use crate::common;
 use std::collections::BTreeMap;

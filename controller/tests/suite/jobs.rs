@@ -1,5 +1,5 @@
-//! The life of jobs as members see it: through the API, on a network whose switches only forward, so that no running
-//! switch is needed.
+//! The life of jobs as members see it: through the API, on a network whose switches only forward, so
+//! that no running switch is needed.
 
 use std::collections::BTreeMap;
 

@@ -28,7 +28,8 @@ async fn refusal(state: &Path) -> String {
     error.to_string()
 }
 
-/// Counts panics from now on. Even a caught one would write its message and backtrace to standard error.
+/// Counts panics from now on.
+/// Even a caught one would write its message and backtrace to standard error.
 fn count_panics() -> &'static AtomicU32 {
     static PANICS: AtomicU32 = AtomicU32::new(0);
     static HOOK: Once = Once::new();

@@ -30,7 +30,8 @@ async fn running() -> Net {
     Net { _controller: controller, client, token, _members: members }
 }
 
-/// A profile of gradients of 4 bytes that were ready at these milliseconds, where an all-reduce takes 2 ms to start.
+/// A profile of gradients of 4 bytes that were ready at these milliseconds, where an all-reduce
+/// takes 2 ms to start.
 fn profile(ready: &[u64]) -> Profile {
     Profile {
         bytes: vec![4; ready.len()],

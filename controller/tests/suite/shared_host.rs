@@ -1,4 +1,5 @@
-//! A worker's host that serves its job, too: real agents on embedded switches that hold the plan's tables.
+//! A worker's host that serves its job, too: real agents on embedded switches
+//! that hold the plan's tables.
 
 use crate::common;
 use std::collections::{BTreeMap, HashMap};
@@ -26,7 +27,8 @@ const GROUP: u16 = 2;
 /// Far more than anything here takes, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The plan of what is left of a job when the root of three-tier-8 has died, and with it the server behind it.
+/// The plan of what is left of a job when the root of three-tier-8 has died, and with
+/// it the server behind it.
 fn left_over(topology: &Topology, downlink: Downlink) -> Plan {
     let mut state = FabricState::of(topology, 4096);
     state.dead_nodes.insert(topology.find("root").unwrap());

@@ -14,11 +14,11 @@ use crate::v1::{
     ReportFaultResponse,
 };
 
-/// Requests come from anyone. The largest are profiles of models with thousands of tensors, whose numbers may look
-/// like fields, too.
+/// Requests come from anyone.
+/// The largest are profiles of models with thousands of tensors, whose numbers may look like fields, too.
 const OF_REQUEST: usize = 1 << 18;
-/// As many as a message has room for: answers come from a peer of our choice; slices, whose values may look like
-/// fields, only from members of a job.
+/// As many as a message has room for: answers come from a peer of our choice; slices, whose values may
+/// look like fields, only from members of a job.
 const OF_TRUSTED: usize = MAX_MESSAGE_BYTES;
 
 bounded!(

@@ -23,14 +23,14 @@ pub struct JobConfig {
     pub window: u32,
     /// The number of the generation, from 1.
     pub generation: u32,
-    /// The member's first slice: the job's first, or for a member that joins later the first of the operation with
-    /// which it begins.
+    /// The member's first slice: the job's first, or for a member that joins later the first of the
+    /// operation with which it begins.
     pub start_seq: Seq,
     /// Operations that the job had begun before that slice.
     pub begun: u64,
     /// The delivery of results to the workers.
     pub downlink: Downlink,
-    /// How long a slice keeps the slowest link of the job's tree busy; zero: unknown.
+    /// Time for which a slice keeps the slowest link of the job's tree busy; zero: unknown.
     pub slice_time: Duration,
     /// The number of switches that add the job's gradients.
     pub switches: u32,
@@ -38,8 +38,8 @@ pub struct JobConfig {
     pub ranks: Vec<Rank>,
     /// Ranks that were not in the generation before, ascending; empty in the first generation.
     pub joined: Vec<Rank>,
-    /// True if the members synchronise before they reduce again, because a worker has joined, or because the members'
-    /// share of the data has changed.
+    /// True if the members synchronise before they reduce again, because a worker has joined, or because
+    /// the members' share of the data has changed.
     pub regroup: bool,
     /// Ranks that take no part but whose data the members process: ascending.
     pub adopted: Vec<Rank>,
@@ -88,7 +88,8 @@ pub enum Role {
         fan_in: u8,
         /// The way to each worker, in the order of [`JobConfig::ranks`].
         down: Vec<DownPath>,
-        /// Where this server takes over from another one; `None` for a job's first server, and for one that stays.
+        /// Where this server takes over from another one; `None` for a job's first
+        /// server, and for one that stays.
         take_over: Option<TakeOver>,
         /// The key with which it vouches for the results that it sends.
         vouching_key: JobSecret,
@@ -106,8 +107,8 @@ pub struct DownPath {
     pub rank: Rank,
     /// Its addresses; unicast.
     pub worker: Endpoint,
-    /// Its hop stack, the server's switch first: at most [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries,
-    /// possibly none.
+    /// Its hop stack, the server's switch first: at most [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS)
+    /// entries, possibly none.
     pub hops: Vec<Hop>,
 }
 

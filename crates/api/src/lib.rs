@@ -1,5 +1,5 @@
-//! The gRPC APIs: between the controller and the host agents, between an agent and the training processes
-//! of its host ([`agent`]), and between workers and a parameter server ([`ps`]).
+//! The gRPC APIs: between the controller and the host agents, between an agent and the training
+//! processes of its host ([`agent`]), and between workers and a parameter server ([`ps`]).
 //!
 //! [`v1`] is generated from `proto/tributary/controller/v1/controller.proto`. The configuration of a job's member
 //! ([`v1::JobConfig`]) has a validated form, [`JobConfig`], in the types of the packets, which need not be checked
@@ -22,8 +22,9 @@ pub use tributary_wire::Downlink;
 /// The most characters that a job's name may have.
 pub const MAX_JOB_NAME: usize = 64;
 
-/// The largest message between the controller and a host, in bytes: a client accepts it from the controller, and the
-/// controller from members of its jobs. gRPC's usual 4 MiB are too few for finished slices in [`v1::TakeOver`] and
+/// The largest message between the controller and a host, in bytes: a client accepts it from the
+/// controller, and the controller from members of its jobs. gRPC's usual 4 MiB are too few for finished slices in
+/// [`v1::TakeOver`] and
 /// [`v1::Provided`]: up to one for each slot of the window, of 1 KiB (256 values) to 8 KiB (2,048 values) and a
 /// little more.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;

@@ -1,4 +1,5 @@
-//! What a worker shows to a parameter server, or a member to its controller, before any large message of its is read.
+//! Credentials that a worker shows to a parameter server, or a member to its controller, before
+//! a large message is read.
 
 use tonic::Request;
 use tonic::metadata::{BinaryMetadataValue, MetadataMap};

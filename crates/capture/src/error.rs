@@ -50,8 +50,8 @@ pub enum Problem {
     /// It is a folder, a pipe or a device, which may hold up a switch.
     #[error("it is not a regular file: write the frames to one first")]
     NoFile,
-    /// Two ports, or both directions of one, have the same file, and one of them writes to it; or it is what the switch
-    /// was started with.
+    /// Two ports, or both directions of one, have the same file, and one of them writes to it; or it is
+    /// what the switch was started with.
     #[error("it is given twice, and is written to: each capture needs a file of its own")]
     Twice,
     /// It has no byte.

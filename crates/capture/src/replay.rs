@@ -67,7 +67,8 @@ pub fn replay(
     Ok(outputs.into_iter().enumerate().map(port).collect())
 }
 
-/// Checks, before any file is emptied, that no file that is written to is given twice or one of `others`.
+/// Checks, before any file is emptied, that no file that is written to is given
+/// twice or one of `others`.
 fn check_outputs(files: &[PortFiles], others: &[PathBuf]) -> Result<(), CaptureError> {
     let identity = |file: &File| file.metadata().map(|about| (about.dev(), about.ino()));
     let mut seen = HashSet::new();
@@ -188,8 +189,8 @@ struct Input {
 }
 
 impl Timeline {
-    /// Takes the next frame of all, if it is this port's. The first of several with the same time is that of the first
-    /// port.
+    /// Takes the next frame of all, if it is this port's.
+    /// The first of several with the same time is that of the first port.
     fn take(&mut self, port: usize, frame: &mut Vec<u8>) -> bool {
         let times = self.inputs.iter().enumerate().filter_map(|(port, input)| Some((input.next?, port)));
         match times.min() {

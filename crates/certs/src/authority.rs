@@ -12,7 +12,7 @@ use crate::name::Name;
 use crate::subject::Subject;
 use crate::validity::Validity;
 
-/// A CA: its certificate, which everyone may have, and its key, which nobody else may have.
+/// A CA: its certificate, which everyone may have, and its key, which only the operator may have.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,

@@ -1,4 +1,5 @@
-//! A test CA: it issues the certificates by which a controller, its hosts and its operators authenticate each other.
+//! A test CA: it issues the certificates by which a controller, its hosts and its operators
+//! authenticate each other.
 //!
 //! It is meant for trying things out and for small fabrics: one key in a file, no revocation. A fabric with its own
 //! PKI does not need it; `docs/deploying.md` says what that PKI's certificates must contain.

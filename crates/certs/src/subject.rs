@@ -5,11 +5,11 @@ use crate::name::Name;
 /// The holder of a certificate, which determines its permitted use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// A controller that is reached at these names and addresses. For listening only, so that no host can pass for
-    /// the controller.
+    /// A controller that is reached at these names and addresses.
+    /// For listening only, so that no host can pass for the controller.
     Controller(Vec<Name>),
-    /// A host with a parameter server: its name in the topology, then the names and addresses at which workers reach
-    /// it. For listening and connecting, since it also connects to the controller.
+    /// A host with a parameter server: its name in the topology, then the names and addresses at which
+    /// workers reach it. For listening and connecting, since it also connects to the controller.
     ParameterServer(Vec<Name>),
     /// A host, by its name in the topology, or an operator. For connecting only.
     Client(Name),

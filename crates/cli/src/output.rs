@@ -31,7 +31,8 @@ pub fn print_while_read(text: impl Display) -> Result<ControlFlow<()>> {
     }
 }
 
-/// Prints a text beside the output, on standard error. Ignores failures, because they cannot be reported.
+/// Prints a text beside the output, on standard error.
+/// Ignores failures, because they cannot be reported.
 pub fn complain(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }
@@ -47,7 +48,8 @@ pub fn is_read() -> bool {
     !(closed && ends[0].revents().contains(PollFlags::ERR))
 }
 
-/// Sentences. On a terminal their lines are no longer than that is wide; a program gets them as they are.
+/// Sentences.
+/// On a terminal their lines are no longer than that is wide; a program gets them as they are.
 pub fn sentences(text: &str) -> String {
     match Term::stdout().size_checked() {
         Some((_, columns)) => textwrap::fill(text, usize::from(columns)),
@@ -74,7 +76,8 @@ pub fn number_table(header: &[&str]) -> Table {
     table
 }
 
-/// The same table, in which only headers are wrapped, and between words: a number on two lines is not read as one.
+/// The same table, in which only headers are wrapped, and between words: a number on
+/// two lines is not read as one.
 pub fn with_whole_words(mut table: Table) -> Table {
     let columns = table.column_iter().count();
     let mut widths = vec![0; columns];

@@ -46,8 +46,8 @@ impl Agent {
         self.join_with(job, token, JoinOptions::default()).await
     }
 
-    /// Joins as [`join`](Self::join) does, with `options`. An elastic process may also join a running job, even one
-    /// from which it was lost.
+    /// Joins as [`join`](Self::join) does, with `options`.
+    /// An elastic process may also join a running job, even one from which it was lost.
     ///
     /// # Errors
     /// As for [`join`](Self::join).
@@ -80,8 +80,8 @@ impl Agent {
         }
     }
 
-    /// Takes part in a parameter server's job as one of its workers, from [`Training::begin`] on. Must be called in a
-    /// tokio runtime.
+    /// Takes part in a parameter server's job as one of its workers, from [`Training::begin`] on.
+    /// Must be called in a tokio runtime.
     ///
     /// # Errors
     /// [`ClientError::Refused`]: the options are invalid. [`ClientError::AgentSilent`].

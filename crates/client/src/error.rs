@@ -33,8 +33,9 @@ pub enum ClientError {
         /// The reason.
         cause: String,
     },
-    /// A deadline has passed while the agent said nothing. The process has given its agent up, and with it the job:
-    /// when the agent goes on, it may still write to the elements.
+    /// A deadline has passed while the agent said nothing.
+    /// The process has given its agent up, and with it the job: when the agent goes on, it may still write to the
+    /// elements.
     #[error(
         "{what}: its deadline of {} s has passed, and the agent at {} has said nothing for {} s: is it stopped, or out of \
          file descriptors? Look at its log. This process has left the job: start it again once the agent answers",
@@ -45,7 +46,7 @@ pub enum ClientError {
         what: String,
         /// Its deadline.
         deadline: Duration,
-        /// How long the agent had been silent.
+        /// Time for which the agent had been silent.
         silent: Duration,
         /// The agent's socket.
         socket: PathBuf,
@@ -59,7 +60,7 @@ pub enum ClientError {
     GivenUp {
         /// The deadline that had passed.
         deadline: Duration,
-        /// How long the agent had been silent then.
+        /// Time for which the agent had been silent then.
         silent: Duration,
         /// The agent's socket.
         socket: PathBuf,
@@ -78,8 +79,8 @@ pub enum ClientError {
     /// The job has ended, or was ended; the text says how.
     #[error("{0}")]
     JobEnded(String),
-    /// Nothing was reduced, and the elements are untouched: members have joined, or the members' share of the data has
-    /// changed, and all members have to synchronise first. Only in a job all of whose processes were
+    /// Nothing was reduced, and the elements are untouched: members have joined, or the members' share of
+    /// the data has changed, and all members have to synchronise first. Only in a job all of whose processes were
     /// [elastic](crate::JoinOptions::elastic) when they joined.
     #[error(
         "ranks {:?} have joined the job, whose members are {:?} and process the data of {:?}: every process has to \
@@ -87,8 +88,9 @@ pub enum ClientError {
         .0.joined, .0.ranks, .0.shards
     )]
     Regroup(Regroup),
-    /// Nothing was reduced, and the elements are untouched: the job goes on without this process for now. Only in a job
-    /// that was created to react to slow processes, and under the condition of [`Regroup`](Self::Regroup).
+    /// Nothing was reduced, and the elements are untouched: the job goes on without this process for now.
+    /// Only in a job that was created to react to slow processes, and under the condition of
+    /// [`Regroup`](Self::Regroup).
     #[error("the job goes on without this process until it is as fast as the others again: {}", .0.reason)]
     Detached(Detached),
     /// The agent's answer is not understood by this version.
@@ -109,7 +111,8 @@ pub enum ClientError {
         "an operation with this segment is under way, or its connection broke: wait for its end, or use another segment"
     )]
     SegmentInUse,
-    /// An earlier all-reduce was refused. This one would have taken its place in the order, and was not started.
+    /// An earlier all-reduce was refused.
+    /// This one would have taken its place in the order, and was not started.
     #[error("the all-reduce was not started, since one that was started before it was refused")]
     NotStarted,
     /// The runtime in which the process joined its job has ended.
@@ -177,7 +180,8 @@ pub(crate) fn all_reduce(who: &str, tensor: &str) -> String {
     format!("all-reduce of \"{tensor}\", {who}")
 }
 
-/// The reason for a broken connection, which tonic's own text does not give. `None`: the status is the agent's answer.
+/// The reason for a broken connection, which tonic's own text does not give.
+/// `None`: the status is the agent's answer.
 fn innermost(status: &tonic::Status) -> Option<String> {
     let first = std::error::Error::source(status);
     std::iter::successors(first, |cause| cause.source()).last().map(ToString::to_string)

@@ -23,8 +23,9 @@ use crate::session::Session;
 use crate::vigil::Vigil;
 use crate::waits::Waits;
 
-/// This process's part in a job. Threads share it by reference, or by cheap clones. Dropping the last one without
-/// [`close`](Self::close) leaves the job, which goes on without this host, or fails if it is rigid.
+/// This process's part in a job.
+/// Threads share it by reference, or by cheap clones. Dropping the last one without [`close`](Self::close) leaves the
+/// job, which goes on without this host, or fails if it is rigid.
 #[derive(Debug, Clone)]
 pub struct Job(Arc<Inner>);
 
@@ -41,7 +42,8 @@ struct Inner {
     runtime: Handle,
     /// The stream that all-reduces join; a new one follows where one was refused.
     requests: Mutex<Arc<RequestStream>>,
-    /// The task that holds the stream of events: the agent takes the stream's end for the end of this process.
+    /// The task that holds the stream of events: the agent takes the stream's end for the
+    /// end of this process.
     sign_of_life: AbortHandle,
 }
 
@@ -109,8 +111,8 @@ impl Job {
         self.membership().ranks()
     }
 
-    /// Ranks that were lost while this process was a member, with the reasons, as of the last all-reduce that has
-    /// ended.
+    /// Ranks that were lost while this process was a member, with the reasons, as of the last
+    /// all-reduce that has ended.
     pub fn lost(&self) -> BTreeMap<u32, String> {
         self.membership().lost()
     }
@@ -120,8 +122,8 @@ impl Job {
         self.membership().shards()
     }
 
-    /// The generation of the job's structure: they count up from 1, by one each time that a member comes or goes, or
-    /// that the tree changes.
+    /// The generation of the job's structure: they count up from 1, by one each time that a member comes or
+    /// goes, or that the tree changes.
     pub fn generation(&self) -> u32 {
         self.membership().generation()
     }
@@ -153,8 +155,8 @@ impl Job {
         self.segment_within(bytes, None).await
     }
 
-    /// Makes shared memory as [`segment`](Self::segment) does, for an operation with a deadline of its own: if the
-    /// agent is silent, this ends then, too.
+    /// Makes shared memory as [`segment`](Self::segment) does, for an operation with a deadline of its own:
+    /// if the agent is silent, this ends then, too.
     ///
     /// # Errors
     /// As for [`segment`](Self::segment).
@@ -167,8 +169,8 @@ impl Job {
         self.call("a request for shared memory", deadline, opening).await
     }
 
-    /// Gives memory back, and returns when the agent has released it. Dropping the segment also notifies the agent, in
-    /// the background.
+    /// Gives memory back, and returns when the agent has released it.
+    /// Dropping the segment also notifies the agent, in the background.
     ///
     /// # Errors
     /// [`ClientError::Refused`].
@@ -179,9 +181,9 @@ impl Job {
         }
     }
 
-    /// Starts to reduce elements of a segment over all members, in place, behind all earlier operations. Every member
-    /// must start the same operations in the same order. The place in the order is fixed when this returns, for calls
-    /// from all threads. The segment can be accessed again once the operation has ended.
+    /// Starts to reduce elements of a segment over all members, in place, behind all earlier operations.
+    /// Every member must start the same operations in the same order. The place in the order is fixed when this
+    /// returns, for calls from all threads. The segment can be accessed again once the operation has ended.
     ///
     /// Any number may be under way; the agent begins those that it has room for, in order. If the job was joined in a
     /// single-threaded runtime, requests are sent as soon as that thread awaits something.
@@ -220,8 +222,8 @@ impl Job {
         }
     }
 
-    /// Reduces elements of a segment over all members, in place: [starts](Self::start) this and waits for its end.
-    /// Returns what the result was summed over.
+    /// Reduces elements of a segment over all members, in place: [starts](Self::start) this and waits for
+    /// its end. Returns what the result was summed over.
     ///
     /// # Errors
     /// [`ClientError::Refused`] when the contributions have no sum, the job is over or goes on without this host, or
@@ -239,8 +241,8 @@ impl Job {
         Ok(self.start(segment, &operation)?.await?.runs)
     }
 
-    /// Hands in the profile of when this process's gradients were ready, and waits until all members have: all get the
-    /// same answer.
+    /// Hands in the profile of when this process's gradients were ready, and waits until all members have:
+    /// all get the same answer.
     ///
     /// # Errors
     /// [`ClientError::Refused`]: the members' models differ, the deadline has passed (the message names those who are
@@ -259,7 +261,8 @@ impl Job {
         Decision::read(answer.into_inner(), profile.gradients.len())
     }
 
-    /// Reports what this process's collectives have moved since the last call, and which way, for the agent's metrics.
+    /// Reports what this process's collectives have moved since the last call, and which way, for
+    /// the agent's metrics.
     ///
     /// # Errors
     /// [`ClientError::Refused`]: more than 64 counts, or a name that is not printable ASCII of up to 64 bytes.
@@ -281,8 +284,8 @@ impl Job {
         Ok(self.call("a request for the agent's counters", None, asking).await?.into_inner())
     }
 
-    /// Ends this process's part and leaves the host a member of the job, so that the others can finish and another
-    /// process can go on. The job lives until it is ended at the controller.
+    /// Ends this process's part and leaves the host a member of the job, so that the others can finish and
+    /// another process can go on. The job lives until it is ended at the controller.
     ///
     /// # Errors
     /// [`ClientError::Refused`], also when all-reduces are under way, or when abandoned all-reduces have no result yet;
@@ -291,9 +294,9 @@ impl Job {
         self.close_job(false).await
     }
 
-    /// Ends this process's part at the end of its training: the host leaves the job. When the last member has left, the
-    /// job has ended, provided one of them has left in this way; processes that were not in it then get
-    /// [`JobEnded`](ClientError::JobEnded).
+    /// Ends this process's part at the end of its training: the host leaves the job.
+    /// When the last member has left, the job has ended, provided one of them has left in this way; processes that were
+    /// not in it then get [`JobEnded`](ClientError::JobEnded).
     ///
     /// # Errors
     /// As for [`close`](Self::close).
@@ -309,8 +312,8 @@ impl Job {
         Ok(())
     }
 
-    /// Waits for the answer to a call. While the agent is silent, the deadline of the job's all-reduces counts where
-    /// the call has none of its own.
+    /// Waits for the answer to a call.
+    /// While the agent is silent, the deadline of the job's all-reduces counts where the call has none of its own.
     async fn call<T>(
         &self,
         what: &str,
@@ -326,8 +329,8 @@ fn who(rank: u32, host: &str) -> String {
     format!("rank {rank} ({host})")
 }
 
-/// Reports what is being waited for, as long as the job lasts and the agent is not given up. Answers say how it has
-/// ended.
+/// Reports what is being waited for, as long as the job lasts and the agent is not given up.
+/// Answers say how it has ended.
 async fn listen(mut events: Streaming<v1::JobEvent>, observer: Observer, waits: Arc<Waits>) {
     let telling = async {
         while let Ok(Some(event)) = events.message().await {

@@ -20,13 +20,13 @@ pub struct Operation<'a> {
     pub elements: Option<Range<usize>>,
     /// The factor of this member's contribution. 0: it contributes nothing.
     pub weight: u32,
-    /// How long it may take until it fails; `None`: as long as the [`JoinOptions`](crate::JoinOptions) say, or as the
+    /// Time after which it fails; `None`: as long as the [`JoinOptions`](crate::JoinOptions) say, or as the
     /// job lives. It should be the same on all members: one that gives up contributes nothing to the rest of the
     /// operation.
     pub deadline: Option<Duration>,
-    /// True if another all-reduce of the same training step follows, even if this one fails. A job that reacts to slow
-    /// processes measures the time of each step, and takes the weight of its last all-reduce as the number of its
-    /// samples.
+    /// True if another all-reduce of the same training step follows, even if this one fails.
+    /// A job that reacts to slow processes measures the time of each step, and takes the weight of its last all-reduce
+    /// as the number of its samples.
     pub step_goes_on: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How a process takes part in a job.
+//! Options with which a process takes part in a job.
 
 use std::fmt;
 use std::path::Path;
@@ -19,35 +19,35 @@ pub struct JoinOptions {
 }
 
 impl JoinOptions {
-    /// Makes the process elastic: it copes with others that join later, and may itself join a running job. Its
-    /// all-reduces may end with [`ClientError::Regroup`](crate::ClientError::Regroup).
+    /// Makes the process elastic: it copes with others that join later, and may itself join a running job.
+    /// Its all-reduces may end with [`ClientError::Regroup`](crate::ClientError::Regroup).
     #[must_use]
     pub fn elastic(mut self) -> Self {
         self.elastic = true;
         self
     }
 
-    /// Lets the process begin a new run of a job whose last run is over, unless `tributary jobs end` has ended the job:
-    /// a launcher has restarted all processes of a training. While processes of the last run are still in the job,
-    /// joining waits for their end, for up to 20 s.
+    /// Lets the process begin a new run of a job whose last run is over, unless `tributary jobs end` has
+    /// ended the job: a launcher has restarted all processes of a training. While processes of the last run are still
+    /// in the job, joining waits for their end, for up to 20 s.
     #[must_use]
     pub fn new_run(mut self) -> Self {
         self.new_run = true;
         self
     }
 
-    /// How long each all-reduce may take until it fails, unless its [operation](crate::Operation) sets its own
-    /// deadline. While the agent is silent, it holds for all other calls of the job, too.
+    /// Sets the time after which each all-reduce fails, unless its [operation](crate::Operation) sets its
+    /// own deadline. While the agent is silent, it holds for all other calls of the job, too.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Sets a callback for what the process waits for: it is called when nothing has moved for two seconds, and every
-    /// five seconds from then on, while the process waits for its job's start or for all-reduces; and likewise while it
-    /// waits for an agent that says nothing at all. It runs in the runtime in which the process joins, and must not
-    /// block.
+    /// Sets a callback for what the process waits for: it is called when nothing has moved for two seconds,
+    /// and every five seconds from then on, while the process waits for its job's start or for all-reduces; and
+    /// likewise while it waits for an agent that says nothing at all. It runs in the runtime in which the process
+    /// joins, and must not block.
     #[must_use]
     pub fn on_waiting(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
         self.observer = Observer::new(tell);
@@ -69,9 +69,10 @@ impl fmt::Debug for JoinOptions {
 pub struct Waiting {
     /// A text that describes the reason for the wait.
     pub what: String,
-    /// How long it has waited.
+    /// Time for which it has waited.
     pub time: Duration,
-    /// True if the process waits for its own agent, which is silent; otherwise the agent reports the reason itself.
+    /// True if the process waits for its own agent, which is silent; otherwise the agent
+    /// reports the reason itself.
     pub agent_is_silent: bool,
 }
 

@@ -7,8 +7,9 @@ use crate::job::Job;
 use crate::operation::Operation;
 use crate::segment::Segment;
 
-/// All-reduces of f32 with `casq-4-shared`. Each consists of two all-reduces of i32: one for all members to agree on
-/// four levels, and one that sums levels, several values in each integer. [`Job::quantised`] makes it.
+/// All-reduces of f32 with `casq-4-shared`.
+/// Each consists of two all-reduces of i32: one for all members to agree on four levels, and one that sums levels,
+/// several values in each integer. [`Job::quantised`] makes it.
 ///
 /// The savings depend on the number of members: with up to 8, a quarter of the bytes are sent, with up to 68 a third
 /// (`docs/quantisation.md`).
@@ -30,8 +31,9 @@ pub struct Sent {
 }
 
 impl Job {
-    /// Prepares quantised all-reduces of up to `values` values. With `feedback`, what the levels leave out of one
-    /// gradient is added to the next: use it for the gradients of one model only.
+    /// Prepares quantised all-reduces of up to `values` values.
+    /// With `feedback`, what the levels leave out of one gradient is added to the next: use it for the gradients of one
+    /// model only.
     ///
     /// # Errors
     /// The errors of [`segment`](Self::segment).
@@ -47,8 +49,8 @@ impl Job {
 }
 
 impl Quantised {
-    /// Replaces a gradient by the sum of all members' gradients, as precisely as four levels can express it: the same
-    /// bits on every member. Every member must start the same operations in the same order.
+    /// Replaces a gradient by the sum of all members' gradients, as precisely as four levels can express
+    /// it: the same bits on every member. Every member must start the same operations in the same order.
     ///
     /// # Errors
     /// The errors of [`Job::all_reduce`]; [`ClientError::NotQuantised`] on every member if any member's value is not
@@ -79,8 +81,8 @@ impl Quantised {
         Ok(Sent { codebook, elements: Sketch::LANES + own.len() })
     }
 
-    /// Sums the members' sketches, and returns the number of members included. A member without a sketch reports this
-    /// to all others, and then fails as they do.
+    /// Sums the members' sketches, and returns the number of members included.
+    /// A member without a sketch reports this to all others, and then fails as they do.
     async fn agree(
         &mut self,
         job: &Job,
@@ -100,9 +102,9 @@ impl Quantised {
     }
 }
 
-/// Replaces `values` at the beginning of the segment by the sum of all members' values. Returns the number of members
-/// included, which is the same on all members, although they may learn at different times that one has left. With
-/// `members`, the number must equal that.
+/// Replaces `values` at the beginning of the segment by the sum of all members' values.
+/// Returns the number of members included, which is the same on all members, although they may learn at different times
+/// that one has left. With `members`, the number must equal that.
 async fn reduce(
     job: &Job,
     segment: &mut Segment,

@@ -2,9 +2,10 @@
 
 use tributary_api::agent::v1;
 
-/// Members have joined, or the members' share of the data has changed. Before the next all-reduce, all members must
-/// [synchronise](crate::Job::synchronise). The agents notify all of them at the same place in the order of their
-/// all-reduces, so that they can agree without further messages on the data that each of them processes from there on.
+/// Members have joined, or the members' share of the data has changed.
+/// Before the next all-reduce, all members must [synchronise](crate::Job::synchronise). The agents notify all of them
+/// at the same place in the order of their all-reduces, so that they can agree without further messages on the data
+/// that each of them processes from there on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regroup {
     /// The generation of the change.
@@ -15,8 +16,8 @@ pub struct Regroup {
     pub joined: Vec<u32>,
     /// The rank whose parameters all members take over: the lowest that was a member before.
     pub leader: u32,
-    /// Ranks whose data the members process from now on, ascending: their own, and those of processes that are
-    /// [detached](Detached) because they are slow, if the others share their data.
+    /// Ranks whose data the members process from now on, ascending: their own, and those of processes that
+    /// are [detached](Detached) because they are slow, if the others share their data.
     pub shards: Vec<u32>,
 }
 

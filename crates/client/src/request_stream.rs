@@ -58,8 +58,8 @@ impl UnderWay {
         let _ = self.reply.send(answer);
     }
 
-    /// Ends without an answer, because the stream has broken or this process has given up the agent. The agent may
-    /// still be writing to the segment.
+    /// Ends without an answer, because the stream has broken or this process has given up the agent.
+    /// The agent may still be writing to the segment.
     fn lose(self, who: &str, broken: Option<&Status>) {
         let error = match broken {
             Some(status) => ClientError::lost(who, &self.tensor, status),

@@ -21,7 +21,8 @@ pub enum Decision {
         /// The schedule, the same on all members.
         schedule: Schedule,
     },
-    /// One of them was held up while it profiled, so all profile again, with other data. The text gives the reason.
+    /// One of them was held up while it profiled, so all profile again, with other data.
+    /// The text gives the reason.
     ThrownOut(String),
 }
 

@@ -17,8 +17,8 @@ use tributary_api::agent::{SegmentName, v1};
 use crate::element::Element;
 use crate::error::ClientError;
 
-/// Memory that this process shares with its agent; zeros at first. [`Job::segment`](crate::Job::segment) and
-/// [`Training::segment`](crate::Training::segment) make it.
+/// Memory that this process shares with its agent; zeros at first.
+/// [`Job::segment`](crate::Job::segment) and [`Training::segment`](crate::Training::segment) make it.
 ///
 /// The system frees the memory with the last of the two processes: nothing is left when both have ended, even after a
 /// crash. Dropping the segment notifies the agent, in the background.
@@ -115,7 +115,8 @@ pub(crate) fn create(bytes: usize) -> Result<(Mapped, Named), ClientError> {
     Ok((Mapped { map, file }, named))
 }
 
-/// Makes the file. Its lock shows the agent that this process lives: the agent removes an unlocked file as left behind.
+/// Makes the file.
+/// Its lock shows the agent that this process lives: the agent removes an unlocked file as left behind.
 fn create_file(name: &SegmentName) -> io::Result<File> {
     loop {
         let file =
@@ -157,7 +158,7 @@ impl Segment {
         }
     }
 
-    /// Whether an operation on it has no answer yet.
+    /// Returns true if an operation on it has no answer yet.
     pub fn is_in_use(&self) -> bool {
         self.lent.load(Ordering::Acquire)
     }

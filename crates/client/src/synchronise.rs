@@ -9,17 +9,18 @@ use crate::regroup::Regroup;
 use crate::segment::Segment;
 
 impl Job {
-    /// Returns the change for which the members must synchronise before they reduce again. Set for a process that has
-    /// joined a running job, and after an all-reduce has ended with [`ClientError::Regroup`].
+    /// Returns the change for which the members must synchronise before they reduce again.
+    /// Set for a process that has joined a running job, and after an all-reduce has ended with
+    /// [`ClientError::Regroup`].
     pub fn regroup(&self) -> Option<Regroup> {
         self.membership().to_synchronise_for()
     }
 
-    /// Replaces the elements that `operation` names by the leader's, on all members alike: the same bits everywhere.
-    /// This is one all-reduce, to which the leader contributes its elements and everyone else nothing; the operation's
-    /// weight is ignored. Everything that has to be the same on all members is best put into one segment. Without a
-    /// [`regroup`](Self::regroup) it does nothing. Returns what it has synchronised for, which is the same on all
-    /// members.
+    /// Replaces the elements that `operation` names by the leader's, on all members alike: the same
+    /// bits everywhere. This is one all-reduce, to which the leader contributes its elements and everyone else nothing;
+    /// the operation's weight is ignored. Everything that has to be the same on all members is best put into one
+    /// segment. Without a [`regroup`](Self::regroup) it does nothing. Returns what it has synchronised for, which is
+    /// the same on all members.
     ///
     /// If the leader is lost meanwhile, another one takes its place. All-reduces that are started before this has ended
     /// wait for it.

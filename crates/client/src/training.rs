@@ -28,17 +28,19 @@ pub struct TrainingOptions {
     pub token: Vec<u8>,
     /// This worker's rank.
     pub worker: u16,
-    /// How many workers share the data, if this one knows: the server refuses it if its job has another number.
+    /// Number of workers that share the data, if this one knows: the server refuses it if
+    /// its job has another number.
     pub workers: Option<NonZeroU16>,
-    /// Further settings that all workers must have in common, in up to 255 bytes of text. The server refuses a worker
-    /// whose text differs from the text of the workers before it. Empty: the worker does not state any.
+    /// Further settings that all workers must have in common, in up to 255 bytes of text.
+    /// The server refuses a worker whose text differs from the text of the workers before it. Empty: the worker does
+    /// not state any.
     pub settings: String,
     /// The codec of gradients: `none`, `casq-4-ef`, and so on.
     pub codec: String,
     /// The codec of parameters on their way back, by the same names; it always has error feedback.
     pub parameters_codec: String,
-    /// How long a server may be away, or the agent silent, before the worker gives up; `None`: the agent's default for
-    /// servers, and no limit for the agent.
+    /// Time for which a server may be away, or the agent silent, before the worker gives up; `None`: the
+    /// agent's default for servers, and no limit for the agent.
     pub patience: Option<Duration>,
     /// Receives the reason for the worker's wait after two seconds, and every five seconds from then on.
     pub observer: Observer,
@@ -79,11 +81,12 @@ pub struct Training {
 /// The information for computing the next gradient, besides the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The next iteration: how many of this worker's gradients are in all parameters. After a server has gone back to
-    /// its checkpoint it is lower than expected, and the lost iterations have to be done again.
+    /// The next iteration: how many of this worker's gradients are in all parameters.
+    /// After a server has gone back to its checkpoint it is lower than expected, and the lost iterations have to be
+    /// done again.
     pub iteration: u64,
-    /// The number of updates of the parameters by all workers' gradients; with several servers, of the server that is
-    /// furthest behind. A server's restart from its checkpoint sets it back, too.
+    /// The number of updates of the parameters by all workers' gradients; with several servers, of the
+    /// server that is furthest behind. A server's restart from its checkpoint sets it back, too.
     pub updates: u64,
     /// The worker whose gradient, or whose leaving, made the last server release this worker.
     pub released_by: u32,
@@ -121,8 +124,9 @@ impl Training {
         self.call("a request for shared memory", async move { session.open_segment(bytes).await })
     }
 
-    /// Joins the job, and waits until its training has started. All f32 values in `parameters` are the model's first
-    /// parameters if the servers have none yet; the parameters of the first step replace them.
+    /// Joins the job, and waits until its training has started.
+    /// All f32 values in `parameters` are the model's first parameters if the servers have none yet; the parameters of
+    /// the first step replace them.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with the agent's or the server's reason. If the future is dropped, the segment stays
@@ -131,8 +135,8 @@ impl Training {
         self.start_begin(all_of(parameters))?.await
     }
 
-    /// Begins as [`begin`](Self::begin) does, with values in a segment: the future yields the first step, and borrows
-    /// nothing.
+    /// Begins as [`begin`](Self::begin) does, with values in a segment: the future yields the first step,
+    /// and borrows nothing.
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`]. The future's errors are those of [`begin`](Self::begin).
@@ -148,8 +152,8 @@ impl Training {
         Ok(Box::pin(async move { Ok(begun.await?.into()) }))
     }
 
-    /// Hands in the gradient of the last step's iteration, one value for each parameter, and waits for the next step,
-    /// whose parameters are written to `parameters`.
+    /// Hands in the gradient of the last step's iteration, one value for each parameter, and waits for the
+    /// next step, whose parameters are written to `parameters`.
     ///
     /// # Errors
     /// As for [`begin`](Self::begin).
@@ -161,8 +165,8 @@ impl Training {
         self.start_push(all_of(gradient), all_of(parameters))?.await
     }
 
-    /// Pushes as [`push`](Self::push) does, with values in two segments: the future yields the next step, and borrows
-    /// nothing.
+    /// Pushes as [`push`](Self::push) does, with values in two segments: the future yields the next step,
+    /// and borrows nothing.
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`]. The future's errors are those of [`push`](Self::push).
@@ -200,10 +204,10 @@ impl Training {
         Ok(Box::pin(async move { Ok(pushed.await?.into()) }))
     }
 
-    /// Hands in a part of the next gradient before the rest exists; it begins at the model's parameter `first`. The
-    /// future is done when the agent has read the part, and borrows nothing. Parts come in any order, each from a
-    /// segment that no other call uses, and take effect with [`start_push_rest`](Self::start_push_rest), whose future
-    /// waits for the parts' futures: the caller must await or drop all of them.
+    /// Hands in a part of the next gradient before the rest exists; it begins at the model's parameter
+    /// `first`. The future is done when the agent has read the part, and borrows nothing. Parts come in any order, each
+    /// from a segment that no other call uses, and take effect with [`start_push_rest`](Self::start_push_rest), whose
+    /// future waits for the parts' futures: the caller must await or drop all of them.
     ///
     /// # Errors
     /// [`ClientError::SegmentInUse`]. The future's error: [`ClientError::Refused`]; the part is then not counted.
@@ -223,8 +227,8 @@ impl Training {
         Ok(Box::pin(self.call_after_parts("a part of a gradient", pushed)))
     }
 
-    /// Drops the parts that were handed in: there will be no gradient of them. Waits for a step that is under way. The
-    /// future borrows nothing.
+    /// Drops the parts that were handed in: there will be no gradient of them.
+    /// Waits for a step that is under way. The future borrows nothing.
     ///
     /// # Errors
     /// [`ClientError::Refused`]
@@ -235,7 +239,8 @@ impl Training {
         Box::pin(self.call_after_parts("a request to drop parts of a gradient", dropped))
     }
 
-    /// Waits for the answer to a call, unless the process gives the agent up. The call begins at the first poll.
+    /// Waits for the answer to a call, unless the process gives the agent up.
+    /// The call begins at the first poll.
     fn call<T, C>(
         &self,
         what: &'static str,
@@ -249,8 +254,8 @@ impl Training {
         async move { waits.call(what, limit, call).await }
     }
 
-    /// Calls once the previous call that concerns parts is done: the agent takes calls in the order of their arrival,
-    /// which need not be the order in which they were started.
+    /// Calls once the previous call that concerns parts is done: the agent takes calls in the order of
+    /// their arrival, which need not be the order in which they were started.
     fn call_after_parts<T, C>(
         &self,
         what: &'static str,

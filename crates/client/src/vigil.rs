@@ -1,5 +1,5 @@
-//! Notices that the agent has fallen silent while this process waits for it: it may be stopped, or unable to accept
-//! connections, or its machine is suspended.
+//! Notices that the agent has fallen silent while this process waits for it: it may be stopped, or
+//! unable to accept connections, or its machine is suspended.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::waits::Waits;
 pub(crate) struct Vigil(Arc<Waits>);
 
 impl Vigil {
-    /// Monitors the agent behind a socket, and reports its silence to the observer while something waits. Must be
-    /// called in a tokio runtime.
+    /// Monitors the agent behind a socket, and reports its silence to the observer while something waits.
+    /// Must be called in a tokio runtime.
     pub(crate) fn keep(client: AgentClient<Channel>, socket: PathBuf, observer: Observer) -> Self {
         let waits = Arc::<Waits>::default();
         let watched = Arc::clone(&waits);

@@ -11,7 +11,8 @@ use tributary_api::agent::Moments;
 
 use crate::error::ClientError;
 
-/// How long after a deadline the agent may still say itself that it has passed: it knows what is missing.
+/// Time after a deadline in which the agent may still report itself that it has passed: it
+/// knows what is missing.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Everything that waits for the agent, and for how long the agent has been silent meanwhile.
@@ -45,7 +46,7 @@ struct UnderWay {
     since: Option<Instant>,
 }
 
-/// How long something may wait while the agent is silent.
+/// Time for which something may wait while the agent is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
     /// For ever.
@@ -143,8 +144,8 @@ impl Waits {
         self.begun.notify_one();
     }
 
-    /// Returns true once something waits. Returns false when nothing will wait any more, or when the process has given
-    /// the agent up.
+    /// Returns true once something waits.
+    /// Returns false when nothing will wait any more, or when the process has given the agent up.
     pub(crate) async fn have_begun(&self) -> bool {
         loop {
             {
@@ -165,8 +166,8 @@ impl Waits {
         }
     }
 
-    /// How long the agent has been silent; `None`: nothing waits any more. To be called once in each
-    /// [`Moments::LOOK_INTERVAL`].
+    /// Returns the time for which the agent has been silent; `None`: nothing waits any more.
+    /// To be called once in each [`Moments::LOOK_INTERVAL`].
     ///
     /// Looks are counted, not hours: a process that has stood still itself has not listened to its agent meanwhile.
     pub(crate) fn look(&self) -> Option<Duration> {
@@ -231,7 +232,8 @@ impl State {
 }
 
 impl Wait {
-    /// Returns the error of this wait after the process has given the agent up; `what` names the missing answer.
+    /// Returns the error of this wait after the process has given the agent up; `what`
+    /// names the missing answer.
     pub(crate) fn lost(&self, what: impl FnOnce() -> String) -> ClientError {
         match self.waits.verdict.borrow().clone() {
             Some(Verdict { expired, deadline, silent, socket }) if expired == self.number => {

@@ -60,8 +60,8 @@ fn pack_pieces<T: Default + Send>(
     packed.par_chunks_mut(bytes(PIECE)).enumerate().map(piece).reduce(T::default, merge)
 }
 
-/// Calls `read` for all of `out`, block by block on all cores: with a position, the indexes from there on, and the
-/// slice of `out` for their values.
+/// Calls `read` for all of `out`, block by block on all cores: with a position, the indexes from there
+/// on, and the slice of `out` for their values.
 ///
 /// # Errors
 /// An error of `read`, or bits behind the last index that are not 0.

@@ -20,8 +20,8 @@ pub trait Codec: Send {
     /// [`EncodeError::TooLong`]; [`EncodeError::NoCodebook`] if the codec needs [`agree`](Self::agree) first.
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError>;
 
-    /// The sketch that the workers have to sum before they can encode this round's gradients; `None` if this codec
-    /// needs no agreement. Each worker then passes the sum to [`agree`](Self::agree).
+    /// The sketch that the workers have to sum before they can encode this round's gradients; `None` if
+    /// this codec needs no agreement. Each worker then passes the sum to [`agree`](Self::agree).
     ///
     /// # Errors
     /// The errors of [`encode`](Self::encode).
@@ -29,8 +29,8 @@ pub trait Codec: Send {
         Ok(None)
     }
 
-    /// Takes the sum of all workers' sketches. The agreement depends on nothing else, so workers with the same sum
-    /// agree.
+    /// Takes the sum of all workers' sketches.
+    /// The agreement depends on nothing else, so workers with the same sum agree.
     ///
     /// # Errors
     /// [`EncodeError::EmptySketch`].

@@ -15,15 +15,16 @@ use crate::write::Write;
 pub(crate) const ID: u8 = 1;
 const VALUE_LEN: usize = 2;
 
-/// The largest magnitude is scaled to just below 2^15, half of what f16 can hold: rounding cannot overflow, and as few
-/// small values as possible underflow.
+/// The largest magnitude is scaled to just below 2^15, half of what f16 can hold: rounding cannot
+/// overflow, and as few small values as possible underflow.
 const TOP: i32 = 15;
 /// The largest f16 below 2^[`TOP`].
 const LARGEST: f32 = 32_752.0;
 /// Powers for which both 2^power and its inverse are normal f32 numbers.
 const POWERS: std::ops::RangeInclusive<i32> = -126..=126;
 
-/// Half-precision floats: 11 significant bits from the largest magnitude down to 2^-29 of it, fewer below.
+/// Half-precision floats: 11 significant bits from the largest magnitude down
+/// to 2^-29 of it, fewer below.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct F16;
 

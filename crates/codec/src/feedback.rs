@@ -6,8 +6,8 @@ use crate::error::EncodeError;
 use crate::kind::Kind;
 use crate::shared::Sketch;
 
-/// Any codec with error feedback (Seide et al., "1-Bit Stochastic Gradient Descent", 2014; for why it converges see
-/// Karimireddy et al., "Error Feedback Fixes SignSGD", 2019).
+/// Any codec with error feedback (Seide et al., "1-Bit Stochastic Gradient Descent", 2014; for why it
+/// converges see Karimireddy et al., "Error Feedback Fixes SignSGD", 2019).
 ///
 /// Each value then reaches the model sooner or later, so that even a codec with a constant bias does not lead astray.
 /// It costs one decoding for each encoding and as much memory as the gradient.
@@ -34,7 +34,8 @@ impl Residual {
         &self.owed
     }
 
-    /// The gradient plus the residual, to be sent. The first gradient, or one of another length, is returned unchanged.
+    /// The gradient plus the residual, to be sent.
+    /// The first gradient, or one of another length, is returned unchanged.
     pub fn added_to(&self, gradient: &[f32]) -> Vec<f32> {
         if self.owed.len() != gradient.len() {
             return gradient.to_vec();

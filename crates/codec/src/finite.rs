@@ -31,7 +31,8 @@ fn first_other(values: &[f32]) -> Option<usize> {
     values[start..].iter().position(|value| !value.is_finite()).map(|at| start + at)
 }
 
-/// Returns true if any value is not finite. It has no early exit, so that it compiles to vector instructions.
+/// Returns true if any value is not finite.
+/// It has no early exit, so that it compiles to vector instructions.
 fn has_other(values: &[f32]) -> bool {
     values.iter().fold(false, |other, value| other | !value.is_finite())
 }

@@ -1,11 +1,12 @@
-//! Hashes of positions: cheap, the same on all machines, and without state, so that each value can be hashed on any
-//! core.
+//! Hashes of positions: cheap, the same on all machines, and without state, so that each value
+//! can be hashed on any core.
 
-/// 2^32 divided by the golden ratio, made odd: multiples of it spread evenly over 32 bits (Knuth, The Art of
-/// Computer Programming, volume 3, section 6.4).
+/// 2^32 divided by the golden ratio, made odd: multiples of it spread evenly over 32 bits (Knuth, The
+/// Art of Computer Programming, volume 3, section 6.4).
 const GOLDEN: u32 = 0x9E37_79B1;
 
-/// The bucket, one of `buckets`, of the value at `index`: part of the format, see [`wire`](crate::wire).
+/// The bucket, one of `buckets`, of the value at `index`: part of the format, see
+/// [`wire`](crate::wire).
 ///
 /// The multiplication spreads the positions, and the reduction by a second multiplication, instead of a division, keeps
 /// the high bits, which are the well-mixed ones (Lemire, "Fast random integer generation in an interval", 2019).
@@ -15,8 +16,8 @@ pub(crate) fn bucket(index: u32, buckets: u32) -> u32 {
     ((u64::from(hash) * u64::from(buckets)) >> 32) as u32
 }
 
-/// 32 pseudo-random bits for each `index`; another sequence for each `seed`. The finaliser is MurmurHash3's, in which
-/// each bit of the input changes half of the bits of the output.
+/// 32 pseudo-random bits for each `index`; another sequence for each `seed`.
+/// The finaliser is MurmurHash3's, in which each bit of the input changes half of the bits of the output.
 #[inline(always)]
 pub(crate) fn random(seed: u32, index: u32) -> u32 {
     let mut x = index.wrapping_mul(GOLDEN).wrapping_add(seed);

@@ -25,10 +25,12 @@ pub enum Kind {
     Lossy {
         /// The codec.
         codec: Lossy,
-        /// True if the part that a code leaves out is added to the next gradient: `-ef` behind the codec's name.
+        /// True if the part that a code leaves out is added to the next gradient: `-ef`
+        /// behind the codec's name.
         feedback: bool,
     },
-    /// `casq-4-shared`. The program that sums the codes knows their residual, and adds it to the next gradient.
+    /// `casq-4-shared`.
+    /// The program that sums the codes knows their residual, and adds it to the next gradient.
     Shared,
 }
 

@@ -25,8 +25,9 @@ pub(crate) struct Cluster {
     pub(crate) weight: f64,
 }
 
-/// Splits `points`, which are in ascending order and have positive weights, into at most `k` clusters with the least
-/// weighted sum of squared distances from their centres. If there are fewer points than `k`, each becomes a cluster.
+/// Splits `points`, which are in ascending order and have positive weights, into at most `k`
+/// clusters with the least weighted sum of squared distances from their centres. If there are fewer points than `k`,
+/// each becomes a cluster.
 pub(crate) fn kmeans(points: &[Point], k: usize) -> Vec<Cluster> {
     let sums = Sums::new(points);
     let k = k.min(points.len());
@@ -67,7 +68,8 @@ pub(crate) fn kmeans(points: &[Point], k: usize) -> Vec<Cluster> {
 struct Sums {
     /// Sums of the weights, weighted values and weighted squares of the first i points.
     first: Vec<[f64; 3]>,
-    /// The mean of all values. Values are taken relative to it, so that the differences lose little precision.
+    /// The mean of all values.
+    /// Values are taken relative to it, so that the differences lose little precision.
     origin: f64,
 }
 

@@ -1,5 +1,5 @@
-//! `one-bit`: the signs (Seide et al., "1-Bit Stochastic Gradient Descent and its Application to Data-Parallel
-//! Distributed Training of Speech DNNs", Interspeech 2014).
+//! `one-bit`: the signs (Seide et al., "1-Bit Stochastic Gradient Descent and its Application to
+//! Data-Parallel Distributed Training of Speech DNNs", Interspeech 2014).
 
 use multiversion::multiversion;
 use rayon::prelude::*;
@@ -17,7 +17,8 @@ use crate::write::Write;
 pub(crate) const ID: u8 = 6;
 const WIDTH: u32 = 1;
 
-/// Sends the sign of each value, which stands for the mean of all values with that sign; 0 counts as positive.
+/// Sends the sign of each value, which stands for the mean of all values with that
+/// sign; 0 counts as positive.
 ///
 /// The paper has means for each column of a weight matrix; here they are over the whole gradient. To have them by
 /// column or layer, encode these separately. One bit is too little without error feedback (`one-bit-ef`), which the
@@ -69,7 +70,8 @@ struct Signs {
     negatives: usize,
 }
 
-/// The number of parallel sums: as many as vector instructions have room for, so that none has to wait for another.
+/// The number of parallel sums: as many as vector instructions have room for, so that none has
+/// to wait for another.
 const LANES: usize = 16;
 
 impl Signs {

@@ -1,5 +1,5 @@
-//! `quantile-B`: buckets of about as many values each, as SketchML has them (Jiang et al., "SketchML: Accelerating
-//! Distributed Machine Learning with Data Sketches", SIGMOD 2018).
+//! `quantile-B`: buckets of about as many values each, as SketchML has them (Jiang et al., "SketchML:
+//! Accelerating Distributed Machine Learning with Data Sketches", SIGMOD 2018).
 
 use multiversion::multiversion;
 use rand::SeedableRng;
@@ -20,13 +20,14 @@ use crate::write::Write;
 pub(crate) const ID: u8 = 8;
 /// The most buckets: what an index of 8 bits can distinguish.
 pub(crate) const MOST_BUCKETS: u16 = 256;
-/// The fewest sampled values for each bucket: a bucket's part of all values is then about a quarter off.
+/// The fewest sampled values for each bucket: a bucket's part of all values is then
+/// about a quarter off.
 const SAMPLE_OF_BUCKET: usize = 16;
 /// A cut above all negative values, and below all others.
 const LARGEST_NEGATIVE: f32 = -f32::from_bits(1);
 
-/// Cuts the values into B buckets at quantiles, negative and positive values separately, and sends each value's bucket,
-/// which stands for the mean of its values.
+/// Cuts the values into B buckets at quantiles, negative and positive values separately, and sends each
+/// value's bucket, which stands for the mean of its values.
 ///
 /// This is SketchML as far as it concerns dense gradients: its quantisation by quantile buckets, with buckets for each
 /// sign in proportion to its number of values. It leaves out how SketchML compresses sparse gradients: delta-binary
@@ -43,8 +44,8 @@ pub struct Quantile {
 }
 
 impl Quantile {
-    /// An encoder with at most `buckets` buckets, 2 to 256; other numbers are clamped, and rounded up to a power of
-    /// two. Its samples follow from `seed`.
+    /// An encoder with at most `buckets` buckets, 2 to 256; other numbers are clamped, and rounded up to a
+    /// power of two. Its samples follow from `seed`.
     pub fn new(buckets: u16, seed: u64) -> Self {
         let buckets = buckets.clamp(2, MOST_BUCKETS).next_power_of_two();
         Self { buckets, random: ChaCha8Rng::seed_from_u64(seed) }
@@ -78,8 +79,8 @@ impl Codec for Quantile {
     }
 }
 
-/// The largest value of each bucket but the last, ascending. Each bucket contains values of the sample, unless all of
-/// these are zeros.
+/// The largest value of each bucket but the last, ascending.
+/// Each bucket contains values of the sample, unless all of these are zeros.
 fn cuts(mut sample: Vec<f32>, buckets: usize) -> Vec<f32> {
     sample.retain(|value| *value != 0.0);
     sample.sort_unstable_by(f32::total_cmp);
@@ -155,8 +156,8 @@ fn find(values: &[f32], table: &Table, steps: u32, buckets: &mut [u8]) {
     }
 }
 
-/// A binary search with a number of steps that the compiler knows: it has no branches, and compiles to vector
-/// instructions.
+/// A binary search with a number of steps that the compiler knows: it has no branches, and compiles to
+/// vector instructions.
 #[inline(always)]
 fn find_in<const STEPS: u32>(values: &[f32], table: &Table, buckets: &mut [u8]) {
     for (bucket, value) in buckets.iter_mut().zip(values) {
@@ -174,7 +175,8 @@ type Sum = [f64; 2];
 
 /// The most parts of a gradient that are summed separately: few, as each has a table of sums.
 const MOST_PARTS: usize = 32;
-/// The number of sums of a bucket, to which values are added in turn, as an addition has to wait for the one before.
+/// The number of sums of a bucket, to which values are added in turn, as an addition has to
+/// wait for the one before.
 const ROWS: usize = 4;
 
 /// Writes the bucket of each value, and returns the buckets' means, ascending.

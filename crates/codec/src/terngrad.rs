@@ -1,5 +1,5 @@
-//! `terngrad`: a sign or nothing (Wen et al., "TernGrad: Ternary Gradients to Reduce Communication in Distributed Deep
-//! Learning", NeurIPS 2017).
+//! `terngrad`: a sign or nothing (Wen et al., "TernGrad: Ternary Gradients to Reduce Communication in
+//! Distributed Deep Learning", NeurIPS 2017).
 
 use rayon::prelude::*;
 
@@ -16,7 +16,8 @@ use crate::write::Write;
 
 pub(crate) const ID: u8 = 3;
 const WIDTH: u32 = 2;
-/// Standard deviations at which values are clipped, as in the paper: otherwise one large value makes nearly all others
+/// Standard deviations at which values are clipped, as in the paper: otherwise one large value
+/// makes nearly all others
 /// 0.
 const CLIP: f64 = 2.5;
 /// The number of random bits for a choice: as many as f32 holds exactly.
@@ -24,17 +25,17 @@ const RANDOM_BITS: u32 = 24;
 /// Probability 1: all random numbers are below this.
 const CERTAIN: f32 = (1 << RANDOM_BITS) as f32;
 
-/// Clips a gradient at 2.5 standard deviations, and sends each value as ±s with probability |value| / s, otherwise as
-/// 0; s is the largest magnitude. The decoded values are unbiased (except the clipped ones), so the errors of many
-/// workers and rounds cancel out.
+/// Clips a gradient at 2.5 standard deviations, and sends each value as ±s with probability |value| /
+/// s, otherwise as 0; s is the largest magnitude. The decoded values are unbiased (except the clipped ones), so the
+/// errors of many workers and rounds cancel out.
 #[derive(Debug, Clone)]
 pub struct TernGrad {
     seed: u32,
 }
 
 impl TernGrad {
-    /// An encoder whose choices follow from `seed`. Seeds of workers must differ: otherwise their errors are the same
-    /// and don't cancel out.
+    /// An encoder whose choices follow from `seed`.
+    /// Seeds of workers must differ: otherwise their errors are the same and don't cancel out.
     pub fn new(seed: u64) -> Self {
         Self { seed: hash::random(seed as u32, (seed >> 32) as u32) }
     }

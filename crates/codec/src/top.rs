@@ -1,5 +1,5 @@
-//! `top-K`: the largest values only (Lin et al., "Deep Gradient Compression: Reducing the Communication Bandwidth for
-//! Distributed Training", ICLR 2018).
+//! `top-K`: the largest values only (Lin et al., "Deep Gradient Compression: Reducing the Communication
+//! Bandwidth for Distributed Training", ICLR 2018).
 
 use rayon::prelude::*;
 
@@ -17,7 +17,8 @@ pub(crate) const ID: u8 = 7;
 pub(crate) const LEAST_ONE_IN: u16 = 2;
 const VALUE_LEN: usize = 4;
 
-/// Sends one in K values, those of the largest magnitude, unchanged and with their positions; all others become 0.
+/// Sends one in K values, those of the largest magnitude, unchanged and with their positions;
+/// all others become 0.
 ///
 /// With error feedback (`top-K-ef`) this is the paper's sparsification with accumulation of local gradients; it is
 /// useless without. It leaves out what the paper adds for accuracy, which is up to the training and not to a codec:
@@ -57,8 +58,8 @@ fn sent(values: usize, one_in: u16) -> usize {
     values.div_ceil(one_in.into())
 }
 
-/// The positions of the `count` values of the largest magnitude, in ascending order. Among equal magnitudes the first
-/// ones are chosen.
+/// The positions of the `count` values of the largest magnitude, in ascending order.
+/// Among equal magnitudes the first ones are chosen.
 fn largest(gradient: &[f32], count: usize) -> Vec<u32> {
     let Some(last) = count.checked_sub(1) else { return Vec::new() };
     let mut places = not_below(gradient, range_of_threshold(gradient, count));
@@ -80,8 +81,8 @@ fn magnitude(value: f32) -> u32 {
     value.abs().to_bits()
 }
 
-/// The bits of a magnitude that tell its range: the exponent, and the two highest bits of the mantissa, so that
-/// magnitudes in a range differ by a quarter at most.
+/// The bits of a magnitude that tell its range: the exponent, and the two highest bits of the mantissa,
+/// so that magnitudes in a range differ by a quarter at most.
 const RANGE_BITS: u32 = 10;
 const RANGE_SHIFT: u32 = u32::BITS - 1 - RANGE_BITS;
 const RANGES: usize = 1 << RANGE_BITS;
@@ -91,8 +92,9 @@ fn range(value: f32) -> usize {
     (magnitude(value) >> RANGE_SHIFT) as usize % RANGES
 }
 
-/// The range of the least of the `count` largest magnitudes. It leaves few values to choose from, and takes one quick
-/// pass that runs on all cores; choosing among all values could not.
+/// The range of the least of the `count` largest magnitudes.
+/// It leaves few values to choose from, and takes one quick pass that runs on all cores; choosing among all values
+/// could not.
 fn range_of_threshold(gradient: &[f32], count: usize) -> usize {
     let none = || vec![0_usize; RANGES];
     let fill = |mut counts: Vec<usize>, values: &[f32]| {

@@ -16,7 +16,8 @@ pub(crate) const ID: u8 = 2;
 /// The most bits of an index.
 pub(crate) const MOST_BITS: u8 = 8;
 
-/// Divides the range of the values into 2^K cells of the same width; a value becomes the middle of its cell.
+/// Divides the range of the values into 2^K cells of the same width; a value becomes
+/// the middle of its cell.
 ///
 /// With the middles, no value is off by more than half a cell; with levels at the ends of the range, as in other
 /// definitions, the error would be larger by 2^K / (2^K − 1).

@@ -1,4 +1,5 @@
-//! The bytes of the format: codes that are stored, or sent by another version of this program, stay readable.
+//! The bytes of the format: codes that are stored, or sent by another version of this
+//! program, stay readable.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;

@@ -14,7 +14,8 @@ const CASQ: u8 = 4;
 const SHARED: u8 = 5;
 const TOP: u8 = 7;
 const QUANTILE: u8 = 8;
-/// Bytes of memory that reading a short code may take, whatever it claims: for its few fields, and an error's text.
+/// Bytes of memory that reading a short code may take, whatever it claims: for its few fields,
+/// and an error's text.
 const LITTLE: u64 = 1 << 14;
 
 proptest! {

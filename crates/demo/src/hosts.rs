@@ -1,4 +1,5 @@
-//! The job's hosts, each with its daemon: an agent for each worker's training process, and the aggregation server.
+//! The job's hosts, each with its daemon: an agent for each worker's training process,
+//! and the aggregation server.
 //!
 //! They are started as `tributary agent` and `tributary server --job` start them, but do not attend at the controller:
 //! that takes a second port for probes of the cable, and an in-process link has one. So the controller assumes that the

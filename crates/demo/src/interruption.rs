@@ -15,7 +15,8 @@ pub(crate) struct Interrupted {
     pub(crate) status: u8,
 }
 
-/// Waits for SIGINT or SIGTERM, neither of which ends the process by itself once this exists. Clones wait for the same.
+/// Waits for SIGINT or SIGTERM, neither of which ends the process by itself once this exists.
+/// Clones wait for the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Interruption(Arc<watch::Sender<Option<Interrupted>>>);
 

@@ -45,8 +45,8 @@ fn same_bits(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-/// The largest error in one slice, relative to its largest input magnitude; 0 for a slice of zeros whose
-/// result is zero.
+/// The largest error in one slice, relative to its largest input magnitude; 0 for a slice of zeros
+/// whose result is zero.
 fn relative_error(inputs: &[&[f32]], result: &[f32]) -> f64 {
     let largest =
         inputs.iter().flat_map(|input| input.iter()).fold(0.0_f64, |m, &x| m.max(f64::from(x).abs()));

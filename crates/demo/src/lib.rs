@@ -40,8 +40,8 @@ use tributary_cli::drawing::drawing;
 use tributary_cli::options::load_topology;
 use tributary_cli::output;
 
-/// Runs the demo and prints what it found, or why it failed: wrong input, something that cannot start, or an all-reduce
-/// that failed.
+/// Runs the demo and prints what it found, or why it failed: wrong input, something that cannot start,
+/// or an all-reduce that failed.
 pub fn run(args: &DemoArgs) -> ExitCode {
     let Err(error) = train_and_compare(args) else { return ExitCode::SUCCESS };
     match error.downcast_ref() {

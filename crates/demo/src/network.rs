@@ -11,8 +11,8 @@ use tributary_topology::{End, LinkKey, NodeKey, Topology};
 
 use crate::report::Bytes;
 
-/// Frames that a link holds in each direction: more than all windows that can meet on it, so that frames are lost only
-/// by `--loss`.
+/// Frames that a link holds in each direction: more than all windows that can meet on it, so that
+/// frames are lost only by `--loss`.
 const QUEUE_FRAMES: usize = 8192;
 /// The address of a switch's P4Runtime server, unless the topology has one.
 const ANY_LOOPBACK_PORT: &str = "127.0.0.1:0";

@@ -22,7 +22,8 @@ pub(crate) struct Report {
     pub(crate) accuracy_one_machine: f64,
     /// The bytes that the links carried.
     pub(crate) bytes: Bytes,
-    /// The least that they have to carry: every tree link each value once in either direction, without headers.
+    /// The least that they have to carry: every tree link each value once in either
+    /// direction, without headers.
     pub(crate) bound: LowerBound,
     /// Slices that workers retransmitted.
     pub(crate) retransmissions: u64,

@@ -111,7 +111,8 @@ impl RunningJob {
         &self.plan
     }
 
-    /// Reads all counters, ends the job and stops everything. `workers`: the counters of the workers' agents.
+    /// Reads all counters, ends the job and stops everything.
+    /// `workers`: the counters of the workers' agents.
     ///
     /// # Errors
     /// A switch or the controller does not answer.
@@ -136,8 +137,8 @@ impl RunningJob {
         Ok(measured)
     }
 
-    /// The switches' counters, none of them from earlier. A loaded machine's switches may be late, so they are asked
-    /// again.
+    /// The switches' counters, none of them from earlier.
+    /// A loaded machine's switches may be late, so they are asked again.
     async fn counters(&mut self) -> Result<Vec<v1::SwitchCounters>> {
         let deadline = Instant::now() + SWITCH_PATIENCE;
         loop {
@@ -202,8 +203,8 @@ fn plan(topology: &Topology, window: u32, aggregation: Aggregation, downlink: Do
     Ok(tributary_planner::plan(topology, &FabricState::of(topology, window), &job)?)
 }
 
-/// Fails if a switch is missing: everything runs on this machine, so that is a defect. `remarks`: one for each switch
-/// with a problem.
+/// Fails if a switch is missing: everything runs on this machine, so that is a defect.
+/// `remarks`: one for each switch with a problem.
 fn all_there(remarks: &[String]) -> Result<()> {
     match remarks {
         [] => Ok(()),

@@ -17,7 +17,7 @@ use crate::interruption::{Interrupted, Interruption};
 use crate::judge::{Exchange, Verdict};
 use crate::running_job::{Creator, JOB, RunningJob};
 
-/// How many rounds workers may be ahead of the judge.
+/// Number of rounds that workers may be ahead of the judge.
 const ROUNDS_AHEAD: usize = 2;
 
 /// The result of a training.

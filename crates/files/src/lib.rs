@@ -75,8 +75,8 @@ fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if contents.len() as u64 > most { too_long(contents.len() as u64) } else { Ok(contents) }
 }
 
-/// Checks that there is a regular file, and returns its length in bytes. To be called before the file is opened, because
-/// opening a pipe waits for its other end.
+/// Checks that there is a regular file, and returns its length in bytes.
+/// To be called before the file is opened, because opening a pipe waits for its other end.
 ///
 /// # Errors
 /// The path leads to nothing, or not to a regular file.
@@ -145,7 +145,8 @@ fn replace(path: &Path, readers: Readers, contents: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Writes to a device, a pipe or this process's output. A pipe that nothing reads is refused: its writer would wait permanently.
+/// Writes to a device, a pipe or this process's output.
+/// A pipe that nothing reads is refused: its writer would wait permanently.
 fn write_into(path: &Path, contents: &[u8]) -> io::Result<()> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);

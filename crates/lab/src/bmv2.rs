@@ -12,7 +12,8 @@ use crate::lab::Lab;
 
 /// The program, which is looked for on the PATH.
 pub(crate) const PROGRAM: &str = "simple_switch_grpc";
-/// Option for the address at which it publishes events by nanomsg. A BMv2 built without nanomsg does not know it.
+/// Option for the address at which it publishes events by nanomsg.
+/// A BMv2 built without nanomsg does not know it.
 const NOTIFICATIONS: &str = "--notifications-addr";
 /// Option for its second control port. A BMv2 built without Thrift does not know it.
 const THRIFT_PORT: &str = "--thrift-port";

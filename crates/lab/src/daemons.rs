@@ -42,7 +42,8 @@ impl SwitchProgram {
     }
 }
 
-/// The commands that start the `tributary` binary, and BMv2, in a lab. Control goes over the management network.
+/// The commands that start the `tributary` binary, and BMv2, in a lab.
+/// Control goes over the management network.
 #[derive(Debug)]
 pub struct Daemons<'a> {
     lab: &'a Lab,
@@ -92,8 +93,8 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// Lets a `tributary` that the command starts do without the certificates in the environment: they belong to the
-    /// user's own fabric.
+    /// Lets a `tributary` that the command starts do without the certificates in the environment: they
+    /// belong to the user's own fabric.
     pub fn without_certificates(command: &mut Command) {
         for variable in CERTIFICATES {
             command.env_remove(variable);
@@ -108,8 +109,8 @@ impl<'a> Daemons<'a> {
         Ok(SocketAddrV4::new(self.lab.management_address(CONTROLLER)?, CONTROLLER_PORT))
     }
 
-    /// The socket at which a host's agent listens for processes. It is in the lab's folder, and is removed with the
-    /// lab.
+    /// The socket at which a host's agent listens for processes.
+    /// It is in the lab's folder, and is removed with the lab.
     pub fn socket(&self, host: &str) -> PathBuf {
         self.lab.folder().join(format!("{host}.sock"))
     }
@@ -137,8 +138,8 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// The controller of all switches of the topology, which it reads from `file`. It ignores kernel bridges (see
-    /// [`SwitchKind::for_daemons`]).
+    /// The controller of all switches of the topology, which it reads from `file`.
+    /// It ignores kernel bridges (see [`SwitchKind::for_daemons`]).
     ///
     /// # Errors
     /// [`LabError::NoStation`].

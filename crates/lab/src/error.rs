@@ -37,9 +37,9 @@ pub enum LabError {
     /// A Linux bridge, which the management network is, cannot have that many ports.
     #[error("{nodes} nodes are too many for one lab: its management network reaches at most {limit}")]
     TooManyNodes {
-        /// How many nodes the topology has.
+        /// Number of nodes that the topology has.
         nodes: usize,
-        /// How many a lab can have.
+        /// Number of nodes that a lab can have.
         limit: usize,
     },
     /// The lab exists already, in use or left by a crash.
@@ -155,7 +155,8 @@ pub enum LabError {
         /// Their process ids.
         pids: Vec<u32>,
     },
-    /// Another program, such as `tributary lab chaos`, starts processes in the lab as fast as they are ended.
+    /// Another program, such as `tributary lab chaos`, starts processes in the lab
+    /// as fast as they are ended.
     #[error(
         "processes in lab {lab:?} are started again by processes {starters:?} as fast as they are ended: end those first, \
          then remove the lab with `tributary lab down {lab}`"

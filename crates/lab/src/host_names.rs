@@ -11,12 +11,12 @@ use crate::error::LabError;
 use crate::record;
 use crate::station::Station;
 
-/// Replaces itself by a program that has the host name `$1` and reads the file `$2` as its `/etc/hosts`. It needs a UTS
-/// namespace of its own, and the mount namespace that `ip netns exec` makes.
+/// Replaces itself by a program that has the host name `$1` and reads the file `$2` as its
+/// `/etc/hosts`. It needs a UTS namespace of its own, and the mount namespace that `ip netns exec` makes.
 const SCRIPT: &str = r#"hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && exec "$@""#;
 
-/// Writes the hosts file of a lab: the name of a host resolves to its address on the data network, and the name of a
-/// switch to its address on the management network.
+/// Writes the hosts file of a lab: the name of a host resolves to its address on the data network, and
+/// the name of a switch to its address on the management network.
 pub(crate) fn write(lab: &str, topology: &Topology, stations: &[Station]) -> Result<(), LabError> {
     let mut text = "127.0.0.1 localhost\n".to_owned();
     for Station { name, management, .. } in stations {

@@ -78,9 +78,9 @@ impl Lab {
         }
     }
 
-    /// Removes a lab by its name, even one of another process or the remains of a crash. It ends all processes in the
-    /// lab, the controller first (SIGTERM, 2 seconds later SIGKILL), then removes its namespaces with everything in
-    /// them, and its [`folder`](Self::folder).
+    /// Removes a lab by its name, even one of another process or the remains of a crash.
+    /// It ends all processes in the lab, the controller first (SIGTERM, 2 seconds later SIGKILL), then removes its
+    /// namespaces with everything in them, and its [`folder`](Self::folder).
     ///
     /// # Errors
     /// [`LabError::NoLab`] when there is nothing of that name; [`LabError::NotPermitted`];
@@ -131,8 +131,8 @@ impl Lab {
         self.record.offloads
     }
 
-    /// A folder that only root can open, for files of the lab's programs: logs, sockets, tokens. It is removed with the
-    /// lab.
+    /// A folder that only root can open, for files of the lab's programs: logs, sockets, tokens.
+    /// It is removed with the lab.
     pub fn folder(&self) -> PathBuf {
         record::folder(self.name())
     }
@@ -166,10 +166,10 @@ impl Lab {
         Ok(self.station(station)?.management)
     }
 
-    /// A command that runs `program` at a station; add arguments as usual. The child is the program itself, so that its
-    /// handle waits for it and kills it. Its `/sys` shows the station's interfaces, `TRIBUTARY_LAB` has the lab's name,
-    /// a node's name is its host name, and the names of all nodes resolve. Processes that it leaves running end with
-    /// the lab.
+    /// A command that runs `program` at a station; add arguments as usual.
+    /// The child is the program itself, so that its handle waits for it and kills it. Its `/sys` shows the station's
+    /// interfaces, `TRIBUTARY_LAB` has the lab's name, a node's name is its host name, and the names of all nodes
+    /// resolve. Processes that it leaves running end with the lab.
     ///
     /// It is started by `ip` and `sh` (and `taskset`, where programs are [pinned](LabOptions::pinned)): if the program
     /// does not exist, the child fails with a message on standard error, but `spawn` succeeds.
@@ -197,7 +197,8 @@ impl Lab {
         command
     }
 
-    /// Whether a process runs at a station. `false` if it has ended, even if its id was reused elsewhere.
+    /// Returns true if a process runs at a station.
+    /// `false` if it has ended, even if its id was reused elsewhere.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -205,12 +206,13 @@ impl Lab {
         Ok(processes::runs_in(process, self.namespace(station)?))
     }
 
-    /// Whether a process of [`command_beside`](Self::command_beside) runs.
+    /// Returns true if a process of [`command_beside`](Self::command_beside) runs.
     pub fn runs_beside(&self, process: u32) -> bool {
         processes::is_of(process, self.name())
     }
 
-    /// Kills a process at a station (SIGKILL), and waits for its end. `false`: it did not run there any more.
+    /// Kills a process at a station (SIGKILL), and waits for its end.
+    /// `false`: it did not run there any more.
     ///
     /// # Errors
     /// [`LabError::NoStation`]; [`LabError::StuckProcesses`].
@@ -218,8 +220,8 @@ impl Lab {
         processes::kill_in(process, self.name(), self.namespace(station)?)
     }
 
-    /// Ends a process of [`command_beside`](Self::command_beside) (SIGTERM, 2 seconds later SIGKILL), and waits for
-    /// its end. `false`: it did not run any more.
+    /// Ends a process of [`command_beside`](Self::command_beside) (SIGTERM, 2 seconds later SIGKILL), and
+    /// waits for its end. `false`: it did not run any more.
     ///
     /// # Errors
     /// [`LabError::StuckProcesses`].
@@ -227,9 +229,9 @@ impl Lab {
         processes::end_of(process, self.name())
     }
 
-    /// Slows down all processes at a station, including those that start meanwhile, by letting them run only part of
-    /// the time. Returns when the sender of `end` sends something or is gone, or the lab is gone. Gives the calling
-    /// thread the highest priority that it may have.
+    /// Slows down all processes at a station, including those that start meanwhile, by letting them run
+    /// only part of the time. Returns when the sender of `end` sends something or is gone, or the lab is gone. Gives
+    /// the calling thread the highest priority that it may have.
     ///
     /// # Errors
     /// [`LabError::NoStation`]; [`LabError::Namespace`] when its namespace is gone.
@@ -237,7 +239,8 @@ impl Lab {
         slow::slow_down(self.namespace(station)?, slowdown, end)
     }
 
-    /// Lets all processes at a station run: a killed [`slow_down`](Self::slow_down) may have left them stopped.
+    /// Lets all processes at a station run: a killed [`slow_down`](Self::slow_down) may
+    /// have left them stopped.
     ///
     /// # Errors
     /// [`LabError::NoStation`]; [`LabError::Namespace`] when its namespace is gone.
@@ -292,8 +295,8 @@ impl Lab {
         Ok(mended)
     }
 
-    /// Takes an interface at a station down or up, as `ip link set` does. Unlike a [`cut`](Self::cut) this is not
-    /// recorded.
+    /// Takes an interface at a station down or up, as `ip link set` does.
+    /// Unlike a [`cut`](Self::cut) this is not recorded.
     ///
     /// # Errors
     /// [`LabError::NoStation`]; or the step that failed, for example with an unknown interface.
@@ -305,9 +308,10 @@ impl Lab {
         records.load(self.name())?.ok_or_else(|| LabError::NoLab(self.name().into()))
     }
 
-    /// Calls `work` on a thread of its own at a station, and waits for it. Sockets that `work` opens, such as a packet
-    /// socket on one of the interfaces, belong to the station and stay so on any thread. The kernel keeps a removed
-    /// namespace until the last of them is closed. A panic of `work` is passed on.
+    /// Calls `work` on a thread of its own at a station, and waits for it.
+    /// Sockets that `work` opens, such as a packet socket on one of the interfaces, belong to the station and stay so
+    /// on any thread. The kernel keeps a removed namespace until the last of them is closed. A panic of `work` is
+    /// passed on.
     ///
     /// # Errors
     /// [`LabError::NoStation`]; [`LabError::Namespace`] when the namespace is gone or root's rights are
@@ -321,7 +325,8 @@ impl Lab {
     }
 }
 
-/// Removes a lab that this value owns. Errors are lost: call [`Lab::down`] to see them; [`Lab::clean`] can try again.
+/// Removes a lab that this value owns.
+/// Errors are lost: call [`Lab::down`] to see them; [`Lab::clean`] can try again.
 impl Drop for Lab {
     fn drop(&mut self) {
         if self.owned {
@@ -330,8 +335,8 @@ impl Drop for Lab {
     }
 }
 
-/// Returns whether there was anything to remove. The record goes last, so that the lab is listed as long as something
-/// is left.
+/// Returns whether there was anything to remove.
+/// The record goes last, so that the lab is listed as long as something is left.
 fn remove(records: &Records, name: &str) -> Result<bool, LabError> {
     let recorded = records.contains(name);
     let there = setup::remove(name)?;

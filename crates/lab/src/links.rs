@@ -14,15 +14,15 @@ const TABLE: &str = "cut";
 /// A link of the data network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// The two nodes, as in `leaf0-w3`; if two switches have several links, the interface at the first end, as in
-    /// `spine0-eth2`.
+    /// The two nodes, as in `leaf0-w3`; if two switches have several links, the interface at the first end,
+    /// as in `spine0-eth2`.
     pub name: String,
     /// Its ends, in the topology file's order.
     pub ends: [LinkEnd; 2],
     /// The kind of cut; `None` if the link is not cut.
     pub cut: Option<Cut>,
-    /// The index of the end whose interface goes down when the link loses its carrier. This is the switch's end, so
-    /// that a host keeps its addresses, as it does when a cable is pulled.
+    /// The index of the end whose interface goes down when the link loses its carrier.
+    /// This is the switch's end, so that a host keeps its addresses, as it does when a cable is pulled.
     pub(crate) port: usize,
 }
 
@@ -37,14 +37,15 @@ pub struct LinkEnd {
     pub interface: String,
 }
 
-/// How a link is cut.
+/// The way in which a link is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cut {
     /// Frames of both directions vanish and neither end notices, as when a fibre breaks between two media
     /// converters. Frames in the link's queue at that moment still arrive.
     Silent,
-    /// The interface at one end, a switch's if there is one, goes down, and the other end loses its carrier.
+    /// The interface at one end, a switch's if there is one, goes down, and the
+    /// other end loses its carrier.
     Carrier,
 }
 
@@ -53,8 +54,8 @@ fn parallels(topology: &Topology, first: NodeKey, second: NodeKey) -> usize {
     topology.neighbours(first).iter().filter(|neighbour| neighbour.node == second).count()
 }
 
-/// The index of the link that `wanted` names: `A-B` or `A:B` with its two nodes in any order, or the name of the
-/// interface at one of its ends.
+/// The index of the link that `wanted` names: `A-B` or `A:B` with its two nodes in any order, or the
+/// name of the interface at one of its ends.
 pub(crate) fn find(lab: &str, links: &[Link], wanted: &str) -> Result<usize, LabError> {
     let matching = |matches: &dyn Fn(&Link) -> bool| -> Vec<usize> {
         (0..links.len()).filter(|&place| matches(&links[place])).collect()
@@ -110,8 +111,8 @@ impl Link {
 }
 
 impl LinkEnd {
-    /// Script for `nft -f` in the end's namespace: forwards outgoing frames into the void, like random losses. It comes
-    /// before the losses, so that their counters do not count these frames.
+    /// Script for `nft -f` in the end's namespace: forwards outgoing frames into the void, like random
+    /// losses. It comes before the losses, so that their counters do not count these frames.
     pub(crate) fn cut(&self) -> String {
         let Self { port, interface, .. } = self;
         let mut script = format!("add table netdev {TABLE}\n");
@@ -124,7 +125,8 @@ impl LinkEnd {
         script
     }
 
-    /// Script for `nft -f` in the end's namespace: undoes [`cut`](Self::cut), even if only half of it was done.
+    /// Script for `nft -f` in the end's namespace: undoes [`cut`](Self::cut), even if only
+    /// half of it was done.
     pub(crate) fn mend(&self) -> String {
         let Self { port, interface, .. } = self;
         // Deleting a chain that does not exist would fail.

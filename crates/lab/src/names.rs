@@ -14,8 +14,8 @@ pub(crate) const MANAGEMENT: &str = "mgmt0";
 /// Where lost frames go: a bridge without ports, in the namespace of the link's sender.
 pub(crate) const LOST: &str = "lost0";
 
-/// Whether a lab may have this name. No dot: it separates the parts of a namespace's name. No hyphen at the start:
-/// commands would take it for an option.
+/// Returns true if a lab may have this name.
+/// No dot: it separates the parts of a namespace's name. No hyphen at the start: commands would take it for an option.
 pub(crate) fn is_lab_name(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     (1..=MAX_LAB_NAME).contains(&name.len()) && name.bytes().all(fits) && !name.starts_with('-')

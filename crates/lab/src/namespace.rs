@@ -61,8 +61,8 @@ pub(crate) fn of_lab(lab: &str) -> Result<Vec<String>, LabError> {
     Ok(namespaces.into_iter().map(|(_, namespace)| namespace).collect())
 }
 
-/// Calls `work` on a thread of its own inside the namespace, and waits for it. The caller's thread stays in its
-/// namespace; sockets and processes that `work` makes belong to the other one.
+/// Calls `work` on a thread of its own inside the namespace, and waits for it.
+/// The caller's thread stays in its namespace; sockets and processes that `work` makes belong to the other one.
 pub(crate) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
     let failed = |step| move |reason| LabError::Namespace { namespace: namespace.into(), step, reason };
     let door = File::open(path(namespace)).map_err(failed("open"))?;

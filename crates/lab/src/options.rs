@@ -10,14 +10,14 @@ use crate::names;
 pub enum SwitchKind {
     /// Only the interfaces: the lab's creator starts a switch on them.
     None,
-    /// A kernel bridge on the ports of the topology's [spanning tree](tributary_topology::Forwarding); the other ports
-    /// are up but not in the bridge, so that no frame circulates.
+    /// A kernel bridge on the ports of the topology's [spanning tree](tributary_topology::Forwarding); the
+    /// other ports are up but not in the bridge, so that no frame circulates.
     Bridge,
 }
 
 impl SwitchKind {
-    /// The kind that a fabric's daemons need: kernel bridges if no switch of the topology is programmable, otherwise
-    /// interfaces for the switches that are started there.
+    /// The kind that a fabric's daemons need: kernel bridges if no switch of the topology is programmable,
+    /// otherwise interfaces for the switches that are started there.
     pub fn for_daemons(topology: &Topology) -> Self {
         let programmable = topology.switches().any(|(_, _, switch)| switch.programmable);
         if programmable { Self::None } else { Self::Bridge }
@@ -40,12 +40,13 @@ pub struct LabOptions {
     /// The probability with which each link loses each frame, in either direction, independently; 0 by
     /// default. It is not seeded: each run loses other frames.
     pub loss: f64,
-    /// True if the kernel may carry many frames as one; off by default, although virtual cables default to on.
+    /// True if the kernel may carry many frames as one; off by default, although virtual
+    /// cables default to on.
     ///
     /// Programs that read raw frames have to split them: the daemons do, BMv2 does not.
     pub offloads: bool,
-    /// The number of full-size frames that can wait at the sending end of a link before more are dropped; 512 by
-    /// default. Only links with a rate have a queue.
+    /// The number of full-size frames that can wait at the sending end of a link before more are dropped;
+    /// 512 by default. Only links with a rate have a queue.
     pub queue_frames: u32,
     /// True if hosts know each other's MAC addresses from the start; false by default.
     ///

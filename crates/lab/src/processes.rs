@@ -16,13 +16,13 @@ use crate::namespace::{self, NamespaceId};
 use crate::station::CONTROLLER;
 use crate::tools::LAB_VARIABLE;
 
-/// How long processes may take to end after a signal, before the next, harder round.
+/// Time that processes may take to end after a signal, before the next, harder round.
 const GRACE: Duration = Duration::from_secs(2);
 /// Rounds of SIGKILL: a process may start another between being found and being killed.
 const KILL_ROUNDS: usize = 4;
 
-/// Ends all processes that are in one of the namespaces or were started for the lab, except this one: with SIGTERM, and
-/// the remaining ones with SIGKILL.
+/// Ends all processes that are in one of the namespaces or were started for the lab, except this one:
+/// with SIGTERM, and the remaining ones with SIGKILL.
 ///
 /// Processes "started for the lab" have its name in their environment: a tool that outlives a killed `up` works on a
 /// namespace from outside.
@@ -98,19 +98,19 @@ pub(crate) fn inside(namespaces: &HashSet<NamespaceId>) -> HashMap<Pid, OwnedFd>
     find(&|pid| is_inside(pid, namespaces))
 }
 
-/// Whether a process runs in that namespace.
+/// Returns true if a process runs in that namespace.
 pub(crate) fn runs_in(pid: u32, namespace: &str) -> bool {
     let ids = ids(namespace);
     number(pid).is_some_and(|pid| is_inside(pid, &ids))
 }
 
-/// Whether a process runs and was started for that lab.
+/// Returns true if a process runs and was started for that lab.
 pub(crate) fn is_of(pid: u32, lab: &str) -> bool {
     number(pid).is_some_and(|pid| is_marked(pid, lab))
 }
 
-/// Kills a process of that namespace (SIGKILL) and waits for its end. Returns `false`, and does nothing, if it has
-/// ended already or is elsewhere.
+/// Kills a process of that namespace (SIGKILL) and waits for its end.
+/// Returns `false`, and does nothing, if it has ended already or is elsewhere.
 pub(crate) fn kill_in(pid: u32, lab: &str, namespace: &str) -> Result<bool, LabError> {
     let ids = ids(namespace);
     end_one(pid, lab, &|pid| is_inside(pid, &ids), &[Signal::KILL])

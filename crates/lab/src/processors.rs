@@ -16,8 +16,8 @@ pub(crate) fn available() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).collect()
 }
 
-/// A processor for each node: the same number of nodes for all of them, and neighbours on the same one as far as
-/// possible. None where each node has a processor of its own, or there is only one.
+/// A processor for each node: the same number of nodes for all of them, and neighbours on the same one
+/// as far as possible. None where each node has a processor of its own, or there is only one.
 pub(crate) fn assign(topology: &Topology, processors: &[usize]) -> HashMap<NodeKey, usize> {
     let nodes = in_depth(topology);
     if !(2..nodes.len()).contains(&processors.len()) {
@@ -27,8 +27,8 @@ pub(crate) fn assign(topology: &Topology, processors: &[usize]) -> HashMap<NodeK
     nodes.iter().enumerate().map(|(place, node)| (*node, share(place))).collect()
 }
 
-/// All nodes, those behind a switch one after the other: it goes from where trees have their root, the first server's
-/// switch, into the depth, and to a switch's hosts last.
+/// All nodes, those behind a switch one after the other: it goes from where trees have their root, the
+/// first server's switch, into the depth, and to a switch's hosts last.
 fn in_depth(topology: &Topology) -> Vec<NodeKey> {
     let servers = topology.servers();
     let root =

@@ -47,8 +47,8 @@ impl Record {
     }
 }
 
-/// The records of this machine, locked by one process at a time: labs are made and removed one by one, so that none is
-/// removed while it is being made. The lock of a process that dies is released.
+/// The records of this machine, locked by one process at a time: labs are made and removed one by one,
+/// so that none is removed while it is being made. The lock of a process that dies is released.
 #[derive(Debug)]
 pub(crate) struct Records {
     _lock: File,

@@ -11,8 +11,8 @@ use crate::station::{Interface, MANAGEMENT_PREFIX_BITS, Station};
 
 /// Bytes of an Ethernet header: rates and queues count frames, the MTU counts packets.
 const ETHERNET_HEADER_BYTES: u64 = 14;
-/// The reciprocal of the idle time, in seconds, that a link may make up for in one burst. Without bursts, timers that
-/// fire late would cost the link capacity.
+/// The reciprocal of the idle time, in seconds, that a link may make up for in one burst.
+/// Without bursts, timers that fire late would cost the link capacity.
 const BURST_SECONDS_RECIPROCAL: u64 = 1000;
 /// The least burst in frames, for rates so low that fewer fit into that time.
 const MIN_BURST_FRAMES: u64 = 4;
@@ -27,8 +27,8 @@ const LOSS_MODULUS: f64 = 1e9;
 /// It has no spanning tree protocol, no wait before a port works, and no multicast snooping, which sends queries and
 /// holds back groups without members.
 const PLAIN_BRIDGE: &str = "stp_state 0 forward_delay 0 mcast_snooping 0";
-/// Offloads of a veth interface that let frames longer than the MTU, or without a checksum, through to programs that
-/// read raw frames at the other end.
+/// Offloads of a veth interface that let frames longer than the MTU, or without a checksum, through to
+/// programs that read raw frames at the other end.
 const OFFLOADS: [&str; 6] = ["tx", "rx", "sg", "tso", "gso", "gro"];
 /// Offloads whose frames not even a switch's port can take apart.
 const SEGMENTS_OF_TCP: [&str; 2] = ["tso", "gro"];
@@ -74,7 +74,8 @@ impl<'a> Scripts<'a> {
         stations.map(|station| format!("netns add {}\n", station.namespace)).collect()
     }
 
-    /// For `ip -batch` in the machine's own namespace: makes all veth pairs, directly between other namespaces.
+    /// For `ip -batch` in the machine's own namespace: makes all veth pairs, directly
+    /// between other namespaces.
     pub(crate) fn cables(&self) -> String {
         let mut script = String::new();
         for (_, link) in self.topology.links() {
@@ -170,8 +171,9 @@ impl<'a> Scripts<'a> {
         ip
     }
 
-    /// How many frames TCP and our ports may hand down as one: a loss must take only one of them, and a token bucket
-    /// cuts up what it cannot let pass at once, which costs the processor as much as if they had come one by one.
+    /// Returns the number of frames that TCP and our ports may hand down as one: a loss must take only one
+    /// of them, and a token bucket cuts up what it cannot let pass at once, which costs the processor as much as if
+    /// they had come one by one.
     fn segmentation(&self, link: &Link) -> String {
         if self.options.loss > 0.0 {
             return " gso_max_segs 1".to_owned();
@@ -184,7 +186,8 @@ impl<'a> Scripts<'a> {
         format!(" gso_max_size {longest}")
     }
 
-    /// A token bucket on each interface shapes what it sends; with one at both ends, both directions are shaped.
+    /// A token bucket on each interface shapes what it sends; with one at both ends, both
+    /// directions are shaped.
     fn rates(&self, key: NodeKey) -> String {
         if !self.options.rates {
             return String::new();
@@ -201,10 +204,10 @@ impl<'a> Scripts<'a> {
         script
     }
 
-    /// Random losses at the sending end. Its egress hook is the only place that sees the frames of packet sockets, of
-    /// the host's kernel and of a bridge: packet sockets at the receiving end read frames before any hook there. Lost
-    /// frames are forwarded into the void and not dropped, because the kernel reports a drop to the sender: TCP would
-    /// detect the loss at once.
+    /// Random losses at the sending end.
+    /// Its egress hook is the only place that sees the frames of packet sockets, of the host's kernel and of a bridge:
+    /// packet sockets at the receiving end read frames before any hook there. Lost frames are forwarded into the void
+    /// and not dropped, because the kernel reports a drop to the sender: TCP would detect the loss at once.
     fn losses(&self, station: &Station) -> String {
         if self.options.loss <= 0.0 {
             return String::new();
@@ -248,7 +251,7 @@ fn frame_bytes(link: &Link) -> u64 {
     u64::from(link.mtu) + ETHERNET_HEADER_BYTES
 }
 
-/// What a link's token bucket lets pass at once after an idle time.
+/// Returns the bytes that a link's token bucket lets pass at once after an idle time.
 fn burst_bytes(link: &Link) -> u64 {
     (link.rate / 8 / BURST_SECONDS_RECIPROCAL).max(MIN_BURST_FRAMES * frame_bytes(link))
 }

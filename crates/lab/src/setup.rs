@@ -17,8 +17,9 @@ use crate::tools::{ETHTOOL, IP, NFT, TASKSET, TC, Toolbox};
 
 /// The place in errors of tools that run outside of the lab's namespaces.
 const THIS_MACHINE: &str = "the machine's own namespace";
-/// Settings of every namespace. IPv6 would send router solicitations and neighbour discoveries of its own; a node must
-/// not route between the data and the management network, whatever the machine's own setting.
+/// Settings of every namespace.
+/// IPv6 would send router solicitations and neighbour discoveries of its own; a node must not route between the data
+/// and the management network, whatever the machine's own setting.
 const SYSCTLS: [(&str, &str); 3] = [
     ("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"),
     ("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1"),
@@ -46,7 +47,8 @@ pub(crate) fn make(topology: &Topology, options: &LabOptions, stations: &[Statio
     Ok(())
 }
 
-/// Applies a setup in the calling thread's namespace. Offloads first, so that no frame is ever sent with them.
+/// Applies a setup in the calling thread's namespace.
+/// Offloads first, so that no frame is ever sent with them.
 fn apply(tools: Toolbox<'_>, setup: &Setup) -> Result<(), LabError> {
     let off: Vec<_> = setup.without.iter().flat_map(|offload| [*offload, "off"]).collect();
     if !off.is_empty() {
@@ -121,8 +123,8 @@ fn set_sysctls(station: &Station) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Ends the lab's processes and removes its namespaces with their interfaces, queues and rules; returns whether there
-/// were any.
+/// Ends the lab's processes and removes its namespaces with their interfaces, queues and rules; returns
+/// whether there were any.
 pub(crate) fn remove(lab: &str) -> Result<bool, LabError> {
     let namespaces = namespace::of_lab(lab)?;
     processes::end(lab, &namespaces)?;

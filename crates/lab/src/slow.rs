@@ -15,15 +15,16 @@ use crate::error::LabError;
 use crate::namespace::{self, NamespaceId};
 use crate::processes;
 
-/// The greatest factor: with [`SHORTEST_RUN`] processes are then stopped for a fifth of a second at a time, and a
-/// second's work takes minutes.
+/// The greatest factor: with [`SHORTEST_RUN`] processes are then stopped for a fifth of a second at a
+/// time, and a second's work takes minutes.
 const MAX_FACTOR: f64 = 100.0;
-/// Length of a turn where the bounds of a run allow it: short beside what people measure, long beside the time that
-/// stopping takes.
+/// Length of a turn where the bounds of a run allow it: short beside what people measure, long beside
+/// the time that stopping takes.
 const TURN: Duration = Duration::from_millis(20);
 const SHORTEST_RUN: Duration = Duration::from_millis(2);
 const LONGEST_RUN: Duration = Duration::from_millis(10);
-/// The longest stop. If a busy machine delays this process, the next stop makes up for it, but by no more than this.
+/// The longest stop.
+/// If a busy machine delays this process, the next stop makes up for it, but by no more than this.
 const LONGEST_STOP: Duration = Duration::from_secs(1);
 /// The interval of searches for new processes at the station.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -46,19 +47,20 @@ impl Slowdown {
         self.0
     }
 
-    /// How long processes run in each turn.
+    /// Returns the time for which processes run in each turn.
     fn run(self) -> Duration {
         TURN.div_f64(self.0).clamp(SHORTEST_RUN, LONGEST_RUN)
     }
 
-    /// How long to stop them now, so that the total time is the factor times the time that they ran.
+    /// Returns the time to stop them now, so that the total time is the factor
+    /// times the time that they ran.
     fn stop(self, ran: Duration, stopped: Duration) -> Duration {
         ran.mul_f64(self.0 - 1.0).saturating_sub(stopped).min(LONGEST_STOP)
     }
 }
 
-/// Lets the processes of a namespace run for one part in `slowdown` of the time, until the sender of `end` sends
-/// something or is gone, or the namespace is gone. Then they run freely again.
+/// Lets the processes of a namespace run for one part in `slowdown` of the time, until the sender of
+/// `end` sends something or is gone, or the namespace is gone. Then they run freely again.
 pub(crate) fn slow_down(namespace: &str, slowdown: Slowdown, end: &Receiver<()>) -> Result<(), LabError> {
     // Without the right to it turns are less even on a busy machine, but their sums are still right.
     let _ = setpriority_process(None, PRIORITY);

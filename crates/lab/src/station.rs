@@ -10,8 +10,8 @@ use crate::names;
 use crate::options::LabOptions;
 use crate::processors;
 
-/// The controller's station. It is on the management network only; no node can have this name, since topologies do not
-/// allow the '@'.
+/// The controller's station.
+/// It is on the management network only; no node can have this name, since topologies do not allow the '@'.
 pub const CONTROLLER: &str = "@controller";
 
 /// The management network is 10.255.0.0/16, outside of the 10.0.0.0/16 that the hosts share.

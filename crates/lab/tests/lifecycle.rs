@@ -15,7 +15,8 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use tributary_lab::{CONTROLLER, Lab, LabError, LabOptions, SwitchKind};
 use tributary_link::InterfaceCondition;
 
-/// Variable with the name of the lab to make, for a test of this file that runs again as a process of its own.
+/// Variable with the name of the lab to make, for a test of this file that runs again
+/// as a process of its own.
 const VICTIM: &str = "TRIBUTARY_TEST_VICTIM";
 
 /// Everything on the machine that belongs to a lab, in words.
@@ -32,8 +33,8 @@ fn traces(lab: &str) -> Vec<String> {
     traces
 }
 
-/// A program at a station with a child, to which the test has no handle. The program prints "started", and its output
-/// ends when both processes have ended.
+/// A program at a station with a child, to which the test has no handle.
+/// The program prints "started", and its output ends when both processes have ended.
 fn daemon(lab: &Lab, station: &str) -> Command {
     let mut command = lab.command(station, "sh").unwrap();
     command.args(["-c", "sleep 1000 & echo started; exec sleep 1000"]);

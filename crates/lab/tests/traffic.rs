@@ -1,4 +1,5 @@
-//! Frames cross a lab as the topology and the options say: everywhere, once, no faster than the rate, and with losses.
+//! Frames cross a lab as the topology and the options say: everywhere, once, no faster than the
+//! rate, and with losses.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests
 
@@ -217,8 +218,8 @@ impl<'a> Watched<'a> {
         counter.sent + counter.unsent - self.before[1]
     }
 
-    /// The share of losses is as expected. A busy kernel may still be sending, and may drop others for want of room:
-    /// neither changes the share.
+    /// The share of losses is as expected.
+    /// A busy kernel may still be sending, and may drop others for want of room: neither changes the share.
     fn check(&self) {
         let started = Instant::now();
         while self.lost() + self.sent() < u64::from(FRAMES) / 4 {
@@ -232,8 +233,8 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Calls `send` for each frame, and checks the share of losses on the first link, where the host's kernel sends, and on
-/// the second, where the bridge does.
+/// Calls `send` for each frame, and checks the share of losses on the first link, where the host's
+/// kernel sends, and on the second, where the bridge does.
 fn check_loss(lab: &Lab, topology: &Topology, from: &str, to: &str, mut send: impl FnMut()) {
     let port = topology.neighbours(topology.find(to).unwrap())[0].remote_port;
     let (first, second) = (Watched::new(lab, from, 1), Watched::new(lab, "leaf", port));

@@ -68,7 +68,8 @@ impl Doorbell {
         self.ring()
     }
 
-    /// Makes the descriptor readable. No thread reads it: every write is an edge, and 2^64 writes do not happen.
+    /// Makes the descriptor readable.
+    /// No thread reads it: every write is an edge, and 2^64 writes do not happen.
     fn ring(&self) -> io::Result<()> {
         rustix::io::write(&self.event, &1_u64.to_ne_bytes())?;
         Ok(())

@@ -15,7 +15,7 @@ impl Frames {
         Self::default()
     }
 
-    /// How many there are.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -30,8 +30,8 @@ impl Frames {
         self.ends.last().copied().unwrap_or_default()
     }
 
-    /// Adds the frame that `write` writes to the beginning of a buffer of `room` bytes with arbitrary contents; `write`
-    /// returns the frame's length.
+    /// Adds the frame that `write` writes to the beginning of a buffer of `room` bytes with arbitrary
+    /// contents; `write` returns the frame's length.
     ///
     /// # Errors
     /// The error of `write`; no frame is added then.

@@ -20,10 +20,11 @@ use crate::{BATCH, FramePort, check_length};
 pub struct LinkConfig {
     /// Probability, 0 to 1, that a frame is lost on the way.
     pub loss: f64,
-    /// Decides which frames are lost: whether the n-th frame of a direction is lost depends only on the seed, the
-    /// direction and n.
+    /// Decides which frames are lost: whether the n-th frame of a direction is lost depends only on the
+    /// seed, the direction and n.
     pub seed: u64,
-    /// How many frames each direction's queue holds, at least 1. A frame that finds it full is dropped.
+    /// Number of frames that each direction's queue holds, at least 1.
+    /// A frame that finds it full is dropped.
     pub queue_frames: usize,
 }
 
@@ -65,8 +66,8 @@ fn direction(
     Ok((outgoing, Incoming { frames: frames_out, empties: empties_in, read: None, bell }))
 }
 
-/// One end of an in-process link. When the other end is gone, frames can still be sent until the queue is full, and
-/// nothing arrives.
+/// One end of an in-process link.
+/// When the other end is gone, frames can still be sent until the queue is full, and nothing arrives.
 #[derive(Debug)]
 pub struct InProcessPort {
     outgoing: Outgoing,

@@ -1,4 +1,5 @@
-//! The ways of frames from one device to another: in-process links and Linux interfaces behind one trait.
+//! The ways of frames from one device to another: in-process links and Linux
+//! interfaces behind one trait.
 //!
 //! A [`FramePort`] is one end of a link, as a switch or a host sees it. Frames are whole Ethernet frames from the
 //! destination address on, with every VLAN tag that they had on the link, without the frame check sequence. Two kinds
@@ -26,8 +27,8 @@ pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter, RepairMeter}
 /// A value that two bytes of a frame must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// The offset of the two bytes in the frame. Beyond the 46th byte, frames that came in as one may differ; they are
-    /// then chosen by the first of them.
+    /// The offset of the two bytes in the frame.
+    /// Beyond the 46th byte, frames that came in as one may differ; they are then chosen by the first of them.
     pub at: usize,
     /// The value of the two bytes, big-endian.
     pub value: u16,
@@ -39,8 +40,9 @@ pub const MIN_FRAME_BYTES: usize = 14;
 /// packet.
 pub const MAX_FRAME_BYTES: usize = MIN_FRAME_BYTES + 65_535;
 
-/// The most frames that a port sends off together. A sender with this many for a port need not wait for more: a longer
-/// batch would only delay the first frame and its receiver.
+/// The most frames that a port sends off together.
+/// A sender with this many for a port need not wait for more: a longer batch would only delay the first frame and its
+/// receiver.
 pub const BATCH: usize = 32;
 
 /// One end of a link, owned by the thread that polls it. Nothing here blocks.
@@ -48,8 +50,9 @@ pub const BATCH: usize = 32;
 /// The owner works in rounds: it calls [`receive`](Self::receive) until that returns `None`, sends everything by
 /// [`send_all`](Self::send_all), or by [`send`](Self::send) and [`flush`](Self::flush), and waits on the [`mio::Poll`].
 pub trait FramePort: Send {
-    /// Queues a frame. It leaves at the next [`flush`](Self::flush) at the latest. A link that is full or down drops
-    /// the frame and counts that, like a real one.
+    /// Queues a frame.
+    /// It leaves at the next [`flush`](Self::flush) at the latest. A link that is full or down drops the frame and
+    /// counts that, like a real one.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a frame shorter than [`shortest_frame`](Self::shortest_frame) or longer than
@@ -63,8 +66,8 @@ pub trait FramePort: Send {
     /// The port cannot be used any more.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Sends all these frames, in order, behind the queued ones, and [flushes](Self::flush). A port may send them from
-    /// where they are, without a copy.
+    /// Sends all these frames, in order, behind the queued ones, and [flushes](Self::flush).
+    /// A port may send them from where they are, without a copy.
     ///
     /// # Errors
     /// As [`send`](Self::send); if one of the frames is too short or too long, some may have been sent.
@@ -73,14 +76,15 @@ pub trait FramePort: Send {
         self.flush()
     }
 
-    /// Returns the next frame, in the port's memory, or `None` if no frame has arrived. It is unchanged from the link:
-    /// a port that removed a VLAN tag would turn an untrusted frame into a trusted one.
+    /// Returns the next frame, in the port's memory, or `None` if no frame has arrived.
+    /// It is unchanged from the link: a port that removed a VLAN tag would turn an untrusted frame into a trusted one.
     ///
     /// # Errors
     /// The port cannot be used any more.
     fn receive(&mut self) -> io::Result<Option<&[u8]>>;
 
-    /// The longest frame that the link carries, in bytes, at the time when the port was opened. Longer frames are lost.
+    /// The longest frame that the link carries, in bytes, at the time when the port was opened.
+    /// Longer frames are lost.
     fn longest_frame(&self) -> usize {
         MAX_FRAME_BYTES
     }
@@ -90,9 +94,9 @@ pub trait FramePort: Send {
         MIN_FRAME_BYTES
     }
 
-    /// Declares that the port's owner needs only frames with all these marks. The port may drop other frames before
-    /// they cost anything. The owner must still check received frames: a port may drop none, and may hold earlier
-    /// frames.
+    /// Declares that the port's owner needs only frames with all these marks.
+    /// The port may drop other frames before they cost anything. The owner must still check received frames: a port may
+    /// drop none, and may hold earlier frames.
     ///
     /// # Errors
     /// The port cannot be used any more.
@@ -100,9 +104,9 @@ pub trait FramePort: Send {
         Ok(())
     }
 
-    /// Makes `registry`'s [`mio::Poll`] report `token` as readable when frames have come. Reports are *edges*: one is
-    /// certain only for frames that come after `receive` has returned `None`, so an owner that stops reading earlier
-    /// must come back without a report. A report may also come without a frame.
+    /// Makes `registry`'s [`mio::Poll`] report `token` as readable when frames have come.
+    /// Reports are *edges*: one is certain only for frames that come after `receive` has returned `None`, so an owner
+    /// that stops reading earlier must come back without a report. A report may also come without a frame.
     ///
     /// # Errors
     /// The operating system's error from registering.

@@ -12,8 +12,8 @@ pub struct Carried {
     pub bytes: u64,
     /// Frames put on the link that did not arrive.
     pub lost: u64,
-    /// Frames that were never put on the link, or never left it: its queue was full, the interface was down, or the
-    /// frame was longer than the interface takes.
+    /// Frames that were never put on the link, or never left it: its queue was full, the interface was
+    /// down, or the frame was longer than the interface takes.
     pub dropped: u64,
 }
 
@@ -84,8 +84,9 @@ pub struct InterfaceMeter {
     pub repairs: RepairMeter,
 }
 
-/// Counts repairs of a port's two queues of received frames, which the kernel fills in the same order. The port repairs
-/// them if they are out of step; the frames that this costs count as dropped. A clone reads the same counter.
+/// Counts repairs of a port's two queues of received frames, which the kernel fills in the same order.
+/// The port repairs them if they are out of step; the frames that this costs count as dropped. A clone reads the same
+/// counter.
 #[derive(Debug, Clone, Default)]
 pub struct RepairMeter(Arc<AtomicU64>);
 

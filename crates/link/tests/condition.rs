@@ -1,4 +1,5 @@
-//! The system's description of an interface. Needs root, `ip` and `ethtool`; without them it says so and passes.
+//! The system's description of an interface.
+//! Needs root, `ip` and `ethtool`; without them it says so and passes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 

@@ -1,5 +1,5 @@
-//! Datagrams of one stream cross a virtual cable as one frame, without their senders and receivers noticing; and what
-//! hosts join is split.
+//! Datagrams of one stream cross a virtual cable as one frame, without their senders and receivers
+//! noticing; and what hosts join is split.
 //!
 //! Needs root and `ip` (iproute2); without them it says so and passes.
 
@@ -338,7 +338,8 @@ fn datagram_in(frame: &[u8]) -> Option<(Vec<u8>, u16, u16)> {
     }
 }
 
-/// The UDP checksum that a frame without a tag has if its sender makes one, over IPv4 without options or IPv6.
+/// The UDP checksum that a frame without a tag has if its sender makes one, over IPv4
+/// without options or IPv6.
 fn full_checksum(frame: &[u8]) -> u16 {
     if frame[14] >> 4 == 6 {
         return datagram_in(frame).unwrap().2;
@@ -385,8 +386,8 @@ fn what_a_host_has_joined_comes_out_as_if_it_had_not() {
     }
 }
 
-/// Sends a frame of datagrams of `segment` bytes of payload each from the first interface, as the system's own hosts
-/// do.
+/// Sends a frame of datagrams of `segment` bytes of payload each from the first interface, as the
+/// system's own hosts do.
 #[allow(unsafe_code)]
 fn send_joined(frame: &[u8], headers: usize, segment: usize) {
     let socket = Socket::new(Domain::PACKET, Type::RAW, None).unwrap();
@@ -476,8 +477,8 @@ fn option(fd: i32, level: libc::c_int, option: libc::c_int) -> Option<u64> {
     (answer == 0).then_some(value)
 }
 
-/// The descriptor of the socket with a ring in the calling thread's namespace, of which there is one at each end of the
-/// cable: that of the port which was opened last.
+/// The descriptor of the socket with a ring in the calling thread's namespace, of which there is one at
+/// each end of the cable: that of the port which was opened last.
 #[allow(unsafe_code)]
 fn last_ring() -> BorrowedFd<'static> {
     let namespace = |fd| option(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE);

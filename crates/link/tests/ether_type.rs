@@ -1,4 +1,5 @@
-//! Ports for one EtherType on a pair of virtual Ethernet interfaces, in a network namespace of the test's own.
+//! Ports for one EtherType on a pair of virtual Ethernet interfaces, in a network
+//! namespace of the test's own.
 //!
 //! Needs root and `ip` (iproute2); without them it says so and passes.
 

@@ -1,4 +1,5 @@
-//! Tests in-process links: the arriving frames, the counters, and that no receiver sleeps through a frame.
+//! Tests in-process links: the arriving frames, the counters, and that no receiver
+//! sleeps through a frame.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -10,7 +11,8 @@ use tributary_link::{
     Carried, FramePort, InProcessPort, LinkConfig, LinkError, MAX_FRAME_BYTES, MIN_FRAME_BYTES, link,
 };
 
-/// Far longer than anything here takes on any machine: a receiver that sleeps this long was not woken up.
+/// Far longer than anything here takes on any machine: a receiver that sleeps
+/// this long was not woken up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const LOSSLESS: LinkConfig = LinkConfig { loss: 0.0, seed: 1, queue_frames: 8 };
@@ -189,7 +191,8 @@ fn echo(mut b: Sleeper, count: u32) {
     }
 }
 
-/// One side never sleeps: its next frame comes just when the other side, having found nothing, is about to sleep.
+/// One side never sleeps: its next frame comes just when the other side, having found
+/// nothing, is about to sleep.
 #[test]
 fn no_wakeup_is_lost_on_the_way_to_sleep() {
     const ROUNDS: u32 = 100_000;

@@ -9,9 +9,11 @@ use crate::p4::v1::{
     WriteResponse,
 };
 
-/// Requests come from anyone: enough for a P4Info of thousands of tables, or a batch of thousands of updates.
+/// Requests come from anyone: enough for a P4Info of thousands of tables, or a batch of
+/// thousands of updates.
 const OF_REQUEST: usize = 1 << 18;
-/// Responses come from a peer of our choice: simple_switch_grpc puts everything that is read into a single one.
+/// Responses come from a peer of our choice: simple_switch_grpc puts everything that is
+/// read into a single one.
 const OF_RESPONSE: usize = 1 << 24;
 
 bounded!(

@@ -75,7 +75,7 @@ fn strip(bytes: &[u8]) -> &[u8] {
     &bytes[zeros.min(bytes.len().saturating_sub(1))..]
 }
 
-/// How many bits the number needs; saturates, so that no length overflows.
+/// Returns the number of bits that the number needs; saturates, so that no length overflows.
 fn bits(bytes: &[u8]) -> u32 {
     let significant = strip(bytes);
     let Some(first) = significant.first() else { return 0 };

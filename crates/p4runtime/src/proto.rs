@@ -1,5 +1,5 @@
-//! The messages, the client and the server generated from `proto/`. They are checked in; after a change there, `make
-//! protos` regenerates `src/generated`.
+//! The messages, the client and the server generated from `proto/`.
+//! They are checked in; after a change there, `make protos` regenerates `src/generated`.
 #![allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all)]
 
 /// The packages `p4.v1` and `p4.config.v1`.

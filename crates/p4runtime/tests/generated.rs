@@ -1,4 +1,5 @@
-//! The messages, the client, the server and the descriptors that are checked in are those of the files under `proto`.
+//! The messages, the client, the server and the descriptors that are checked in are those of
+//! the files under `proto`.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 

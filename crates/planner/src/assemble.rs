@@ -155,8 +155,8 @@ impl Usage {
         Some(role)
     }
 
-    /// What a port admits: GRADIENT from below, and only what is sent through it; RESULT from above, for any child.
-    /// One port is both if the server's host is a worker.
+    /// Returns the packets that a port admits: GRADIENT from below, and only what is sent through it;
+    /// RESULT from above, for any child. One port is both if the server's host is a worker.
     fn admission(&self, port: u16, up: u16) -> Admission {
         let below = self.workers.get(&port).and_then(|workers| Below::all(workers.values()));
         self.admitted(port, None, below, port == up)

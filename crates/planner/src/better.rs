@@ -34,7 +34,7 @@ pub fn is_better(new: &Plan, old: &Plan, state: &FabricState) -> bool {
     time(new, &others) <= CLEARLY_BETTER * time(old, &others)
 }
 
-/// How long the plan's busiest link takes, in seconds.
+/// Returns the time that the plan's busiest link takes, in seconds.
 fn time(plan: &Plan, others: &FabricState) -> f64 {
     let links = plan.traffic.links.iter();
     links.map(|link| seconds(link.bytes, link.rate, others.load(link.direction))).fold(0.0, f64::max)

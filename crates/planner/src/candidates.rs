@@ -31,17 +31,18 @@ use crate::request::{Aggregation, JobRequest};
 use crate::tree::Tree;
 use crate::widest::Pace;
 
-/// How many switches are tried as meeting points in any case, and how many if those give no tree that is about as
-/// fast as any can be. Each costs a search of the whole fabric.
+/// Numbers of switches that are tried as meeting points: in any case, and if those give no tree that is
+/// about as fast as any can be. Each costs a search of the whole fabric.
 pub(crate) const MEETING_POINTS: [usize; 2] = [32, 128];
-/// How many of the workers' switches are used to measure how near a switch is to all of them.
+/// Number of the workers' switches that are used to measure how near a switch is to all of them.
 const SAMPLE: usize = 16;
 
 /// The edges of a fabric, for jobs with one window.
 pub(crate) struct Terrain<'a> {
     pub(crate) fabric: &'a Fabric<'a>,
     pub(crate) edges: Edges,
-    /// The same with the cost of a detour at switches that have no slots for the job; `None` if all have slots.
+    /// The same with the cost of a detour at switches that have no slots for the job;
+    /// `None` if all have slots.
     around: Option<Edges>,
     pace: Pace<'a>,
     window: u32,
@@ -66,8 +67,8 @@ impl<'a> Terrain<'a> {
         std::iter::once(&self.edges).chain(&self.around)
     }
 
-    /// Proposes trees for the members of a job, in a fixed order and lazily; none if a worker cannot reach the
-    /// server.
+    /// Proposes trees for the members of a job, in a fixed order and lazily; none if a worker
+    /// cannot reach the server.
     pub(crate) fn candidates<'t>(&'t self, members: &'t Members<'t>) -> impl Iterator<Item = Tree> + 't {
         let none = || Links::none(self.fabric);
         let grown = self.edge_sets().map(move |edges| members.nearest_first(edges, &none(), |_| true));
@@ -105,8 +106,8 @@ impl<'a> Terrain<'a> {
         self.pace.least(&self.edges, members, |_| true)
     }
 
-    /// The links that are about as fast as the best tree needs them to be, if there is a tree: through all switches,
-    /// and through those that have slots.
+    /// The links that are about as fast as the best tree needs them to be, if there is a tree: through all
+    /// switches, and through those that have slots.
     fn fast_links(&self, members: &Members<'_>) -> Vec<Links> {
         let within = |may_pass: &dyn Fn(NodeKey) -> bool| {
             let least = self.pace.least(&self.edges, members, may_pass);

@@ -7,7 +7,8 @@ use tributary_wire::{Downlink, Hop, NodeId};
 
 use crate::plan::Plan;
 
-/// Checks the plan against sections 3 and 4 of `docs/specification.md`; an error names the broken rule and the place.
+/// Checks the plan against sections 3 and 4 of `docs/specification.md`; an error names the
+/// broken rule and the place.
 pub(crate) fn rules(plan: &Plan) -> Result<(), String> {
     let mut nodes: BTreeMap<NodeId, Node<'_>> = BTreeMap::new();
     for worker in &plan.workers {
@@ -109,7 +110,8 @@ fn depth(stack: &[Hop], plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// Checks that the way back visits the same switches in reverse order, and releases where the way up aggregates.
+/// Checks that the way back visits the same switches in reverse order, and releases
+/// where the way up aggregates.
 fn reversed(up: &[Hop], down: &[Hop]) -> Result<(), String> {
     let role = |hop: &Hop| (hop.node, hop.aggregate);
     let switches = up.split_last().map_or(&[][..], |(_, switches)| switches);

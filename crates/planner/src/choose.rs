@@ -38,9 +38,9 @@ pub fn reachable(
     hosts.filter(|&host| reach.has_way(host, server)).collect()
 }
 
-/// Chooses a job's server among `servers`: the one that keeps the most of the job's workers. On a tie, the present
-/// one (`job.server`) stays; then come hosts with the role of a server in the topology, then workers of the job by
-/// rank, then others in the topology's order.
+/// Chooses a job's server among `servers`: the one that keeps the most of the job's workers.
+/// On a tie, the present one (`job.server`) stays; then come hosts with the role of a server in the topology, then
+/// workers of the job by rank, then others in the topology's order.
 ///
 /// `job.workers` are all that are to take part, dead or alive. The present server need not be among `servers`, or
 /// alive.
@@ -94,7 +94,8 @@ fn by_preference(topology: &Topology, job: &JobRequest, servers: &[NodeKey]) -> 
     hosts.into_iter().map(|(key, _)| key).collect()
 }
 
-/// Workers, taken greedily in the order of ranks, for which together there is a plan. Each alone reaches the server.
+/// Workers, taken greedily in the order of ranks, for which together there is a plan.
+/// Each alone reaches the server.
 fn plannable(terrain: &Terrain<'_>, job: &JobRequest) -> Vec<Member> {
     if is_plannable(terrain, job) {
         return job.workers.clone();

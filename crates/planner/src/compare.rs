@@ -13,7 +13,8 @@ use crate::roles::Roles;
 use crate::traffic::{Cost, Frames, Traffic, Use};
 use crate::tree::Tree;
 
-/// Expected times of one all-reduce: how long its busiest link is busy, without start-up and round trips.
+/// Expected times of one all-reduce: how long its busiest link is busy, without
+/// start-up and round trips.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Comparison {
     /// On this tree, in seconds.
@@ -26,9 +27,9 @@ pub struct Comparison {
     pub ring_seconds: f64,
     /// Bytes on each link direction of that ring.
     pub ring_bytes: u64,
-    /// By a parameter server without aggregation in the network, in seconds: all gradients go to the server one by
-    /// one, and each worker gets its own result, in the same frames as ours, over the best of the trees that the
-    /// planner looked at.
+    /// By a parameter server without aggregation in the network, in seconds: all gradients go to
+    /// the server one by one, and each worker gets its own result, in the same frames as ours, over the best of the
+    /// trees that the planner looked at.
     pub parameter_server_seconds: f64,
     /// Bytes on the busiest link direction of the parameter server.
     pub parameter_server_bytes: u64,
@@ -66,8 +67,8 @@ impl Comparison {
     }
 }
 
-/// The same job with a plain parameter server on a tree: nothing aggregates, and every worker gets its own result. It
-/// needs neither hop stacks nor slots, so their limits do not apply.
+/// The same job with a plain parameter server on a tree: nothing aggregates, and every worker gets its
+/// own result. It needs neither hop stacks nor slots, so their limits do not apply.
 pub(crate) struct PlainServer {
     tree: Tree,
     roles: Roles,

@@ -9,10 +9,11 @@ use tributary_topology::{LinkDirection, LinkKey, Neighbour, NodeKey};
 
 use crate::fabric::Fabric;
 
-/// Costs are integers, so that equal paths compare as equal: the picoseconds that a byte takes there and back.
+/// Costs are integers, so that equal paths compare as equal: the picoseconds that a
+/// byte takes there and back.
 const PICOSECONDS: f64 = 1e12;
-/// How many times longer a link counts if it leads to a switch without slots: streams that meet there go on side by
-/// side, over all links beyond it.
+/// Factor by which a link counts as longer if it leads to a switch without slots: streams that meet
+/// there go on side by side, over all links beyond it.
 const DETOUR: u64 = 8;
 
 /// An edge to a neighbour, and its cost.
@@ -35,7 +36,7 @@ impl Edge {
     }
 }
 
-/// Whether a tree may use a link: next to a plain switch, only if ordinary frames take it.
+/// Returns true if a tree may use a link: next to a plain switch, only if ordinary frames take it.
 fn may_use(fabric: &Fabric<'_>, node: NodeKey, via: &Neighbour) -> bool {
     let ordinary = || fabric.forwarding().ports(node).iter().any(|port| port.link == via.link);
     !(fabric.is_plain(node) || fabric.is_plain(via.node)) || ordinary()
@@ -64,8 +65,8 @@ impl Edges {
         Self { starts, all }
     }
 
-    /// The same for trees that avoid switches where a job with this window cannot aggregate, as far as there is a way
-    /// around them; `None` if it can aggregate everywhere.
+    /// The same for trees that avoid switches where a job with this window cannot aggregate, as far as
+    /// there is a way around them; `None` if it can aggregate everywhere.
     pub(crate) fn around(&self, fabric: &Fabric<'_>, window: u32) -> Option<Self> {
         let lacks = |switch| !fabric.has_slots(switch, window);
         let mut changed = false;
@@ -99,8 +100,8 @@ impl Edges {
         far
     }
 
-    /// Updates distances after the switches in `from` have come to distance 0 (Dijkstra's algorithm), and reports
-    /// each switch that is nearer now.
+    /// Updates distances after the switches in `from` have come to distance 0 (Dijkstra's algorithm), and
+    /// reports each switch that is nearer now.
     pub(crate) fn spread(
         &self,
         far: &mut Distances,
@@ -128,8 +129,8 @@ impl Edges {
         }
     }
 
-    /// The step after which the remaining distance is least; on a tie the one with the lowest port, which is the same
-    /// for every path that passes here. Every link costs something, so paths come to an end.
+    /// The step after which the remaining distance is least; on a tie the one with the lowest port, which
+    /// is the same for every path that passes here. Every link costs something, so paths come to an end.
     pub(crate) fn step(
         &self,
         from: NodeKey,

@@ -30,8 +30,8 @@ pub enum PlanError {
     /// A host has two ranks.
     #[error("{0:?} is in the job twice: a host has one rank")]
     DuplicateWorker(String),
-    /// The server's host is a worker, too, but its switch cannot send gradients back out of the port that they came
-    /// in by.
+    /// The server's host is a worker, too, but its switch cannot send gradients back out of the
+    /// port that they came in by.
     #[error(
         "{server:?} cannot serve a job that it is a worker of: its switch {switch:?} does not run our program, \
          and sends nothing back by the port that it came in by; choose another server"

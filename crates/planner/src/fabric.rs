@@ -7,8 +7,8 @@ use tributary_topology::{End, Forwarding, Link, LinkDirection, LinkKey, Neighbou
 use tributary_wire::SliceWidth;
 use tributary_wire::constants::MAX_CHILDREN;
 
-/// The share of its rate that a link is still expected to give when counters show it full: TCP shares it, and the
-/// counters lag.
+/// The share of its rate that a link is still expected to give when counters show it full: TCP shares
+/// it, and the counters lag.
 const LEAST_RESIDUAL: f64 = 0.01;
 
 /// The known state of the running fabric.
@@ -16,7 +16,7 @@ const LEAST_RESIDUAL: f64 = 0.01;
 pub struct FabricState {
     /// The present load of each link direction, bit/s; 0 without an entry.
     pub load: HashMap<LinkDirection, u64>,
-    /// How many slots one more job can get on each switch, in one aligned block; 0 without an entry.
+    /// Number of slots that one more job can get on each switch, in one aligned block; 0 without an entry.
     pub free_slots: HashMap<NodeKey, u32>,
     /// The number of children that a switch can distinguish; `None`: as many as a hop entry can hold.
     pub children: Option<usize>,
@@ -24,7 +24,8 @@ pub struct FabricState {
     pub dead_nodes: HashSet<NodeKey>,
     /// Links that are down.
     pub dead_links: HashSet<LinkKey>,
-    /// Links that lose packets which they should carry by their `mtu`: those of slices as wide as this, and wider.
+    /// Links that lose packets which they should carry by their `mtu`: those of slices as
+    /// wide as this, and wider.
     pub short_of_mtu: HashMap<LinkKey, SliceWidth>,
     /// The present forwarding of ordinary frames, and so of the job's frames, by plain switches.
     ///
@@ -53,12 +54,13 @@ impl FabricState {
         self.forwarding.clone().unwrap_or_else(|| topology.forwarding())
     }
 
-    /// Whether a link is up and carries the packets of slices of this width.
+    /// Returns true if a link is up and carries the packets of slices of this width.
     pub(crate) fn carries(&self, key: LinkKey, link: &Link, width: SliceWidth) -> bool {
         fits(link, width) && !self.dead_links.contains(&key) && !self.loses(key, width)
     }
 
-    /// Whether a link that is up loses the packets of slices of this width, whatever its `mtu` says.
+    /// Returns true if a link that is up loses the packets of slices of this width,
+    /// whatever its `mtu` says.
     pub(crate) fn loses(&self, link: LinkKey, width: SliceWidth) -> bool {
         self.short_of_mtu.get(&link).is_some_and(|lost| width >= *lost)
     }
@@ -69,7 +71,8 @@ impl FabricState {
     }
 }
 
-/// How long `bytes` keep a link direction busy whose `rate` already carries `load`, in seconds.
+/// Returns the time for which `bytes` keep a link direction busy whose `rate` already
+/// carries `load`, in seconds.
 pub(crate) fn seconds(bytes: u64, rate: u64, load: u64) -> f64 {
     let rate = rate as f64;
     bytes as f64 * 8.0 / (rate - load as f64).max(rate * LEAST_RESIDUAL)
@@ -128,7 +131,8 @@ impl<'a> Fabric<'a> {
         Self::new(self.topology, self.state, width)
     }
 
-    /// Whether a link loses the packets of slices of this width, though its `mtu` has room for them.
+    /// Returns true if a link loses the packets of slices of this width, though its
+    /// `mtu` has room for them.
     pub(crate) fn loses(&self, link: LinkKey, width: SliceWidth) -> bool {
         self.state.loses(link, width)
     }
@@ -163,7 +167,7 @@ impl<'a> Fabric<'a> {
         self.ability(node).is_some_and(|switch| !switch.programmable)
     }
 
-    /// How many streams a switch can aggregate.
+    /// Returns the number of streams that a switch can aggregate.
     pub(crate) fn most_children(&self) -> usize {
         self.state.children.unwrap_or(MAX_CHILDREN).min(MAX_CHILDREN)
     }
@@ -172,7 +176,7 @@ impl<'a> Fabric<'a> {
         self.ability(switch).map_or(0, |switch| switch.free_slots)
     }
 
-    /// Whether a job with this window can aggregate on the switch.
+    /// Returns true if a job with this window can aggregate on the switch.
     pub(crate) fn has_slots(&self, switch: NodeKey, window: u32) -> bool {
         self.ability(switch).is_some_and(|switch| switch.programmable && switch.free_slots >= window)
     }
@@ -181,7 +185,8 @@ impl<'a> Fabric<'a> {
         self.live.get(node.index()).copied().unwrap_or(false)
     }
 
-    /// The live neighbours of `node` over links that carry the packets, by port; empty if it is dead itself.
+    /// The live neighbours of `node` over links that carry the packets, by port;
+    /// empty if it is dead itself.
     pub(crate) fn neighbours(&self, node: NodeKey) -> &[Neighbour] {
         self.links.of(node)
     }
@@ -191,13 +196,13 @@ impl<'a> Fabric<'a> {
         both.and_then(|both| both.get(direction.sender)).copied().unwrap_or(0)
     }
 
-    /// How long `bytes` keep the link direction busy, in seconds.
+    /// Returns the time for which `bytes` keep the link direction busy, in seconds.
     pub(crate) fn seconds(&self, direction: LinkDirection, bytes: u64) -> f64 {
         seconds(bytes, self.topology[direction.link].rate, self.load(direction))
     }
 }
 
-/// Whether a link's `mtu` has room for the packets of slices of this width.
+/// Returns true if a link's `mtu` has room for the packets of slices of this width.
 pub(crate) fn fits(link: &Link, width: SliceWidth) -> bool {
     usize::from(link.mtu) >= width.mtu()
 }
@@ -247,9 +252,9 @@ impl Adjacency {
     }
 }
 
-/// Whether a plain switch forwards frames between a worker and the server along the tree: between the link that the
-/// worker is behind and the one that the server is behind, in both directions. It never sends a frame out of the port
-/// that it came in by.
+/// Returns true if a plain switch forwards frames between a worker and the server along the tree:
+/// between the link that the worker is behind and the one that the server is behind, in both directions. It never sends
+/// a frame out of the port that it came in by.
 pub(crate) fn forwards_along(
     forwarding: &Forwarding,
     plain: NodeKey,

@@ -99,7 +99,7 @@ impl<'a> Members<'a> {
         self.firsts.iter().map(|first| first.switch)
     }
 
-    /// Whether a member is linked to the switch, so that no tree can avoid it.
+    /// Returns true if a member is linked to the switch, so that no tree can avoid it.
     pub(crate) fn need(&self, switch: NodeKey) -> bool {
         switch == self.top.node || self.firsts.binary_search_by_key(&switch, |first| first.switch).is_ok()
     }

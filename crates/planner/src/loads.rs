@@ -13,8 +13,8 @@ use crate::fabric::FabricState;
 use crate::plan::Plan;
 
 impl FabricState {
-    /// The state with the loads less what the job of this plan causes itself, on which to make a new plan for the
-    /// running job.
+    /// The state with the loads less what the job of this plan causes itself, on which to make a new plan
+    /// for the running job.
     pub fn without(&self, plan: &Plan) -> Self {
         let mut state = self.clone();
         let rate = self.all_reduces_per_second(plan);
@@ -25,8 +25,8 @@ impl FabricState {
         state
     }
 
-    /// The state with the loads as they will be once a job has moved from one plan to another, on which to plan the
-    /// next job before anything is measured.
+    /// The state with the loads as they will be once a job has moved from one plan to another, on which to
+    /// plan the next job before anything is measured.
     pub fn moved(&self, old: &Plan, new: &Plan) -> Self {
         let mut state = self.without(old);
         let rate = self.all_reduces_per_second(old);

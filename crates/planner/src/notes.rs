@@ -7,8 +7,8 @@ use crate::fabric::Fabric;
 use crate::request::{Aggregation, JobRequest};
 use crate::roles::AggregationObstacle;
 
-/// The number of hosts that fit in a switch's table of MAC addresses: two of its entries (MAC_ENTRIES in
-/// `p4/include/constants.p4`) do not belong to hosts.
+/// The number of hosts that fit in a switch's table of MAC addresses: two of its entries (MAC_ENTRIES
+/// in `p4/include/constants.p4`) do not belong to hosts.
 const MOST_HOSTS: usize = 4094;
 
 /// Notes on where the plan fell back, then on whether it is worth it.

@@ -1,4 +1,5 @@
-//! Plain switches, which forward by MAC address: whose frames they take along, and which ways remain for trees.
+//! Plain switches, which forward by MAC address: whose frames they take along, and
+//! which ways remain for trees.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -21,8 +22,9 @@ pub(crate) fn tree(fabric: &Fabric<'_>, workers: &[NodeKey], server: NodeKey) ->
     Tree::new(server, workers, |node| parents.get(&node).copied())
 }
 
-/// The way from a worker to the server over the fewest switches such that every plain switch on it forwards along it
-/// in both directions: each node with its step onwards. From a switch in `parents` the way goes on as given there.
+/// The way from a worker to the server over the fewest switches such that every plain
+/// switch on it forwards along it in both directions: each node with its step onwards. From a switch in `parents` the
+/// way goes on as given there.
 ///
 /// A plain switch has one way in and one way out for the two hosts, so it is enough to visit each node once.
 pub(crate) fn way(

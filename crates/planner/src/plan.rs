@@ -18,7 +18,7 @@ pub struct Plan {
     /// The delivery of results: as requested, or by unicast where multicast is impossible.
     #[serde(with = "DownlinkName")]
     pub downlink: Downlink,
-    /// How many values a slice has.
+    /// Number of values that a slice has.
     #[serde(rename = "values_per_slice", serialize_with = "values_per_slice")]
     pub width: SliceWidth,
     /// The job's window, in slices.
@@ -29,8 +29,8 @@ pub struct Plan {
     pub workers: Vec<WorkerRoute>,
     /// The root of the tree.
     pub server: ServerRole,
-    /// Every switch of the tree, in the topology's order: those that aggregate, those that only forward by hop
-    /// entries, and plain ones.
+    /// Every switch of the tree, in the topology's order: those that aggregate, those that only forward by
+    /// hop entries, and plain ones.
     pub switches: Vec<SwitchRole>,
     /// The bytes that one all-reduce puts on the links.
     pub traffic: Traffic,
@@ -57,8 +57,8 @@ pub struct WorkerRoute {
     pub name: String,
     /// Its rank.
     pub rank: u16,
-    /// All nodes of its way, from itself to the server. A worker on the server's host has the way from there to its
-    /// switch and back.
+    /// All nodes of its way, from itself to the server.
+    /// A worker on the server's host has the way from there to its switch and back.
     #[serde(skip)]
     pub path: Vec<NodeKey>,
     /// Its hop stack for GRADIENT: the programmable switches of the way, then the server.
@@ -80,7 +80,7 @@ pub struct ServerRole {
     /// Its number in hop entries.
     #[serde(serialize_with = "node_id")]
     pub node: NodeId,
-    /// How many children it waits for, numbered from 0.
+    /// Number of children that it waits for, numbered from 0.
     pub fan_in: u8,
 }
 
@@ -99,18 +99,18 @@ pub struct SwitchRole {
     pub programmable: bool,
     /// True if the switch aggregates; it then takes [`Plan::window`] slots there.
     pub aggregate: bool,
-    /// How many children it waits for; 0 if it does not aggregate.
+    /// Number of children that it waits for; 0 if it does not aggregate.
     pub fan_in: u8,
     /// Its port towards the server.
     pub up: TreePort,
-    /// Its ports towards the workers, ascending. If the server's host is a worker, the port towards the server is one
-    /// of them.
+    /// Its ports towards the workers, ascending.
+    /// If the server's host is a worker, the port towards the server is one of them.
     pub down: Vec<TreePort>,
     /// The entries of its admission table.
     pub admission: Vec<Admission>,
     /// The ports by which the job's packets may leave, ascending.
     pub egress_ports: Vec<u16>,
-    /// How a multicast RESULT is passed on; `None` with unicast, and on a plain switch.
+    /// Forwarding of a multicast RESULT; `None` with unicast, and on a plain switch.
     pub result_group: Option<ResultGroup>,
 }
 
@@ -129,19 +129,19 @@ pub struct TreePort {
     pub name: String,
 }
 
-/// What a switch admits by one port.
+/// Packets that a switch admits by one port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Admission {
     /// The port.
     pub ingress_port: u16,
-    /// The only host whose packets are admitted, if the port leads to a plain switch: there are others behind that,
-    /// and it lets them send anything. Such a port has one admission for each of the job's hosts that send through
-    /// it. `None`: whatever comes in by the port, since the node there is a host, or has admitted it.
+    /// The only host whose packets are admitted, if the port leads to a plain switch: there are others
+    /// behind that, and it lets them send anything. Such a port has one admission for each of the job's hosts that send
+    /// through it. `None`: whatever comes in by the port, since the node there is a host, or has admitted it.
     pub sender: Option<Sender>,
     /// Bit n: a GRADIENT's hop entry may name child n. A switch that does not aggregate has only child 0.
     pub children: u64,
-    /// The rank that a GRADIENT must have, if only one worker sends them this way: whatever a GRADIENT requests is
-    /// sent to its rank.
+    /// The rank that a GRADIENT must have, if only one worker sends them this way: whatever a GRADIENT
+    /// requests is sent to its rank.
     pub rank: Option<u16>,
     /// True if the switch admits GRADIENT.
     pub gradient: bool,
@@ -153,8 +153,8 @@ pub struct Admission {
     pub fan_in: u8,
 }
 
-/// A host whose packets come in by a port that it shares. Packets of a switch that aggregates carry the addresses of
-/// the worker whose gradient completed the sum.
+/// A host whose packets come in by a port that it shares.
+/// Packets of a switch that aggregates carry the addresses of the worker whose gradient completed the sum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Sender {
@@ -165,11 +165,11 @@ pub struct Sender {
     pub name: String,
 }
 
-/// How a switch forwards a multicast RESULT.
+/// Forwarding of a multicast RESULT by a switch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResultGroup {
-    /// The ports of the multicast group, ascending. If the server's host is a worker, the port by which the RESULT
-    /// comes in is among them.
+    /// The ports of the multicast group, ascending.
+    /// If the server's host is a worker, the port by which the RESULT comes in is among them.
     pub ports: Vec<u16>,
     /// True if the switch releases the slot.
     pub release: bool,

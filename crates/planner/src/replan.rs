@@ -1,4 +1,5 @@
-//! Plans a job again that has lost something: what is left of its tree stays, and the rest is joined to it.
+//! Plans a job again that has lost something: what is left of its tree stays, and the
+//! rest is joined to it.
 
 use tributary_topology::Topology;
 
@@ -10,12 +11,13 @@ use crate::plan::Plan;
 use crate::request::JobRequest;
 use crate::search::{Judge, SearchResult, search_on, validate};
 
-/// A repaired tree is good enough if it takes at most this many times the least time that any tree can take. The factor
-/// matches the threshold of [`crate::is_better`]: no tree that a search could find would be clearly better.
+/// A repaired tree is good enough if it takes at most this many times the least time
+/// that any tree can take. The factor matches the threshold of [`crate::is_better`]: no tree that a search could find
+/// would be clearly better.
 const GOOD_ENOUGH: f64 = 1.25;
 
-/// Plans a job again that ran by `old`, after some of its switches, links or workers have died, members have left or
-/// come in, or the server has changed.
+/// Plans a job again that ran by `old`, after some of its switches, links or workers have died, members
+/// have left or come in, or the server has changed.
 ///
 /// Whatever of the old tree is alive and still connected to the server stays as it is; only what has lost its way is
 /// joined to it again. If the result may be more than 1.25 times as slow as the best tree, this is

@@ -68,7 +68,7 @@ pub struct JobRequest {
     pub aggregation: Aggregation,
     /// The requested delivery of results. A plan falls back to unicast if a switch cannot multicast them.
     pub downlink: Downlink,
-    /// How many values a slice has.
+    /// Number of values that a slice has.
     pub width: SliceWidth,
     /// The job's window S, in slices: the slots it takes on every switch that aggregates. A power of two.
     pub window: u32,
@@ -77,9 +77,9 @@ pub struct JobRequest {
 }
 
 impl JobRequest {
-    /// The job that the topology file describes: all its workers and its first server, aggregation on the whole tree,
-    /// results by multicast, and slices as wide as all links allow. `None` only for a topology without a server,
-    /// which no file can give.
+    /// The job that the topology file describes: all its workers and its first server, aggregation on the
+    /// whole tree, results by multicast, and slices as wide as all links allow. `None` only for a topology without a
+    /// server, which no file can give.
     pub fn of(topology: &Topology, window: u32, gradient_bytes: u64) -> Option<Self> {
         let job = Self {
             workers: Member::ranked(topology.workers()),

@@ -22,7 +22,7 @@ pub(crate) struct Merge {
     pub(crate) aggregate: bool,
     /// Why it does not aggregate although it should.
     pub(crate) obstacle: Option<AggregationObstacle>,
-    /// How many streams leave it.
+    /// Number of streams that leave it.
     pub(crate) going: usize,
     /// The length of the hop stack of the packets that arrive at it.
     pub(crate) entries: usize,
@@ -54,8 +54,8 @@ impl Roles {
         Self::with(tree, fabric, |branch, _, _| (aggregates(branch), None))
     }
 
-    /// `decide`: whether a switch aggregates, given how many streams meet there and how many links it is above the
-    /// nearest worker.
+    /// `decide`: whether a switch aggregates, given how many streams meet there and how many links it is
+    /// above the nearest worker.
     fn with(
         tree: &Tree,
         fabric: &Fabric<'_>,

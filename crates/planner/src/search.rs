@@ -27,8 +27,8 @@ use crate::widest::SLACK;
 /// The most times that the search tries to lead the tree around its busiest link.
 const IMPROVEMENTS: usize = 16;
 
-/// Plans a job: finds the tree whose busiest link is done first, given the load of the links and the free slots.
-/// Among equal trees it takes the one that keeps links busy for the shortest time in total.
+/// Plans a job: finds the tree whose busiest link is done first, given the load of the links and the
+/// free slots. Among equal trees it takes the one that keeps links busy for the shortest time in total.
 ///
 /// The same input always gives the same plan.
 ///
@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether a tree was found that takes at most this many seconds.
+    /// Returns true if a tree was found that takes at most this many seconds.
     pub(crate) fn has_within(&self, seconds: f64) -> bool {
         self.best.as_ref().is_some_and(|best| best.cost.busiest <= seconds)
     }
@@ -124,8 +124,8 @@ pub(crate) fn search_on(terrain: &Terrain<'_>, mut judge: Judge<'_>) -> Result<S
     judge.found()
 }
 
-/// Leads the best tree around its busiest link, the result around its own, and so on. Goes on even if the first
-/// detour does not help: two may be needed.
+/// Leads the best tree around its busiest link, the result around its own, and so on.
+/// Goes on even if the first detour does not help: two may be needed.
 fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) {
     let (fabric, job) = (terrain.fabric, judge.job);
     let Some(best) = &judge.best else { return };
@@ -206,8 +206,8 @@ fn check_host(topology: &Topology, key: NodeKey) -> Result<(), PlanError> {
     node.host().map(|_| ()).ok_or_else(|| PlanError::NotAHost(node.name.clone()))
 }
 
-/// Checks that a worker on the server's host can work: its gradients leave their first switch by the port that they
-/// came in by, and only our program does that.
+/// Checks that a worker on the server's host can work: its gradients leave their first switch by the
+/// port that they came in by, and only our program does that.
 fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> {
     let first = topology.neighbours(server).first().map(|via| &topology[via.node]);
     match first.filter(|first| first.switch().is_some_and(|switch| !switch.programmable)) {
@@ -332,8 +332,8 @@ mod tests {
         })
     }
 
-    /// In a large fabric, not all switches are tried as meeting points if the first ones give a tree that is about as
-    /// fast as any can be: the loss is at most what "about" allows.
+    /// In a large fabric, not all switches are tried as meeting points if the first ones give a tree that
+    /// is about as fast as any can be: the loss is at most what "about" allows.
     #[test]
     fn a_search_that_ends_early_is_nearly_as_good_as_one_that_does_not() {
         let mut runner = TestRunner::deterministic();

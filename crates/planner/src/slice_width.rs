@@ -7,13 +7,13 @@ use crate::fabric::FabricState;
 use crate::request::JobRequest;
 use crate::search::plan;
 
-/// A tree of links that carry wider slices may take this many times the time of one over any links. The bytes are
-/// about the same, but an eighth of the frames means an eighth of the work for hosts and switches.
+/// A tree of links that carry wider slices may take this many times the time of one over any links.
+/// The bytes are about the same, but an eighth of the frames means an eighth of the work for hosts and switches.
 const WORTH_IT: f64 = 1.25;
 
 impl JobRequest {
-    /// The same job with the widest slices, up to `most`, that some tree can carry while everything is alive. Wider
-    /// ones than every link carries are only taken if the tree is at most 1.25 times as slow.
+    /// The same job with the widest slices, up to `most`, that some tree can carry while everything is
+    /// alive. Wider ones than every link carries are only taken if the tree is at most 1.25 times as slow.
     #[must_use]
     pub fn with_widest_slices(self, topology: &Topology, most: SliceWidth) -> Self {
         let of_width = |width| Self { width, ..self.clone() };

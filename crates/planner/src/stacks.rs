@@ -74,7 +74,8 @@ impl Walk<'_> {
     }
 }
 
-/// Saturates at the largest number that a hop entry can hold; a tree that exceeds it is refused as a whole.
+/// Saturates at the largest number that a hop entry can hold; a tree that
+/// exceeds it is refused as a whole.
 fn narrow(count: usize) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
 }

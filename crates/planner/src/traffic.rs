@@ -37,8 +37,8 @@ pub struct LinkTraffic {
     pub to: String,
     /// Its port.
     pub to_port: u16,
-    /// True if the direction leads towards the server, and so carries GRADIENT; otherwise it carries RESULT. If the
-    /// server's host is a worker, both directions of its link carry both.
+    /// True if the direction leads towards the server, and so carries GRADIENT; otherwise it carries
+    /// RESULT. If the server's host is a worker, both directions of its link carry both.
     pub towards_server: bool,
     /// Frames of the job.
     pub frames: u64,
@@ -48,7 +48,7 @@ pub struct LinkTraffic {
     pub rate: u64,
     /// The load that it already carries, bit/s.
     pub load: u64,
-    /// How long the job's bytes take at the rate that is left, in seconds.
+    /// Time that the job's bytes take at the rate that is left, in seconds.
     pub seconds: f64,
 }
 
@@ -65,7 +65,7 @@ pub struct Traffic {
     pub all_links: u64,
     /// The index in `links` of the direction that takes longest; the first one on a tie.
     pub busiest: usize,
-    /// How long that direction takes, in seconds: no all-reduce on this tree can be faster.
+    /// Time that this direction takes, in seconds: no all-reduce on this tree can be faster.
     pub seconds: f64,
 }
 
@@ -104,7 +104,8 @@ impl Frames {
 }
 
 impl Plan {
-    /// How long a slice, all streams of it, keeps the slowest link of the tree busy, whatever else it carries.
+    /// Returns the time for which a slice, all streams of it, keeps the slowest link of the tree busy,
+    /// whatever else it carries.
     pub fn slice_time(&self) -> Duration {
         let seconds =
             self.traffic.links.iter().map(|one| seconds(one.bytes, one.rate, 0)).fold(0.0, f64::max);
@@ -113,7 +114,7 @@ impl Plan {
     }
 }
 
-/// How a job uses a tree, as far as the traffic depends on it.
+/// Use of a tree by a job, as far as the traffic depends on it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Use<'a> {
     pub(crate) tree: &'a Tree,
@@ -169,8 +170,8 @@ impl Use<'_> {
         all
     }
 
-    /// For every place of the tree, the unicast results that come down to it: one copy a worker, with an entry for
-    /// each switch that it still has to pass.
+    /// For every place of the tree, the unicast results that come down to it: one copy a worker, with an
+    /// entry for each switch that it still has to pass.
     fn results(&self, fabric: &Fabric<'_>) -> Vec<Flow> {
         let tree = self.tree;
         let mut results = vec![Flow::default(); tree.branches().len() + 1];
@@ -227,14 +228,14 @@ fn add_up_doubles(all: &mut Vec<Carried>) {
     });
 }
 
-/// How long a tree keeps links busy. Trees are compared by their busiest link first, then by the time of all links
-/// together.
+/// Time for which a tree keeps links busy.
+/// Trees are compared by their busiest link first, then by the time of all links together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Cost {
     /// Seconds of the busiest link.
     pub(crate) busiest: f64,
-    /// Picoseconds of all links together: sums of integers do not depend on their order, so equal trees compare as
-    /// equal.
+    /// Picoseconds of all links together: sums of integers do not depend on their order, so equal
+    /// trees compare as equal.
     in_all: u128,
 }
 

@@ -21,7 +21,8 @@ pub(crate) struct Tree {
     branches: Vec<Branch>,
     /// By node: its place among the branches. Only as long as necessary.
     places: Vec<u32>,
-    /// By place, then for the server: where its children begin in `children`; finally the end of the last ones.
+    /// By place, then for the server: where its children begin in `children`; finally the
+    /// end of the last ones.
     starts: Vec<usize>,
     children: Vec<Neighbour>,
 }
@@ -48,8 +49,8 @@ pub(crate) struct Branch {
 const NOWHERE: u32 = u32::MAX;
 
 impl Tree {
-    /// Builds the tree that the workers need from `parent`, which gives each node's step towards the server (for the
-    /// server, its step to its switch). `None` if it does not lead all of them there.
+    /// Builds the tree that the workers need from `parent`, which gives each node's step towards the server
+    /// (for the server, its step to its switch). `None` if it does not lead all of them there.
     pub(crate) fn new(
         server: NodeKey,
         workers: &[NodeKey],

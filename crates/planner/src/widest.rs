@@ -14,8 +14,8 @@ use crate::grow::{Links, Members};
 use crate::request::JobRequest;
 use crate::traffic::Frames;
 
-/// A link is within the bound even if it takes this many times as long: hop stacks are longer on some links than on
-/// others.
+/// A link is within the bound even if it takes this many times as long: hop stacks are longer on some
+/// links than on others.
 pub(crate) const SLACK: f64 = 1.05;
 
 /// The time of links for one stream of a job.
@@ -29,13 +29,14 @@ impl<'a> Pace<'a> {
         Self { fabric, bytes: Frames::of(job).least_bytes() }
     }
 
-    /// How long a link is busy, in seconds, for one stream and its results.
+    /// Returns the time for which a link is busy, in seconds, for one stream and its results.
     fn of(&self, link: LinkKey) -> f64 {
         let of = |sender| self.fabric.seconds(LinkDirection { link, sender }, self.bytes);
         of(0).max(of(1))
     }
 
-    /// The least time, in seconds, of any tree through switches that `may_pass` allows; infinite if there is none.
+    /// The least time, in seconds, of any tree through switches that `may_pass` allows;
+    /// infinite if there is none.
     pub(crate) fn least(
         &self,
         edges: &Edges,

@@ -175,7 +175,8 @@ fn nobody_is_left() {
     assert_eq!(fabric.chosen().unwrap_err(), PlanError::NoWorkers);
 }
 
-/// Two plain switches lead to the root. If q's own link is cut, q can go on by x alone, and p by n only.
+/// Two plain switches lead to the root.
+/// If q's own link is cut, q can go on by x alone, and p by n only.
 const CROSSED: &str = "name = 'crossed'\ndefaults = { rate = '1 Gbit/s' }
     switch = [{ name = 'root' }, { name = 'n', programmable = false }, { name = 'm', programmable = false },
               { name = 'p' }, { name = 'x' }, { name = 'q' }]

@@ -31,7 +31,8 @@ fn dies(topology: &Topology, state: &mut FabricState, job: &mut JobRequest, (kin
     }
 }
 
-/// Checks that a repaired plan works, is deterministic, and is at most 1.25 times as slow as a new plan.
+/// Checks that a repaired plan works, is deterministic, and is at most 1.25
+/// times as slow as a new plan.
 fn judge(topology: &Topology, state: &FabricState, job: &JobRequest, old: &Plan) -> Option<Plan> {
     let mended = replan(topology, state, job, old);
     assert_eq!(mended, replan(topology, &state.clone(), job, old));
@@ -89,7 +90,8 @@ proptest! {
     }
 }
 
-/// The switches of a plan whose onward link differs from the other plan's, or that the other plan lacks.
+/// The switches of a plan whose onward link differs from the other plan's, or
+/// that the other plan lacks.
 fn changed(old: &Plan, new: &Plan) -> Vec<String> {
     let kept = |key: NodeKey, link| old.switches.iter().any(|role| role.key == key && role.up.link == link);
     let new = new.switches.iter().filter(|role| !kept(role.key, role.up.link));

@@ -16,7 +16,8 @@ fn profile(ready: impl IntoIterator<Item = u64>) -> Profile {
     Profile { gradients: ready.into_iter().map(gradient).collect(), start_up: START_UP }
 }
 
-/// 50 gradients in 5 bursts, the last layer's first: 10 gradients a millisecond apart, and 20 ms until the next ones.
+/// 50 gradients in 5 bursts, the last layer's first: 10 gradients a millisecond apart, and 20
+/// ms until the next ones.
 fn bursts() -> Vec<u64> {
     (0..50).rev().map(|place| place / 10 * 29 + place % 10).collect()
 }

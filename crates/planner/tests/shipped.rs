@@ -83,7 +83,8 @@ fn bytes_follow_from_the_frames() {
     assert_eq!(plan.traffic.busiest_link().unwrap().bytes, 5 * (70 + 4 * 6 + 1024));
 }
 
-/// For each slice, a link carries all streams that no switch has merged; other jobs' loads do not count.
+/// For each slice, a link carries all streams that no switch has merged; other
+/// jobs' loads do not count.
 #[test]
 fn a_slice_takes_as_long_as_on_the_slowest_link() {
     let topology = shipped("three-tier-8.toml");

@@ -5,8 +5,8 @@ use tributary_planner::{FabricState, JobRequest, Plan, PlanError, plan, reachabl
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::SliceWidth;
 
-/// Two leaves with a worker each, under two spines; the server is at the first leaf. `wide` and `narrow` are the
-/// attributes of the two spines' links, `worker` those of the second worker's link.
+/// Two leaves with a worker each, under two spines; the server is at the first leaf.
+/// `wide` and `narrow` are the attributes of the two spines' links, `worker` those of the second worker's link.
 fn two_spines(wide: &str, narrow: &str, worker: &str) -> Topology {
     let text = format!(
         "name = 'two-spines'

@@ -1,5 +1,5 @@
-//! The loops over a slice's values: as the processor's widest vectors run them, and the same loops as they are
-//! compiled for any processor, in turn. Prints gigabytes of floats a second and the ratio.
+//! The loops over a slice's values: as the processor's widest vectors run them, and the same loops as
+//! they are compiled for any processor, in turn. Prints gigabytes of floats a second and the ratio.
 #![allow(
     dead_code,
     unused_imports,

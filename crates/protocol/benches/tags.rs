@@ -1,5 +1,5 @@
-//! Measures the cost of tags: nanoseconds to make the tag of one slice and to verify a sum, by the number of members.
-//! With `--json` it prints a list for programs.
+//! Measures the cost of tags: nanoseconds to make the tag of one slice and to verify a sum, by the
+//! number of members. With `--json` it prints a list for programs.
 #![allow(
     dead_code,
     unused_imports,

@@ -8,13 +8,14 @@ use tributary_wire::{Downlink, JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use crate::tags::MOST_MEMBERS;
 
-/// Slices that one job may have under way at once, unless its plan says otherwise: S of `docs/specification.md`.
+/// Slices that one job may have under way at once, unless its plan says otherwise: S of
+/// `docs/specification.md`.
 pub const DEFAULT_WINDOW: u32 = 256;
 
 /// The largest window: far below the 2^31 within which sequence numbers can be ordered.
 pub const MAX_WINDOW: u32 = 1 << 20;
 
-/// How a worker joins a job.
+/// Configuration with which a worker joins a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerConfig {
     /// Data-plane job id of the current generation.
@@ -27,21 +28,21 @@ pub struct WorkerConfig {
     pub secret: JobSecret,
     /// True if values are hidden from all but members. All members must use the same value.
     pub confidential: bool,
-    /// How many values a slice has: the same for all members for life.
+    /// Number of values that a slice has: the same for all members for life.
     pub width: SliceWidth,
     /// Slots that the job owns on every switch: a power of two, the same for all members for life.
     pub window: u32,
     /// The first slice: [`Seq::FIRST`] for a new job, an operation's beginning for one who joins later:
     /// [`Standing::next`](crate::Standing::next) of the other members.
     pub start: Seq,
-    /// Operations that the job had begun before: 0 for a new job, [`Standing::begun`](crate::Standing::begun) of the
-    /// other members for one who joins later.
+    /// Operations that the job had begun before: 0 for a new job,
+    /// [`Standing::begun`](crate::Standing::begun) of the other members for one who joins later.
     pub begun: u64,
     /// When to ask again.
     pub timers: Timers,
 }
 
-/// How a server serves a job.
+/// Configuration with which a server serves a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Data-plane job id of the current generation.
@@ -52,24 +53,25 @@ pub struct ServerConfig {
     pub width: SliceWidth,
     /// The window in slices, as in [`WorkerConfig::window`].
     pub window: u32,
-    /// The first slice that the job will send. A server that [takes over](crate::Server::take_over) receives the slice
-    /// that is due in each slot instead.
+    /// The first slice that the job will send.
+    /// A server that [takes over](crate::Server::take_over) receives the slice that is due in each slot instead.
     pub start: Seq,
-    /// How many children (not workers) each slice comes from: what the hop entries for the server say.
+    /// Number of children (not workers) from which each slice comes, as in the hop entries for the server.
     pub fan_in: u8,
     /// The route of first results from the server to the workers.
     pub downlink: Downlink,
-    /// The key with which it vouches for the results that it sends: [`vouching_key`](crate::vouching_key) of the
-    /// members' secret.
+    /// The key with which it vouches for the results that it sends: [`vouching_key`](crate::vouching_key)
+    /// of the members' secret.
     pub vouching_key: JobSecret,
-    /// The members' secret, with which a server that reads the sums verifies them; `None`: it does not read them.
+    /// The members' secret, with which a server that reads the sums verifies them; `None`:
+    /// it does not read them.
     pub reads: Option<JobSecret>,
     /// True if values are masked, as in [`WorkerConfig::confidential`]. It matters to a server that reads.
     pub confidential: bool,
 }
 
-/// When a worker asks again, and for how much. The defaults were chosen in the simulator; `tools/sim/README.md` has the
-/// measurements.
+/// When a worker asks again, and for how much.
+/// The defaults were chosen in the simulator; `tools/sim/README.md` has the measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timers {
     /// Retransmission timeout while no round trip has been measured.
@@ -78,20 +80,21 @@ pub struct Timers {
     pub min_timeout: Duration,
     /// Most retransmission timeout, however long the round trip.
     pub max_timeout: Duration,
-    /// Most that repeated timeouts back off to, unless the retransmission timeout itself is longer, or questions turn out
-    /// not to have been needed: after an outage work goes on with the next question.
+    /// Most that repeated timeouts back off to, unless the retransmission timeout itself is longer, or
+    /// questions turn out not to have been needed: after an outage work goes on with the next question.
     pub max_silence: Duration,
     /// Least silence before the first question, which is for one slice only and comes before the
     /// retransmission timeout when round trips are short.
     pub early: Duration,
-    /// The maximum number of slices, oldest first, that a worker requests after one timeout. If retransmit requests
-    /// turn out to be needed, the maximum number for each slice that the timeout before it brought.
+    /// The maximum number of slices, oldest first, that a worker requests after one timeout.
+    /// If retransmit requests turn out to be needed, the maximum number for each slice that the timeout before it
+    /// brought.
     pub asks: u32,
-    /// The number of transmissions after which a slice counts as missing: once the result of one that was sent so much
-    /// later has come.
+    /// The number of transmissions after which a slice counts as missing: once the result of one that was
+    /// sent so much later has come.
     pub gap: u32,
-    /// How long a slice keeps the slowest link of the job's tree busy; zero: unknown. What is in flight cannot be answered
-    /// sooner than such links carry it.
+    /// Time for which a slice keeps the slowest link of the job's tree busy; zero: unknown.
+    /// What is in flight cannot be answered sooner than such links carry it.
     pub slice_time: Duration,
 }
 
@@ -152,7 +155,7 @@ pub enum ConfigError {
     /// There is not one slice due for each slot.
     #[error("{due} slices are due, but the window has {window} slots")]
     Dues {
-        /// How many slices are due.
+        /// Number of slices that are due.
         due: usize,
         /// The job's window.
         window: u32,
@@ -170,9 +173,9 @@ pub enum ConfigError {
     Width {
         /// The slice.
         finished: Seq,
-        /// How many values it has.
+        /// Number of values that it has.
         got: usize,
-        /// How many it should have.
+        /// Number of values that it should have.
         width: usize,
     },
     /// A server that reads the sums would start without those of an operation's earlier slices.

@@ -7,8 +7,8 @@ use tributary_wire::Seq;
 
 use crate::numbers::{ElementType, Tensor};
 
-/// Why [`Worker::start_all_reduce`](crate::Worker::start_all_reduce) or [`Server::expect`](crate::Server::expect)
-/// refuses.
+/// Why [`Worker::start_all_reduce`](crate::Worker::start_all_reduce) or
+/// [`Server::expect`](crate::Server::expect) refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StartError {
     /// The weights of all members could add up to more than the fixed-point sum has room for.
@@ -97,7 +97,8 @@ pub enum CollectiveError {
     WrongSum {
         /// The tensor that this member contributed.
         tensor: Tensor,
-        /// The first slice of the all-reduce. It distinguishes the all-reduce from the job's others on all members.
+        /// The first slice of the all-reduce.
+        /// It distinguishes the all-reduce from the job's others on all members.
         operation: Seq,
         /// The slice.
         seq: Seq,
@@ -105,7 +106,7 @@ pub enum CollectiveError {
         reason: &'static str,
         /// Members of the job.
         contributors: u32,
-        /// How many workers' gradients the result claims to hold.
+        /// Number of workers whose gradients the result claims to hold.
         contributors_got: u32,
     },
 }

@@ -30,7 +30,8 @@ const PART_BYTES: usize = AT_ONCE * BLOCK_BYTES;
 pub(crate) struct MaskedSlice {
     /// The generation whose members send it.
     pub(crate) job: JobId,
-    /// Its operation. The low 48 bits distinguish streams: as many operations take nine years at a million a second.
+    /// Its operation. The low 48 bits distinguish streams.
+    /// As many operations take nine years at a million a second.
     pub(crate) operation: OperationId,
     /// Its number.
     pub(crate) seq: Seq,

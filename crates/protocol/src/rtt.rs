@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::config::Timers;
 
-/// The number of measurements of which the shortest counts. Most of the others have waited for a member that requested
-/// a lost result again, and a timeout that grew with such waits would make them longer.
+/// The number of measurements of which the shortest counts.
+/// Most of the others have waited for a member that requested a lost result again, and a timeout that grew with such
+/// waits would make them longer.
 const ROUND: u32 = 8;
 
 /// Smoothed round trip and its variation, after RFC 6298 section 2.
@@ -23,8 +24,8 @@ struct Estimate {
 }
 
 impl RoundTrip {
-    /// Takes in one measurement. The caller leaves out those that a retransmission (Karn's rule) or the wait for
-    /// a slow member has blurred.
+    /// Takes in one measurement.
+    /// The caller leaves out those that a retransmission (Karn's rule) or the wait for a slow member has blurred.
     pub(crate) fn sample(&mut self, sample: Duration) {
         let (shortest, count) = self.round.unwrap_or((sample, 0));
         let shortest = shortest.min(sample);
@@ -46,7 +47,7 @@ impl RoundTrip {
         self.estimate.map(|estimate| estimate.smoothed)
     }
 
-    /// How long to wait for a result before asking again.
+    /// Returns the time to wait for a result before asking again.
     pub(crate) fn timeout(&self, timers: &Timers) -> Duration {
         let timeout = match self.estimate {
             None => timers.initial_timeout,

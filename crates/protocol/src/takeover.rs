@@ -1,4 +1,5 @@
-//! The takeover from a server that is gone: combines the members' reports of due slices and of results that they have.
+//! The takeover from a server that is gone: combines the members' reports of due slices and of
+//! results that they have.
 //!
 //! A member waits in each slot for one slice, which is *due*. By the strict window, the slices that two members wait
 //! for in one slot are equal or one window apart. A member that waits for k + S has the result of k. So every member

@@ -18,15 +18,16 @@ use tributary_wire::{JobId, JobSecret, Seq, Tag};
 
 use crate::tags::cipher;
 
-/// Derives the key with which a job's server vouches. Members derive it from their secret; the key reveals nothing of
-/// the secret.
+/// Derives the key with which a job's server vouches.
+/// Members derive it from their secret; the key reveals nothing of the secret.
 pub fn vouching_key(secret: &JobSecret) -> JobSecret {
     let digest =
         Sha256::new().chain_update(secret.bytes()).chain_update("key of the server's word").finalize();
     JobSecret::new(digest.into())
 }
 
-/// The server's word for its results: the server combines it with their tags, and workers take it out again.
+/// The server's word for its results: the server combines it with their tags, and
+/// workers take it out again.
 #[derive(Clone)]
 pub(crate) struct Vouchers(Aes128);
 
@@ -43,8 +44,8 @@ impl Vouchers {
         Self(cipher(key, "vouchers"))
     }
 
-    /// The tag with which a slice that was finished in one generation is served in the `present` one. Applied to that tag, it
-    /// gives back the slice's own.
+    /// The tag with which a slice that was finished in one generation is served in the `present` one.
+    /// Applied to that tag, it gives back the slice's own.
     pub(crate) fn vouch(&self, tag: Tag, seq: Seq, finished: JobId, present: JobId) -> Tag {
         let [finished, present] = [finished, present].map(|job| u128::from(job.get()));
         let mut block = Array::from((finished << 112 | present << 96 | u128::from(seq.0)).to_be_bytes());

@@ -1,4 +1,4 @@
-//! What a worker announces of elements that were measured before it got them.
+//! Bounds that a worker announces for elements that were measured before it got them.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 mod alone;

@@ -1,4 +1,5 @@
-//! Tests of a single worker that goes through generations: where it stops, what it reports, how it continues.
+//! Tests of a single worker that goes through generations: where it stops, what it
+//! reports, how it continues.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "all of it is a test")]
 
 mod alone;
@@ -15,7 +16,8 @@ use tributary_wire::{Header, Rank, Seq, Tally};
 const NOW: Time = Time::ZERO;
 const OTHER: Rank = Rank::new(8);
 
-/// A worker that has begun one operation of `slices` and got its bounds' result; and what it has sent then.
+/// A worker that has begun one operation of `slices` and got its bounds' result; and
+/// what it has sent then.
 fn under_way(window: u32, slices: usize) -> (Worker, Vec<Slice>) {
     let mut worker = Worker::new(config(window)).unwrap();
     worker.start_all_reduce(integers(slices)).unwrap();

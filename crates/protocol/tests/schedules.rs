@@ -1,5 +1,5 @@
-//! Workers and a server over random schedules of losses, duplicates, reordering and reboots: never a wrong
-//! sum, and nothing that stays stuck.
+//! Workers and a server over random schedules of losses, duplicates, reordering and reboots: never a
+//! wrong sum, and nothing that stays stuck.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "all of it is a test")]
 
 mod fabric;

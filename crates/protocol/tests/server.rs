@@ -70,8 +70,8 @@ fn contribute(server: &mut Server, now: Time, header: &Header, hop: Hop, value: 
     server.handle_gradient(now, header, &hop, Some(ValuesView::new(&bytes)));
 }
 
-/// Returns everything that the server wants to send: the receivers, the slice, its first value and its tally, without
-/// the server's proof.
+/// Returns everything that the server wants to send: the receivers, the slice, its first value and its
+/// tally, without the server's proof.
 fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Tally)> {
     let next = |server: &mut Server| {
         let out = server.poll_transmit()?;
@@ -83,7 +83,8 @@ fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Tally)> {
     std::iter::from_fn(|| next(server)).collect()
 }
 
-/// The word of the job's server for this slice in the first generation: the tag with which it serves it if its own is 0.
+/// The word of the job's server for this slice in the first generation: the tag with which it
+/// serves it if its own is 0.
 fn word(seq: Seq) -> Tag {
     let finished = Header { rank: ME, tally: Tally::default(), ..header(seq.0, 0) };
     served(&(finished, vec![0; SliceWidth::ETHERNET.values()]), finished.job).0.tally.tag

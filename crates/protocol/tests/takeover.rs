@@ -1,4 +1,5 @@
-//! Tests of the takeover: the new server's state, merged from the reports of the members of a job whose server is gone.
+//! Tests of the takeover: the new server's state, merged from the reports of the members of a
+//! job whose server is gone.
 
 use tributary_protocol::{TakeOver, TakeOverError, merge};
 use tributary_wire::{Rank, Seq};

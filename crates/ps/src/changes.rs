@@ -28,8 +28,9 @@ impl Sent {
         Self { codec: kind.without_feedback().codec(seed), known: Vec::new() }
     }
 
-    /// The next message, after which the worker knows these parameters, or nearly so. They are sent whole to a worker
-    /// that knows none, and when their change cannot be encoded because some are not finite.
+    /// The next message, after which the worker knows these parameters, or nearly so.
+    /// They are sent whole to a worker that knows none, and when their change cannot be encoded because some are not
+    /// finite.
     pub(crate) fn next(&mut self, parameters: Vec<f32>) -> Change {
         let code = if self.known.len() == parameters.len() { self.code(&parameters).ok() } else { None };
         match code {

@@ -1,11 +1,13 @@
-//! The parts of a gradient that have come. Both ends keep count, so that neither has to trust the other.
+//! The parts of a gradient that have come.
+//! Both ends keep count, so that neither has to trust the other.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use thiserror::Error;
 
-/// The most parts of one gradient: each costs a message and an entry here, and parts of a few values gain nothing.
+/// The most parts of one gradient: each costs a message and an entry here, and parts of a few
+/// values gain nothing.
 pub const MAX_PARTS: usize = 1 << 16;
 
 /// Why a part cannot be used, or why parts do not make a gradient.

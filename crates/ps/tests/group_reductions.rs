@@ -1,5 +1,5 @@
-//! The synchronous group's gradients over a fabric, between real clients and servers. Only the fabric is a substitute,
-//! in memory.
+//! The synchronous group's gradients over a fabric, between real clients and servers.
+//! Only the fabric is a substitute, in memory.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -252,7 +252,8 @@ impl Running {
         panic!("the fabric carries nothing: {:?}", self.stats());
     }
 
-    /// All gradients are equal, so each update changes a parameter by 1, whatever gradients it is the mean of.
+    /// All gradients are equal, so each update changes a parameter by 1, whatever
+    /// gradients it is the mean of.
     async fn check(&self) {
         for (view, stats) in self.views.iter().zip(self.stats()) {
             for value in view.parameters("job").await.unwrap() {

@@ -17,8 +17,8 @@ use tributary_ps::client::{Client, ClientError, ClientOptions, PartError, Step};
 use tributary_ps::optimizer::OptimizerKind;
 use tributary_ps::server::{JobSpec, PolicyKind};
 
-/// The order in which two workers push, such that neither waits for the other under any policy but the synchronous one:
-/// the first is up to three gradients ahead, and for a while more than an epoch.
+/// The order in which two workers push, such that neither waits for the other under any policy but the
+/// synchronous one: the first is up to three gradients ahead, and for a while more than an epoch.
 const ORDER: [u16; 14] = [0, 0, 1, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 1];
 
 /// A training, and how its gradients are cut.

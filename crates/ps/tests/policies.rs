@@ -1,4 +1,5 @@
-//! Properties of every policy at any speeds, with workers that join and leave; and the behaviour of each policy.
+//! Properties of every policy at any speeds, with workers that join and leave; and the
+//! behaviour of each policy.
 
 #![allow(clippy::unwrap_used)]
 
@@ -83,8 +84,8 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 }
 
 proptest! {
-    /// The ledger and the driver check that a gradient is applied at most once, a worker is released only after that,
-    /// and never all workers wait. In the end a gradient is open only if its worker waits.
+    /// The ledger and the driver check that a gradient is applied at most once, a worker is released only
+    /// after that, and never all workers wait. In the end a gradient is open only if its worker waits.
     #[test]
     fn each_gradient_is_used_once_and_nobody_waits_for_ever(
         speeds in speeds(), changes in changes(), epoch in 1u64..8,
@@ -263,8 +264,8 @@ fn sync_switch_is_synchronous_for_its_epochs_and_asynchronous_then() {
     assert!(rates[switch..].iter().all(|&rate| rate == 1.0 / 8.0));
 }
 
-/// With the cumulative spread, everyone but the slowest is in the group in the end; with the recent one, the group's
-/// size stays what the speeds make it.
+/// With the cumulative spread, everyone but the slowest is in the group in the end; with the recent
+/// one, the group's size stays what the speeds make it.
 #[test]
 fn a_group_by_the_recent_spread_stays_as_large_as_the_speeds_make_it() {
     let mut sizes = Vec::new();

@@ -1,4 +1,4 @@
-//! What a server that goes back, or cannot write its checkpoints, does to a training.
+//! Effects of a server that goes back, or cannot write its checkpoints, on a training.
 
 #![allow(clippy::unwrap_used)]
 

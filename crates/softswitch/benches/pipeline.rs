@@ -1,5 +1,5 @@
-//! The pipeline alone, on one core: GRADIENT packets of 256 values through the real program, as a switch
-//! with two children sees them: every other packet is stored, every other one completes a sum and leaves.
+//! The pipeline alone, on one core: GRADIENT packets of 256 values through the real program, as a
+//! switch with two children sees them: every other packet is stored, every other one completes a sum and leaves.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,12 +28,12 @@ use tributary_wire::{Seq, SliceWidth};
 
 /// Frames of the workload: two children, every slot of the window.
 const SLICES: u32 = WINDOW;
-/// How long each workload is measured.
+/// Time for which each workload is measured.
 const MEASURED: Duration = Duration::from_secs(3);
 /// Offset of the sequence number in a frame.
 const SEQ_OFFSET: usize = 14 + 20 + 8 + 8;
 
-/// How a workload changes a gradient.
+/// Change of a gradient by a workload.
 type Change = fn(Sent) -> Sent;
 
 /// Two children's gradients, slice by slice; each round goes one window further.

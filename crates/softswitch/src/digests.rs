@@ -1,4 +1,5 @@
-//! Digests: messages of packets to the controller, each message once until the controller acknowledges it.
+//! Digests: messages of packets to the controller, each message once until the
+//! controller acknowledges it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;

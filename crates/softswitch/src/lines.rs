@@ -6,12 +6,14 @@ use rustix::mm::{Advice, madvise};
 
 use crate::program::{LIMBS, Line};
 
-/// The size of a huge page on most processors. Fewer lines than fit into one are not put into huge pages.
+/// The size of a huge page on most processors.
+/// Fewer lines than fit into one are not put into huge pages.
 const HUGE_PAGE: usize = 2 << 20;
 const LIMB_BYTES: usize = size_of::<u64>();
 
-/// Lines whose number does not change. Each is one of the processor's cache lines: where an allocator puts a vector they
-/// straddle two, so that every access is two.
+/// Lines whose number does not change.
+/// Each is one of the processor's cache lines: where an allocator puts a vector they straddle two, so that every access
+/// is two.
 ///
 /// Many of them lie in huge pages where the system has some. Registers are larger than the processor's caches, and what a
 /// packet wants of them was used a whole window ago: finding its pages again took a fifth of the time of storing its values.

@@ -14,14 +14,15 @@ const GREEN: u64 = 0;
 const YELLOW: u64 = 1;
 const RED: u64 = 2;
 
-/// What a meter counts.
+/// Unit that a meter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MeterUnit {
     Packets,
     Bytes,
 }
 
-/// The method by which a meter marks packets. BMv2's JSON supports two rates only; the P4Info names the method.
+/// The method by which a meter marks packets.
+/// BMv2's JSON supports two rates only; the P4Info names the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum MeterKind {
     #[default]
@@ -65,7 +66,8 @@ struct Bucket {
     /// The most tokens that it holds.
     burst: u64,
     tokens: u64,
-    /// Tokens that have come since the meter was configured. Counting from there, nothing is lost by rounding.
+    /// Tokens that have come since the meter was configured.
+    /// Counting from there, nothing is lost by rounding.
     come: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Packets that wait for another pass through a part of the switch: clones, and packets that begin ingress again.
+//! Packets that wait for another pass through a part of the switch: clones, and packets that
+//! begin ingress again.
 
 use std::collections::VecDeque;
 
@@ -54,7 +55,8 @@ pub(crate) struct Pass {
     requests: Requests,
 }
 
-/// The waiting packets, first come, first served. Once as many have waited as ever do, nothing is allocated.
+/// The waiting packets, first come, first served.
+/// Once as many have waited as ever do, nothing is allocated.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
     waiting: VecDeque<Pass>,

@@ -1,4 +1,5 @@
-//! The way of a packet through the switch: ingress, its requests at the end of ingress, egress, and the requests there.
+//! The way of a packet through the switch: ingress, its requests at the end of ingress, egress,
+//! and the requests there.
 
 use crate::control::Replica;
 use crate::digests::Digests;
@@ -345,7 +346,8 @@ impl Step {
     }
 }
 
-/// Writes the frame as it would leave if nothing cut it off: clones and packets that go round are whole, as on BMv2.
+/// Writes the frame as it would leave if nothing cut it off: clones and packets that go round
+/// are whole, as on BMv2.
 fn emit(program: &Program, state: &State, packet: &Packet<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.resize(program.header_bytes + packet.payload().len(), 0);

@@ -42,7 +42,8 @@ impl Pipeline {
         Self::load_to_log(json, p4info, None)
     }
 
-    /// The same for switches that log what each packet meets, by the names of the P4 source; `None`: they do not.
+    /// The same for switches that log what each packet meets, by the names of the P4 source;
+    /// `None`: they do not.
     ///
     /// # Errors
     /// As [`Pipeline::load`].

@@ -63,7 +63,7 @@ impl Registers {
         Self { arrays, blocks }
     }
 
-    /// How many cells an array has.
+    /// Returns the number of cells that an array has.
     pub(crate) fn len(&self, array: usize) -> usize {
         match &self.arrays[array] {
             Array::Words(words) => words.len(),

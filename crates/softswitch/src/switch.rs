@@ -70,7 +70,7 @@ impl Outputs {
         self.frames.get(at).unwrap_or_default()
     }
 
-    /// How many frames there are.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
@@ -85,8 +85,8 @@ impl Outputs {
         self.frames.byte_len()
     }
 
-    /// Adds the frame that `write` writes to the beginning of a buffer of `room` bytes; `write` returns the frame's
-    /// length.
+    /// Adds the frame that `write` writes to the beginning of a buffer of `room` bytes; `write`
+    /// returns the frame's length.
     pub(crate) fn add(
         &mut self,
         port: u16,
@@ -122,8 +122,8 @@ impl Switch {
         &self.pipeline
     }
 
-    /// Processes a frame that comes in at `port` (up to 510; frames of other ports are ignored), and adds the frames
-    /// that leave to `outputs`. Once `outputs` has held the frames of a few packets, nothing is allocated.
+    /// Processes a frame that comes in at `port` (up to 510; frames of other ports are ignored), and adds
+    /// the frames that leave to `outputs`. Once `outputs` has held the frames of a few packets, nothing is allocated.
     ///
     /// A packet may ask for further passes: clones, and to begin ingress again. Those that are still
     /// [waiting](Switch::is_waiting) after some of them go on with [`Switch::go_on`], or with the next frames.
@@ -164,8 +164,9 @@ impl Switch {
         !self.passes.is_empty()
     }
 
-    /// Processes some of the packets that wait for another pass. A packet that requests another pass each time never
-    /// ends. So the passes at once (here) and the waiting packets have limits.
+    /// Processes some of the packets that wait for another pass.
+    /// A packet that requests another pass each time never ends. So the passes at once (here) and the waiting packets
+    /// have limits.
     pub fn go_on(&mut self, outputs: &mut Outputs) {
         for _ in 0..PASSES_AT_ONCE {
             let Some(pass) = self.passes.take() else { break };

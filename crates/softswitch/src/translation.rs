@@ -1,4 +1,5 @@
-//! Values of types with `@p4runtime_translation`: controllers see them otherwise than packets carry them.
+//! Values of types with `@p4runtime_translation`: controllers see them
+//! otherwise than packets carry them.
 //!
 //! What a translation means is agreed on outside of P4Runtime; here both sides have the same number. A controller's bit
 //! string may be wider or narrower than the packet's, and the number has to fit into both; a controller's string is the
@@ -8,7 +9,7 @@ use std::borrow::Cow;
 
 use tributary_p4runtime::canonical;
 
-/// How a controller sees a value.
+/// Form in which a controller sees a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Translation {
     /// The bytes that packets carry.

@@ -76,7 +76,7 @@ impl ValueSet {
         Self { members: Vec::new(), places: places.collect() }
     }
 
-    /// Whether a member matches the parser's key, the lowest word first.
+    /// Returns true if a member matches the parser's key, the lowest word first.
     pub(crate) fn contains(&self, key: &[u64]) -> bool {
         let matches = |member: &Pattern| {
             let tests = self.places.iter().zip(member.value.iter().zip(&member.mask));

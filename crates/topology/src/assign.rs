@@ -32,8 +32,8 @@ impl<T: Copy + Eq + Hash> Unique<T> {
         self.next = first;
     }
 
-    /// Gives `holder` the first free number. `derive` makes it from an ordinal, and returns `None` once there are no
-    /// more.
+    /// Gives `holder` the first free number.
+    /// `derive` makes it from an ordinal, and returns `None` once there are no more.
     pub(crate) fn next(&mut self, holder: &str, derive: impl Fn(u32) -> Option<T>) -> Option<T> {
         loop {
             let number = derive(self.next)?;

@@ -7,8 +7,8 @@ use crate::graph::{End, Link, LinkKey, Node, NodeKey, NodeKind, Topology};
 /// The outcome of changing a topology.
 #[derive(Debug, Clone)]
 pub struct Evolution {
-    /// The topology with the changes that were taken over. Every key of the old one means the same node or link in
-    /// it.
+    /// The topology with the changes that were taken over.
+    /// Every key of the old one means the same node or link in it.
     pub topology: Topology,
     /// Changes that were taken over, in words for people.
     pub taken: Vec<String>,
@@ -17,9 +17,9 @@ pub struct Evolution {
 }
 
 impl Topology {
-    /// Takes over the changes of `newer` that can be made while this topology is in use: new hosts, new links, and
-    /// other rates, loads, slots and roles. Everything that users may have built on stays: names, ids, addresses,
-    /// ports, and nodes and links that `newer` does not have.
+    /// Takes over the changes of `newer` that can be made while this topology is in use: new hosts, new
+    /// links, and other rates, loads, slots and roles. Everything that users may have built on stays: names, ids,
+    /// addresses, ports, and nodes and links that `newer` does not have.
     pub fn evolve(&self, newer: &Self) -> Evolution {
         let mut work = Work { topology: self.clone(), newer, taken: Vec::new(), refused: Vec::new() };
         work.topology.description.clone_from(&newer.description);

@@ -6,7 +6,8 @@ use thiserror::Error;
 
 use crate::limits::MAX_PORT;
 
-/// A fat tree of switches that all have the same number of ports (Al-Fares, Loukissas and Vahdat, 2008).
+/// A fat tree of switches that all have the same number of ports (Al-Fares,
+/// Loukissas and Vahdat, 2008).
 ///
 /// With k ports it has k pods, each of k / 2 edge and k / 2 aggregation switches, (k / 2)² core switches, and k³ /
 /// 4 hosts: 2,880 switches and 27,648 hosts for k = 48. Aggregation switch j of each pod is linked to the j-th group
@@ -31,11 +32,11 @@ pub enum FatTreeError {
         "{workers} workers beside the server: a fat tree of {ports} ports has {hosts} hosts, and a job needs a worker"
     )]
     Workers {
-        /// How many workers were wanted.
+        /// Number of workers that were wanted.
         workers: usize,
         /// The ports of a switch.
         ports: usize,
-        /// How many hosts the fat tree has.
+        /// Number of hosts that the fat tree has.
         hosts: usize,
     },
 }
@@ -60,17 +61,17 @@ impl FatTree {
         }
     }
 
-    /// How many switches it has.
+    /// Returns the number of switches that it has.
     pub fn switches(&self) -> usize {
         5 * self.half * self.half
     }
 
-    /// How many hosts it has, including the server.
+    /// Returns the number of hosts that it has, including the server.
     pub fn hosts(&self) -> usize {
         2 * self.half.pow(3)
     }
 
-    /// How many workers the file describes.
+    /// Returns the number of workers that the file describes.
     pub fn workers(&self) -> usize {
         self.workers
     }
@@ -80,8 +81,8 @@ impl FatTree {
         self.to_toml_with(rate, rate)
     }
 
-    /// The same with another rate for links between switches: in large networks they are often slower than the hosts
-    /// below them together.
+    /// The same with another rate for links between switches: in large networks they are often slower than
+    /// the hosts below them together.
     pub fn to_toml_with(&self, rate: &str, between_switches: &str) -> String {
         let Self { half, workers } = *self;
         let (ports, pods) = (2 * half, 2 * half);

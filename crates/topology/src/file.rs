@@ -61,15 +61,16 @@ pub(crate) struct LinkEntry {
     pub(crate) load: Option<Spanned<Load>>,
 }
 
-/// A whole number, of which the builder checks that it is in range: serde's words for one that is not, "expected u16", say
-/// nothing to people.
+/// A whole number, of which the builder checks that it is in range: serde's words for one that is not,
+/// "expected u16", say nothing to people.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a whole number")]
 pub(crate) enum Whole {
     Number(i64),
 }
 
-/// A link's present load: one rate for both directions, or one from the first end to the second and one back.
+/// A link's present load: one rate for both directions, or one from the first end to
+/// the second and one back.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a rate such as \"5 Mbit/s\", or two of them")]
 pub(crate) enum Load {

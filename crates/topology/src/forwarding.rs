@@ -14,7 +14,8 @@ use crate::graph::{LinkKey, Neighbour, NodeKey, Topology};
 pub struct Forwarding {
     /// For each node, its step back to the node from which it was reached. Roots have none.
     parents: HashMap<NodeKey, Neighbour>,
-    /// For each node, its distance from the root, and the root itself, which is the same for all connected nodes.
+    /// For each node, its distance from the root, and the root itself, which is the same
+    /// for all connected nodes.
     depths: HashMap<NodeKey, (usize, NodeKey)>,
     /// For each node, its ports on the tree, ascending.
     ports: HashMap<NodeKey, Vec<Neighbour>>,

@@ -63,14 +63,15 @@ pub enum NodeKind {
 pub struct Switch {
     /// True if the switch runs our P4 program; otherwise it forwards by MAC address.
     pub programmable: bool,
-    /// How many slots it has; `None`: as many as its P4Info says.
+    /// Number of slots; `None`: as many as its P4Info says.
     pub slots: Option<u32>,
     /// Where its P4Runtime server listens, host:port, unless we start the switch ourselves.
     pub p4runtime: Option<String>,
 }
 
 impl Switch {
-    /// The number of slots for jobs, with a program that has `program` slots: the file may give a switch fewer.
+    /// The number of slots for jobs, with a program that has `program` slots: the file may
+    /// give a switch fewer.
     pub fn slots_of(&self, program: u32) -> u32 {
         self.slots.map_or(program, |own| own.min(program))
     }
@@ -87,7 +88,7 @@ pub struct Host {
     pub role: Option<Role>,
 }
 
-/// What a host does in a job that names no members.
+/// Part of a host in a job that names no members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {

@@ -1,9 +1,9 @@
-//! What a link may be.
+//! Limits of a link's properties.
 
 use std::ops::RangeInclusive;
 
-/// The highest port number of a link. v1model's ports have 9 bits; the last of them are the controller's and the drop
-/// port.
+/// The highest port number of a link. v1model's ports have 9 bits; the last of them are the
+/// controller's and the drop port.
 pub const MAX_PORT: u16 = 500;
 
 /// The MTUs that a link may have, in bytes.

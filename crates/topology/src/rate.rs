@@ -6,8 +6,8 @@ const UNITS: [(&str, u64); 4] =
 /// The highest rate, in bit/s: a rate must be exact as a float, and sums of rates must not overflow.
 pub const MAX_RATE: u64 = 1_000_000_000_000_000;
 
-/// Parses a rate such as `"50 Mbit/s"` or `"2.5 Gbit/s"`, in bit/s. `None` if it is not one, or above [`MAX_RATE`]; 0 is
-/// valid.
+/// Parses a rate such as `"50 Mbit/s"` or `"2.5 Gbit/s"`, in bit/s.
+/// `None` if it is not one, or above [`MAX_RATE`]; 0 is valid.
 pub fn parse_rate(text: &str) -> Option<u64> {
     let text = text.trim();
     let (number, scale) = UNITS.iter().find_map(|&(unit, scale)| {

@@ -38,7 +38,8 @@ impl<'a, const IN: usize, const OUT: usize> Dense<'a, IN, OUT> {
         output
     }
 
-    /// The loss's derivative with respect to this layer's input; `delta` is the one with respect to its output.
+    /// The loss's derivative with respect to this layer's input; `delta` is the one with
+    /// respect to its output.
     pub(crate) fn backward(&self, delta: &Array2<f32>) -> Array2<f32> {
         delta.dot(&self.weights.t())
     }
@@ -53,8 +54,8 @@ impl<'a, const IN: usize, const OUT: usize> DenseGradient<'a, IN, OUT> {
         (Self { weights: ArrayViewMut2::from(rows), bias: ArrayViewMut1::from(bias) }, rest)
     }
 
-    /// Writes the gradient, summed over the samples, from the layer's input and `delta`, the loss's derivative with
-    /// respect to its output.
+    /// Writes the gradient, summed over the samples, from the layer's input and `delta`, the loss's
+    /// derivative with respect to its output.
     pub(crate) fn store(&mut self, input: &ArrayRef2<f32>, delta: &Array2<f32>) {
         general_mat_mul(1.0, &input.t(), delta, 0.0, &mut self.weights);
         self.bias.assign(&delta.sum_axis(Axis(0)));

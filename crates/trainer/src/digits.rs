@@ -12,8 +12,8 @@ use crate::images::{CLASSES, Images, PIXELS};
 /// The largest pixel value in the file: all 16 points of a 4 × 4 block are ink.
 const INK: u8 = 16;
 
-/// Every image whose number (from 0) is a multiple of this is held out. Three shares no factor with the ten classes,
-/// which are in order for long stretches of the file.
+/// Every image whose number (from 0) is a multiple of this is held out.
+/// Three shares no factor with the ten classes, which are in order for long stretches of the file.
 const HOLD_OUT_EVERY: usize = 3;
 
 /// The most decompressed bytes that are read: thirty times the real file.

@@ -8,15 +8,16 @@ use crate::model::{Model, PARAMETERS};
 use crate::sampler::{Sampler, Shards, digits, number};
 use crate::training::Training;
 
-/// Values of a state before its parameters: whole slices, and no slice is wider. The values of a slice share an
-/// exponent, and counts in the same slice would cost the parameters their last digits.
+/// Values of a state before its parameters: whole slices, and no slice is wider.
+/// The values of a slice share an exponent, and counts in the same slice would cost the parameters their last digits.
 const HEADER: usize = 2048;
 /// Values of the count of steps, which comes first.
 const STEP_LEN: usize = 4;
 
-/// A worker in training. Each step: [`gradient`](Self::gradient), the weighted sum over all members by any means,
-/// [`apply`](Self::apply). When the members, or the shards in use, change: [`regroup`](Self::regroup). When others
-/// join, all take over one member's [`state`](Self::state).
+/// A worker in training.
+/// Each step: [`gradient`](Self::gradient), the weighted sum over all members by any means, [`apply`](Self::apply).
+/// When the members, or the shards in use, change: [`regroup`](Self::regroup). When others join, all take over one
+/// member's [`state`](Self::state).
 #[derive(Debug, Clone)]
 pub struct ElasticLearner {
     model: Model,
@@ -52,8 +53,8 @@ impl ElasticLearner {
         Ok(Self { model, training, images, sampler, rank, step: 0 })
     }
 
-    /// Writes to `out` the gradient of this step, the *mean* over this worker's samples, and returns the number of
-    /// samples: the weight of this gradient in the sum.
+    /// Writes to `out` the gradient of this step, the *mean* over this worker's samples, and returns the
+    /// number of samples: the weight of this gradient in the sum.
     ///
     /// # Errors
     ///
@@ -67,8 +68,8 @@ impl ElasticLearner {
         Ok(count)
     }
 
-    /// Ends the step by moving along `summed`, the weighted sum of the members' gradients; `weight` is the sum of their
-    /// weights.
+    /// Ends the step by moving along `summed`, the weighted sum of the members' gradients; `weight` is the
+    /// sum of their weights.
     ///
     /// # Errors
     ///

@@ -48,15 +48,15 @@ pub enum TrainerError {
     NoSuchRank {
         /// The rank asked for.
         rank: u16,
-        /// How many workers there are.
+        /// Number of workers.
         workers: u16,
     },
     /// A worker would have no data.
     #[error("{samples} samples for {workers} workers: each needs at least one")]
     EmptyShard {
-        /// How many samples there are.
+        /// Number of samples.
         samples: usize,
-        /// How many workers.
+        /// Number of workers.
         workers: u16,
     },
     /// An impossible group of members.
@@ -71,9 +71,9 @@ pub enum TrainerError {
     /// A gradient has the wrong size for this model.
     #[error("a gradient of {got} values for a model of {expected} parameters")]
     WrongLength {
-        /// How many parameters the model has.
+        /// Number of parameters that the model has.
         expected: usize,
-        /// How many values were given.
+        /// Number of values that were given.
         got: usize,
     },
     /// A step cannot be divided by zero samples.

@@ -24,7 +24,7 @@ impl Images {
         Self { pixels: ArrayView2::from(pixels).to_owned(), labels }
     }
 
-    /// How many images there are.
+    /// Returns the number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }

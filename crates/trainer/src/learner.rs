@@ -9,8 +9,8 @@ use crate::images::Images;
 use crate::model::{Model, PARAMETERS};
 use crate::training::Training;
 
-/// A model in training. Each round: [`gradient`](Self::gradient), the sum over all workers' gradients by any means,
-/// [`apply`](Self::apply).
+/// A model in training.
+/// Each round: [`gradient`](Self::gradient), the sum over all workers' gradients by any means, [`apply`](Self::apply).
 #[derive(Debug, Clone)]
 pub struct Learner {
     model: Model,
@@ -59,7 +59,8 @@ impl Learner {
     }
 }
 
-/// Trains on whole mini-batches, without a network: the reference for a distributed training of the same `training`.
+/// Trains on whole mini-batches, without a network: the reference for a distributed training of
+/// the same `training`.
 ///
 /// # Errors
 ///

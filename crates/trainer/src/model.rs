@@ -20,7 +20,8 @@ type Layer3<'a> = Dense<'a, HIDDEN_2, CLASSES>;
 /// The number of the network's parameters, and of values in its gradient.
 pub const PARAMETERS: usize = Layer1::PARAMETERS + Layer2::PARAMETERS + Layer3::PARAMETERS;
 
-/// The random stream of a seed from which the initial weights are drawn. Epoch e is shuffled with stream e + 1.
+/// The random stream of a seed from which the initial weights are drawn.
+/// Epoch e is shuffled with stream e + 1.
 const WEIGHTS_STREAM: u64 = 0;
 
 /// The network's parameters: per layer, a row of weights for each input, then the biases.
@@ -157,8 +158,8 @@ fn check_length(gradient: &[f32]) -> Result<(), TrainerError> {
     Err(TrainerError::WrongLength { expected: PARAMETERS, got: gradient.len() })
 }
 
-/// Replaces each row of logits by the loss's derivative with respect to them, softmax − one-hot, and returns the sum of
-/// the losses.
+/// Replaces each row of logits by the loss's derivative with respect to them, softmax − one-hot, and
+/// returns the sum of the losses.
 fn softmax_cross_entropy(logits: &mut Array2<f32>, labels: impl Iterator<Item = usize>) -> f64 {
     logits.rows_mut().into_iter().zip(labels).map(|(row, label)| softmax_row(row, label)).sum()
 }
@@ -204,8 +205,9 @@ mod tests {
         moved.gradient(batch, &mut vec![0.0; PARAMETERS]).unwrap()
     }
 
-    /// The error of the gradient along `direction`: the difference between the loss's slope, by central differences,
-    /// and the gradient's projection, relative to the larger of that and a random direction's typical projection.
+    /// The error of the gradient along `direction`: the difference between the loss's
+    /// slope, by central differences, and the gradient's projection, relative to the larger of that and a random
+    /// direction's typical projection.
     fn slope_error(model: &Model, batch: &Images, range: Range<usize>, direction: &[f32]) -> f64 {
         // A larger step crosses more of the rectifiers' kinks; a smaller one drowns in rounding errors.
         let step = 1e-3 / dot(direction, direction).sqrt() as f32;

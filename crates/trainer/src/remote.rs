@@ -8,8 +8,8 @@ use crate::images::Images;
 use crate::model::Model;
 use crate::training::Training;
 
-/// Computes gradients at given parameters. The images depend only on the iteration, so that an iteration can be
-/// repeated.
+/// Computes gradients at given parameters.
+/// The images depend only on the iteration, so that an iteration can be repeated.
 #[derive(Debug, Clone)]
 pub struct RemoteLearner {
     batches: Batches,
@@ -26,8 +26,8 @@ impl RemoteLearner {
         Ok(Self { batches: Batches::new(training, images, share)? })
     }
 
-    /// Writes to `out` the gradient of an iteration (from 0), the *mean* over the images of this share, since a
-    /// parameter server weights workers itself. Returns the mean loss (in nats).
+    /// Writes to `out` the gradient of an iteration (from 0), the *mean* over the images of this share,
+    /// since a parameter server weights workers itself. Returns the mean loss (in nats).
     ///
     /// # Errors
     ///

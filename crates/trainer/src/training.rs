@@ -2,12 +2,13 @@
 
 use crate::error::TrainerError;
 
-/// Images in a round's mini-batch, over all workers, rounded up to a multiple of their number. It is fixed for the
-/// whole job and not per worker, so that training proceeds alike with any number of workers.
+/// Images in a round's mini-batch, over all workers, rounded up to a multiple of their number.
+/// It is fixed for the whole job and not per worker, so that training proceeds alike with any number of workers.
 const GLOBAL_BATCH: usize = 128;
 
-/// The learning rate of the first round. Over 40 seeds of 40 to 100 rounds, 0.4 is about a point less accurate, and 0.8
-/// is better only for its worst seeds (`examples/accuracy.rs`).
+/// The learning rate of the first round.
+/// Over 40 seeds of 40 to 100 rounds, 0.4 is about a point less accurate, and 0.8 is better only for its worst seeds
+/// (`examples/accuracy.rs`).
 const PEAK_LEARNING_RATE: f32 = 0.6;
 
 /// One training, the same for every worker and for the run on one machine.
@@ -35,7 +36,7 @@ impl Training {
         Ok(Self { workers, rounds, seed })
     }
 
-    /// How many workers share each mini-batch.
+    /// Returns the number of workers that share each mini-batch.
     pub fn workers(&self) -> u16 {
         self.workers
     }
@@ -60,9 +61,9 @@ impl Training {
         self.batch_per_worker() * usize::from(self.workers)
     }
 
-    /// The learning rate of a round (from 0): from its peak linearly down to 0 after the last one. The last steps are
-    /// small and average out the mini-batches' noise, so that the final accuracy depends little on where exactly the
-    /// training stops.
+    /// The learning rate of a round (from 0): from its peak linearly down to 0 after the last one.
+    /// The last steps are small and average out the mini-batches' noise, so that the final accuracy depends little on
+    /// where exactly the training stops.
     pub fn learning_rate(&self, round: u32) -> f32 {
         let left = self.rounds.saturating_sub(round) as f32 / self.rounds.max(1) as f32;
         PEAK_LEARNING_RATE * left

@@ -1,5 +1,5 @@
-//! Bounds on received messages: one that would become far larger in memory than on the wire is refused before it is
-//! decoded.
+//! Bounds on received messages: one that would become far larger in memory than on the wire is refused
+//! before it is decoded.
 //!
 //! An empty message inside another one takes two bytes on the wire, and hundreds once it is decoded: 40 MB of them
 //! become 12 GB. Protobuf's wire format is scanned without its schema, which takes no memory and reads each byte at
@@ -63,8 +63,8 @@ impl<U: Bounded + Message + Default> Decoder for BoundedDecoder<U> {
     }
 }
 
-/// A message with a limit on its fields, including those of nested messages. Each field takes at most some 300 bytes of
-/// memory besides its bytes on the wire.
+/// A message with a limit on its fields, including those of nested messages.
+/// Each field takes at most some 300 bytes of memory besides its bytes on the wire.
 pub trait Bounded {
     /// The most fields.
     const MOST_FIELDS: usize;
@@ -80,8 +80,9 @@ macro_rules! bounded {
     };
 }
 
-/// Whether an encoded message has more than `most` fields. Strings and bytes are scanned like messages, since they look
-/// alike; malformed data counts as far as a decoder would get.
+/// Returns true if an encoded message has more than `most` fields.
+/// Strings and bytes are scanned like messages, since they look alike; malformed data counts as far as a decoder would
+/// get.
 fn has_more_fields_than(most: usize, message: &[u8]) -> bool {
     // A field takes at least two bytes, so most messages need not be scanned.
     if message.len() / 2 <= most {

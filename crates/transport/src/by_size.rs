@@ -22,8 +22,8 @@ pub enum Size {
 
 type Sort = dyn Fn(&Request<Body>) -> Result<Size, Status> + Send + Sync;
 
-/// One service with two limits, for large and for small requests. A request's class is determined before its message is
-/// read.
+/// One service with two limits, for large and for small requests.
+/// A request's class is determined before its message is read.
 #[derive(Clone)]
 pub struct BySize<S> {
     small: S,

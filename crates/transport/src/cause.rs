@@ -12,7 +12,8 @@ pub(crate) fn carried<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) 
     })
 }
 
-/// The innermost reason: the errors around it, such as tonic's "transport error", only say that something went wrong.
+/// The innermost reason: the errors around it, such as tonic's "transport error", only say that
+/// something went wrong.
 pub fn innermost(error: &(dyn Error + 'static)) -> String {
     let last = std::iter::successors(Some(error), |error| (*error).source()).last();
     last.unwrap_or(error).to_string()

@@ -13,8 +13,8 @@ use tonic::transport::server::Connected;
 use crate::names::Names;
 use crate::room::Permit;
 
-/// The time limit for a client's first bytes, which show that it uses HTTP/2; after these the protocol itself detects a
-/// lost client.
+/// The time limit for a client's first bytes, which show that it uses HTTP/2; after these the protocol
+/// itself detects a lost client.
 const PREFACE_PATIENCE: Duration = Duration::from_secs(10);
 /// The number of these bytes.
 const PREFACE_BYTES: usize = 24;

@@ -22,13 +22,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Accepted connections that may wait to be taken.
 const BACKLOG: usize = 16;
 
-/// Clients that may be in the handshake at once. A further client replaces the one that has been in it for the longest:
-/// a client that never finishes must not keep out others.
+/// Clients that may be in the handshake at once.
+/// A further client replaces the one that has been in it for the longest: a client that never finishes must not keep
+/// out others.
 const MAX_HANDSHAKES: usize = 64;
 
-/// The connections that clients open, at most `most` at a time, and half as many from one address. With `tls` these are
-/// the connections on which both sides have accepted each other; a few more may be in the handshake. The log says why a
-/// client is turned away. A connection on which nothing is sent at first is closed. Ends when the stream is dropped.
+/// The connections that clients open, at most `most` at a time, and half as many from one address.
+/// With `tls` these are the connections on which both sides have accepted each other; a few more may be in the
+/// handshake. The log says why a client is turned away. A connection on which nothing is sent at first is closed. Ends
+/// when the stream is dropped.
 ///
 /// Must be called in a tokio runtime.
 pub fn incoming(

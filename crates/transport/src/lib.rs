@@ -1,5 +1,5 @@
-//! Connections between servers (the controller, a parameter server) and their clients: TCP, with mutual TLS or in plain
-//! text.
+//! Connections between servers (the controller, a parameter server) and their clients: TCP, with mutual
+//! TLS or in plain text.
 //!
 //! With TLS both sides show a certificate, and each trusts only certificates that its CA has signed. A server learns
 //! the names in its caller's certificate ([`Peer`]) and decides the rights of each name. Only TLS 1.3 is supported,

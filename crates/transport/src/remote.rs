@@ -128,8 +128,8 @@ impl Remote {
         TcpStream::connect(&addresses[..]).await
     }
 
-    /// When the certificate that the server shows now expires, in seconds since 1970; `None` in plain text. Opens a
-    /// connection of its own.
+    /// When the certificate that the server shows now expires, in seconds since 1970; `None` in plain text.
+    /// Opens a connection of its own.
     ///
     /// # Errors
     /// [`ConnectError`]: the server does not answer, or its certificate cannot be trusted.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Room for up to `most` connections. One address gets at most half of it: a client that opens as many as it can must
-/// not shut out the others.
+/// Room for up to `most` connections.
+/// One address gets at most half of it: a client that opens as many as it can must not shut out the others.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     most: usize,

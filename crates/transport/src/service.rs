@@ -10,7 +10,7 @@ pub enum Service {
     ParameterServer,
 }
 
-/// How long a client waits for its server.
+/// Time for which a client waits for its server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     /// A server that does not accept a connection for this long is not there.
@@ -22,8 +22,8 @@ pub(crate) struct Patience {
 }
 
 impl Service {
-    /// A controller that is away is noticed soon, since its hosts can go on without it. For a parameter server a broken
-    /// connection means that a worker leaves.
+    /// A controller that is away is noticed soon, since its hosts can go on without it.
+    /// For a parameter server a broken connection means that a worker leaves.
     pub(crate) fn patience(self) -> Patience {
         let (connect, silence, answer) = match self {
             Self::Controller => (2000, 1000, 1500),
@@ -33,8 +33,8 @@ impl Service {
         Patience { connect, silence, answer }
     }
 
-    /// Returns the time without an answer to a ping after which a client closes its connection. A server that stood
-    /// still for less has lost no client.
+    /// Returns the time without an answer to a ping after which a client closes its connection.
+    /// A server that stood still for less has lost no client.
     pub fn answer_patience(self) -> Duration {
         self.patience().answer
     }

@@ -1,5 +1,5 @@
-//! Detects that this process itself stood still or had no network: it was stopped, had no processor for long, or lost
-//! its connections.
+//! Detects that this process itself stood still or had no network: it was stopped, had no processor for
+//! long, or lost its connections.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ pub struct Standstill {
     pub to: Instant,
 }
 
-/// Distinguishes a standstill of this process from the silence of its peers. During a standstill the process receives
-/// nothing, and after it the peers have closed their connections.
+/// Distinguishes a standstill of this process from the silence of its peers.
+/// During a standstill the process receives nothing, and after it the peers have closed their connections.
 #[derive(Debug)]
 pub struct StandstillDetector {
     /// A standstill is this long without a beat.
@@ -25,13 +25,14 @@ pub struct StandstillDetector {
 }
 
 impl StandstillDetector {
-    /// Makes the detector of a process that starts. A time of `least` without a [`beat`](Self::beat) is a standstill.
+    /// Makes the detector of a process that starts.
+    /// A time of `least` without a [`beat`](Self::beat) is a standstill.
     pub fn new(least: Duration, now: Instant) -> Self {
         Self { least, last: now, standstill: None }
     }
 
-    /// Notes that the process is running, and receives messages or expects none. Returns the standstill that this ends,
-    /// if any.
+    /// Notes that the process is running, and receives messages or expects none.
+    /// Returns the standstill that this ends, if any.
     pub fn beat(&mut self, now: Instant) -> Option<Standstill> {
         let over = (!self.is_steady(now)).then_some(Standstill { from: self.last, to: now });
         self.standstill = over.or(self.standstill);

@@ -1,5 +1,5 @@
-//! Replaces `tls` without that feature: the same types, so that code that only passes them on need not check the
-//! feature, but without values. Nothing here is ever called.
+//! Replaces `tls` without that feature: the same types, so that code that only passes them on need not
+//! check the feature, but without values. Nothing here is ever called.
 
 use std::convert::Infallible;
 use std::error::Error;

@@ -1,4 +1,5 @@
-//! A process without file descriptors. It has a program of its own, since the limit is that of all its threads.
+//! A process without file descriptors.
+//! It has a program of its own, since the limit is that of all its threads.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! Tests trust between peers, and the errors of refused peers: real connections, with certificates of a test CA.
+//! Tests trust between peers, and the errors of refused peers: real connections, with
+//! certificates of a test CA.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod ca;

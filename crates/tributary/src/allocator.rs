@@ -1,6 +1,7 @@
 //! Limits the memory that the C library's allocator keeps for freed blocks.
 
-/// Allocations of at least this many bytes are mapped one by one, and returned to the system as soon as they are freed.
+/// Allocations of at least this many bytes are mapped one by one, and returned to the system as
+/// soon as they are freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAPPED_FROM: libc::c_int = 1 << 20;
 

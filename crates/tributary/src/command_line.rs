@@ -1,4 +1,5 @@
-//! The command line as people meet it: what clap says in its own way is said here as people would write it.
+//! The command line as people meet it: what clap says in its own way is said here as
+//! people would write it.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -7,8 +8,8 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory, Error, Parser};
 
-/// The command with all its subcommands. The default of a list is shown as it would be given: clap would put spaces
-/// between its parts.
+/// The command with all its subcommands.
+/// The default of a list is shown as it would be given: clap would put spaces between its parts.
 pub(crate) fn command<C: CommandFactory>() -> Command {
     with_lists(C::command())
 }
@@ -43,7 +44,8 @@ fn with_list(option: Arg) -> Arg {
     }
 }
 
-/// Says what is needed where a number is wrong, in place of the standard library's "invalid digit found in string".
+/// Says what is needed where a number is wrong, in place of the standard library's "invalid
+/// digit found in string".
 fn in_words(error: Error) -> Error {
     let Some(cause) = error.source() else { return error };
     let Some(needed) = needed(cause) else { return error };

@@ -35,6 +35,6 @@ pub const INA_HEADER_BYTES: usize = 28;
 /// Length of one hop entry in bytes.
 pub const HOP_BYTES: usize = 6;
 
-/// The most children that one switch can distinguish: the hop's child number has room for more, but not the slot's
-/// bitmap.
+/// The most children that one switch can distinguish: the hop's child number has room for more,
+/// but not the slot's bitmap.
 pub const MAX_CHILDREN: usize = 64;

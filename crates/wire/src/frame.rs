@@ -38,13 +38,14 @@ pub struct FrameHeader {
 }
 
 impl SliceWidth {
-    /// The longest IPv4 packet around a slice, in bytes, which links have to carry: a GRADIENT with a full hop stack.
+    /// The longest IPv4 packet around a slice, in bytes, which links have to carry: a
+    /// GRADIENT with a full hop stack.
     pub const fn mtu(self) -> usize {
         IPV4_BYTES + UDP_BYTES + message_len(MAX_HOPS as usize, self.bytes())
     }
 
-    /// The widest slice whose packets fit links of this `mtu` (in bytes, from the IPv4 header on); `None` if not even
-    /// the [narrowest](Self::NARROWEST) does.
+    /// The widest slice whose packets fit links of this `mtu` (in bytes, from the IPv4 header on); `None`
+    /// if not even the [narrowest](Self::NARROWEST) does.
     pub fn widest_within(mtu: usize) -> Option<Self> {
         Self::all().rev().find(|width| width.mtu() <= mtu)
     }
@@ -60,8 +61,8 @@ pub fn frame_len(message: &Message<'_>) -> usize {
     ENCAPSULATION_BYTES + message.len()
 }
 
-/// Marks that all of a job's frames have which [`FrameView::parse`] accepts, and hardly any other frame: the offset and
-/// the value of two bytes each. For code that sorts frames before it parses them.
+/// Marks that all of a job's frames have which [`FrameView::parse`] accepts, and hardly any other
+/// frame: the offset and the value of two bytes each. For code that sorts frames before it parses them.
 pub fn marks(job: JobId) -> [(usize, u16); 3] {
     [
         (ETHERNET_BYTES - 2, EtherTypes::Ipv4.0),
@@ -120,9 +121,9 @@ pub struct FrameView<'a> {
 }
 
 impl<'a> FrameView<'a> {
-    /// Checks a frame from its Ethernet header to its last value. Only what directly follows the Ethernet header is
-    /// trusted: no aggregating switch lets a gradient pass behind a VLAN tag, IP options or as a fragment, so such a
-    /// gradient has bypassed admission.
+    /// Checks a frame from its Ethernet header to its last value.
+    /// Only what directly follows the Ethernet header is trusted: no aggregating switch lets a gradient pass behind a
+    /// VLAN tag, IP options or as a fragment, so such a gradient has bypassed admission.
     ///
     /// # Errors
     /// [`WireError::NotIna`] for a valid frame that is not ours to read; other [`WireError`]s for one that claims to be

@@ -22,7 +22,7 @@ pub struct Hop {
     pub aggregate: bool,
     /// The sender's number among the node's children, 0..[`MAX_CHILDREN`].
     pub child: u8,
-    /// How many children (not workers) the node waits for.
+    /// Number of children (not workers) for which the node waits.
     pub fan_in: u8,
 }
 

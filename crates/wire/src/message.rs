@@ -53,8 +53,8 @@ impl Tally {
     }
 }
 
-/// The authenticator of a message, or the sum of several: a number in two digits, each of which switches add
-/// separately. Tags are made with digits so small that their sums do not wrap around.
+/// The authenticator of a message, or the sum of several: a number in two digits, each of which
+/// switches add separately. Tags are made with digits so small that their sums do not wrap around.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tag {
     /// The high digit.
@@ -168,7 +168,8 @@ pub const fn message_len(hops: usize, values: usize) -> usize {
     INA_HEADER_BYTES + hops * HOP_BYTES + values
 }
 
-/// A received message, all of whose fields were checked; it borrows the bytes and copies only the header.
+/// A received message, all of whose fields were checked; it borrows the bytes and
+/// copies only the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageView<'a> {
     header: Header,

@@ -1,5 +1,6 @@
-//! Probes of cables: small frames that switches and hosts send out of each of their ports, and that name the port. A
-//! receiver learns which port is at the other end of its cable. It also learns that the cable works in that direction.
+//! Probes of cables: small frames that switches and hosts send out of each of their ports, and
+//! that name the port. A receiver learns which port is at the other end of its cable. It also learns that the cable
+//! works in that direction.
 //!
 //! | bytes | |
 //! |---|---|

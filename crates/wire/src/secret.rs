@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A job's secret: random bytes that its members share, and from which the [tags](crate::Tag) of its packets are made.
-/// Without these bytes, an attacker cannot change a sum undetected.
+/// A job's secret: random bytes that its members share, and from which the [tags](crate::Tag) of its
+/// packets are made. Without these bytes, an attacker cannot change a sum undetected.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JobSecret([u8; Self::BYTES]);
 

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The number of a slice in its job: it starts at 1, wraps around, and is compared with serial-number arithmetic (RFC
-/// 1982): of two numbers less than 2^31 apart, the one reached by counting up is newer.
+/// The number of a slice in its job: it starts at 1, wraps around, and is compared with serial-number
+/// arithmetic (RFC 1982): of two numbers less than 2^31 apart, the one reached by counting up is newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Seq(pub u32);
 
@@ -12,7 +12,7 @@ impl Seq {
     /// The first slice of a job.
     pub const FIRST: Self = Self(1);
 
-    /// How far `self` is ahead of `other`; negative when it is behind.
+    /// Returns the distance of `self` ahead of `other`; negative when it is behind.
     pub fn distance(self, other: Self) -> i32 {
         self.0.wrapping_sub(other.0).cast_signed()
     }

@@ -17,7 +17,7 @@ impl<'a> ValuesView<'a> {
         self.0.as_flattened()
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(self) -> usize {
         self.0.len()
     }

@@ -2,8 +2,9 @@
 
 use crate::constants::{MAX_BLOCKS, VALUES_PER_BLOCK};
 
-/// The number of values in a slice: those of one block, or of 2, 4, 8 … blocks up to [`MAX_BLOCKS`]. It depends on the
-/// switches' pipelines and on the longest packet that links carry; all slices of a job have the same width.
+/// The number of values in a slice: those of one block, or of 2, 4, 8 … blocks up to [`MAX_BLOCKS`].
+/// It depends on the switches' pipelines and on the longest packet that links carry; all slices of a job have the same
+/// width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceWidth {
     /// The number of blocks: a power of two, at most [`MAX_BLOCKS`].
@@ -54,8 +55,8 @@ impl SliceWidth {
         if blocks == 0 { 1 } else { blocks }
     }
 
-    /// The number of slices with the operator SUM whose bounds one slice with MAX carries: three values for each block,
-    /// behind one value for all of them.
+    /// The number of slices with the operator SUM whose bounds one slice with MAX carries: three values for
+    /// each block, behind one value for all of them.
     pub const fn slices_bounded_by_one(self) -> usize {
         (self.values() - 1) / (3 * self.blocks_of_values())
     }

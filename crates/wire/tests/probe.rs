@@ -1,4 +1,5 @@
-//! Probes of cables: a probe that was written reads back with the same fields, and no other frame is taken for a probe.
+//! Probes of cables: a probe that was written reads back with the same fields, and no other
+//! frame is taken for a probe.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! How a daemon attends at its controller.
+//! Configuration of a daemon's session with its controller.
 
 use tributary_transport::Remote;
 use tributary_wire::MacAddr;
@@ -18,8 +18,8 @@ pub struct AttendConfig {
     pub serves: bool,
     /// True if it has training processes.
     pub works: bool,
-    /// The interface that leads to this host's switch, whose settings are reported to the controller; `None`: none are
-    /// reported.
+    /// The interface that leads to this host's switch, whose settings are reported to the controller;
+    /// `None`: none are reported.
     pub interface: Option<String>,
     /// The cable to this host's switch; `None`: it is not probed.
     pub cable: Option<Cable>,

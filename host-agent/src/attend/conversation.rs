@@ -104,8 +104,8 @@ impl<'a> Conversation<'a> {
         Ok(Self { config, duties, reports, orders, looks, probing, heard, said, told: None })
     }
 
-    /// Reports to the controller and carries out its orders until it is gone. Returns the reason, and the probing,
-    /// which goes on as long as it is kept.
+    /// Reports to the controller and carries out its orders until it is gone.
+    /// Returns the reason, and the probing, which goes on as long as it is kept.
     pub(super) async fn go_on(mut self) -> (End, Probing) {
         let end = self.talk().await;
         (end, self.probing)

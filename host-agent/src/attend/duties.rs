@@ -1,4 +1,4 @@
-//! What a daemon does for its controller.
+//! Duties of a daemon for its controller.
 
 use tributary_api::v1;
 
@@ -13,7 +13,7 @@ pub(crate) struct Progress {
     pub(crate) served: Vec<v1::ServedJob>,
 }
 
-/// What a daemon does for the controller and reports to it.
+/// Duties of a daemon for its controller, and its reports to it.
 #[tonic::async_trait]
 pub(crate) trait Duties: Send + Sync + 'static {
     /// The state of this host's jobs.

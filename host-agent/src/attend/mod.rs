@@ -1,4 +1,5 @@
-//! A host's daemon as the controller sees it: present, as long as it holds one stream to the controller.
+//! A host's daemon as the controller sees it: present, as long as it holds one
+//! stream to the controller.
 //!
 //! Over this stream the daemon introduces itself, reports what its training processes do and which cable probes it
 //! receives, and learns what to serve. While the controller is away, the daemon waits for it; if the controller refuses
@@ -60,7 +61,8 @@ impl Attendance {
         Self { state, work }
     }
 
-    /// Waits until the controller has welcomed this daemon; while the controller is away, it goes on waiting.
+    /// Waits until the controller has welcomed this daemon; while the controller is
+    /// away, it goes on waiting.
     ///
     /// # Errors
     /// [`TurnedAway`].

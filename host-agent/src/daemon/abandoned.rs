@@ -1,4 +1,5 @@
-//! Shared memory whose process ended before the agent had opened it. Its file would stay until the machine restarts.
+//! Shared memory whose process ended before the agent had opened it.
+//! Its file would stay until the machine restarts.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,7 +10,8 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tributary_api::agent::SegmentName;
 
-/// Removes the files of abandoned segments in the background: at the agent's start, and after each notification.
+/// Removes the files of abandoned segments in the background: at the agent's start, and
+/// after each notification.
 #[derive(Debug)]
 pub(crate) struct Cleaner {
     look: Arc<Notify>,

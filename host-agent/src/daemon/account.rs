@@ -8,8 +8,8 @@ use super::budget::{Budget, LimitError, Permit, Resource, User};
 use super::kept::KeptVectors;
 use super::limits::Limits;
 
-/// One session's part of the [`Budget`]. It is given back once the session is over and none of its operations is under
-/// way.
+/// One session's part of the [`Budget`].
+/// It is given back once the session is over and none of its operations is under way.
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: Arc<Budget>,
@@ -89,15 +89,15 @@ impl Account {
         Arc::clone(&self.operations).acquire_owned().await.map_err(|_| LimitError::Calls { limit })
     }
 
-    /// Takes `bytes` more bytes for the session. The session's peak use stays reserved until the session ends: so an
-    /// operation under way never waits for another session's operation, which on another host could wait for the first
-    /// session.
+    /// Takes `bytes` more bytes for the session.
+    /// The session's peak use stays reserved until the session ends: so an operation under way never waits for another
+    /// session's operation, which on another host could wait for the first session.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Result<InUse, LimitError> {
         Ok(self.take_with_vector(bytes, 0)?.0)
     }
 
-    /// Takes bytes as [`take`](Self::take) does, and a vector of `len` elements for part of them: a [kept](Self::keep)
-    /// one with arbitrary contents if there is one, else an empty one.
+    /// Takes bytes as [`take`](Self::take) does, and a vector of `len` elements for part of them: a
+    /// [kept](Self::keep) one with arbitrary contents if there is one, else an empty one.
     pub(crate) fn take_with_vector(
         self: &Arc<Self>,
         bytes: u64,
@@ -117,8 +117,8 @@ impl Account {
         Ok((InUse { account: Arc::clone(self), bytes }, vector))
     }
 
-    /// Keeps a vector that is not [in use](InUse) any more for the next operation of its length, if it fits into memory
-    /// that is reserved but unused.
+    /// Keeps a vector that is not [in use](InUse) any more for the next operation of its length, if it fits
+    /// into memory that is reserved but unused.
     pub(crate) fn keep(&self, vector: Vec<u32>) {
         let mut memory = self.memory();
         let unused = memory.unused();

@@ -172,7 +172,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// How much was taken.
+    /// Returns the amount that was taken.
     pub(crate) fn amount(&self) -> u64 {
         self.amount
     }

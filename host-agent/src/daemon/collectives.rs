@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use tonic::Status;
 use tributary_api::agent::v1;
 
-/// The most kinds of collectives that are counted separately for a job, and that a process may report at once.
+/// The most kinds of collectives that are counted separately for a job, and that a
+/// process may report at once.
 const KINDS: usize = 64;
 /// The longest name, in bytes.
 const MAX_NAME: usize = 64;
@@ -33,7 +34,8 @@ pub struct CollectiveAmount {
     pub bytes: u64,
 }
 
-/// The counts reported by one job's processes on this host. Only a limited number of kinds takes memory.
+/// The counts reported by one job's processes on this host.
+/// Only a limited number of kinds takes memory.
 #[derive(Debug, Default)]
 pub(crate) struct Collectives(Mutex<BTreeMap<CollectiveKind, CollectiveAmount>>);
 

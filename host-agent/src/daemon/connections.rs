@@ -32,14 +32,15 @@ const CONNECTION_BYTES: u64 = STREAMS as u64 * HEADER_BYTES as u64 + WINDOW_BYTE
 const BACKLOG: usize = 16;
 /// The pause after an error in accepting, such as a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long a process that was turned away may take to read the reason.
+/// Time that a process that was turned away may take to read the reason.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
-/// The number of rejected processes that can wait at once for the reason. A further process takes the place of the
-/// oldest: processes that do not read must not keep the reason from others.
+/// The number of rejected processes that can wait at once for the reason.
+/// A further process takes the place of the oldest: processes that do not read must not keep the reason from others.
 const FAREWELLS: usize = 16;
 
-/// Accepts connections of processes while the budget has room. Sends other processes the reason for the rejection. Ends
-/// when the returned value is dropped. Must be called in a tokio runtime.
+/// Accepts connections of processes while the budget has room.
+/// Sends other processes the reason for the rejection. Ends when the returned value is dropped. Must be called in a
+/// tokio runtime.
 pub(super) fn incoming(
     listener: UnixListener,
     budget: Arc<Budget>,
@@ -97,8 +98,8 @@ async fn accept(
     }
 }
 
-/// Says in HTTP/2 why a connection is closed, and waits until the other side has closed it, too: with unread bytes left
-/// the system would reset the connection, and the reason would be lost.
+/// Says in HTTP/2 why a connection is closed, and waits until the other side has closed it, too: with
+/// unread bytes left the system would reset the connection, and the reason would be lost.
 async fn farewell(mut stream: UnixStream, reason: &str) -> io::Result<()> {
     /// Length, type SETTINGS, no flags, stream 0.
     const NO_SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];

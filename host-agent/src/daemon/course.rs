@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tributary_api::v1;
 
-/// How many steps are remembered: more than a process makes between two reports to the controller.
+/// Number of steps that are remembered: more than a process makes between two
+/// reports to the controller.
 const REMEMBERED: usize = 16;
 
 /// The part of an all-reduce in its process's training.
@@ -22,7 +23,7 @@ pub(super) enum StepPart {
     Other,
 }
 
-/// How an all-reduce has ended.
+/// Outcome of an all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// With a result.
@@ -40,7 +41,7 @@ pub(super) struct Course {
     operations: u64,
     /// When the first of the all-reduces under way began; `None`: none is under way.
     under_way: Option<Instant>,
-    /// How many all-reduces are under way.
+    /// Number of all-reduces that are under way.
     count: usize,
     /// When the last of them began, or another one ended.
     moved: Option<Instant>,
@@ -66,8 +67,8 @@ struct Making {
 }
 
 impl Course {
-    /// An all-reduce begins. If others are under way, the process has not waited for them, but computed since one of
-    /// them began or ended.
+    /// An all-reduce begins.
+    /// If others are under way, the process has not waited for them, but computed since one of them began or ended.
     pub(super) fn begin(&mut self, now: Instant) {
         self.count += 1;
         if let Some(moved) = self.moved.replace(now) {
@@ -84,7 +85,8 @@ impl Course {
         }
     }
 
-    /// An all-reduce has ended: the process has waited for it since another one ended or the last one began.
+    /// An all-reduce has ended: the process has waited for it since another one
+    /// ended or the last one began.
     pub(super) fn end(&mut self, now: Instant, part: StepPart, end: End) {
         self.count = self.count.saturating_sub(1);
         if let Some(moved) = self.moved.replace(now) {

@@ -88,7 +88,8 @@ impl GroupMember {
 }
 
 impl Drop for GroupMember {
-    /// When a member of the group goes, the server notices and ends the job: leaving before that would fail the job.
+    /// When a member of the group goes, the server notices and ends the job: leaving before
+    /// that would fail the job.
     fn drop(&mut self) {
         self.member.leave_unless_ended("its worker has left the group, and nobody has ended the job");
     }
@@ -99,7 +100,8 @@ fn memory(length: usize, width: SliceWidth) -> u64 {
     Tensor { name: String::new(), element_type: ElementType::F32, len: length }.memory(width)
 }
 
-/// Builds the all-reduce for a contribution. Returns an error if memory for the data cannot be allocated.
+/// Builds the all-reduce for a contribution.
+/// Returns an error if memory for the data cannot be allocated.
 fn operation(round: u64, length: usize, contribution: &Contribution) -> Result<AllReduce, TryReserveError> {
     let mut data = Vec::new();
     let weight = match contribution {

@@ -17,10 +17,11 @@ use crate::error::JoinError;
 use crate::membership::{JobMember, Membership};
 use crate::part::OpenPort;
 
-/// The memory that a job takes from the agent while nothing is reduced in it, mostly for incoming frames.
+/// The memory that a job takes from the agent while nothing is reduced in it, mostly
+/// for incoming frames.
 const JOB_BYTES: u64 = 8 << 20;
-/// A job's file descriptors: its connection to the controller, its two sockets, its thread's means of waiting, and its
-/// process.
+/// A job's file descriptors: its connection to the controller, its two sockets, its thread's means of
+/// waiting, and its process.
 const JOB_DESCRIPTORS: u64 = 7;
 
 /// All jobs that the agent takes part in.
@@ -63,8 +64,8 @@ impl Jobs {
         }
     }
 
-    /// Attaches a process of this user to the host's member of a job. Joins the job as `joining` if the host has no
-    /// member yet.
+    /// Attaches a process of this user to the host's member of a job.
+    /// Joins the job as `joining` if the host has no member yet.
     pub(crate) async fn attach(&self, joining: JobMember, user: User) -> Result<Arc<Member>, Status> {
         let JobMember { job, token, .. } = &joining;
         let present = self.state().members.get(job).cloned();

@@ -13,8 +13,8 @@ const KEPT_FROM: u64 = 64 << 10;
 pub(super) struct KeptVectors(VecDeque<Vec<u32>>);
 
 impl KeptVectors {
-    /// Takes a vector of exactly this length, with arbitrary contents, or an empty one if there is none. Longer ones do
-    /// not qualify: the session would use more memory than is counted.
+    /// Takes a vector of exactly this length, with arbitrary contents, or an empty one if there is none.
+    /// Longer ones do not qualify: the session would use more memory than is counted.
     pub(super) fn take(&mut self, len: usize) -> Vec<u32> {
         let at = self.0.iter().rposition(|vector| vector.len() == len);
         at.and_then(|at| self.0.remove(at)).unwrap_or_default()

@@ -8,8 +8,8 @@ use rustix::process::{Resource, getrlimit};
 use rustix::system::sysinfo;
 use tributary_api::agent::SegmentName;
 
-/// An agent takes at most the machine's memory divided by this. The processes themselves, and what they share with the
-/// agent, need the rest.
+/// An agent takes at most the machine's memory divided by this.
+/// The processes themselves, and what they share with the agent, need the rest.
 const MEMORY_SHARE: u64 = 4;
 /// The default limit of sessions.
 const SESSIONS: u32 = 64;
@@ -17,16 +17,19 @@ const SESSIONS: u32 = 64;
 const SEGMENTS: u32 = 256;
 /// The default limit of calls under way per session.
 const CALLS: u32 = 256;
-/// The multiple of the segments' memory that may be mapped. One user's processes may use up the memory of segments, and
-/// other users still have address space left. A file that changes its size is mapped once for each size.
+/// The multiple of the segments' memory that may be mapped.
+/// One user's processes may use up the memory of segments, and other users still have address space left. A file that
+/// changes its size is mapped once for each size.
 const MAPPED_TIMES: u64 = 2;
-/// The divisor of this process's address-space limit, if it has one: segments get at most this share of it.
+/// The divisor of this process's address-space limit, if it has one: segments get at
+/// most this share of it.
 const MAPPED_SHARE: u64 = 4;
-/// File descriptors that the agent keeps for itself: its log, its socket, its runtime, its metrics' readers.
+/// File descriptors that the agent keeps for itself: its log, its socket, its runtime,
+/// its metrics' readers.
 const OWN_DESCRIPTORS: u64 = 64;
 
-/// What an agent may hold for training processes: no process that may connect to its socket can take the machine's
-/// memory or keep others from their work.
+/// Limits on the resources that an agent holds for training processes: no process that may connect to
+/// its socket can take the machine's memory or keep others from their work.
 ///
 /// All processes of one user together, or one session, get at most three quarters of the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,20 +45,23 @@ pub struct Limits {
     pub mapped_bytes: u64,
     /// The most segments of one session.
     pub segments: u32,
-    /// The most sessions, and the most jobs of which this host is a member, of all processes: up to [`MAX_SESSIONS`].
+    /// The most sessions, and the most jobs of which this host is a member, of all
+    /// processes: up to [`MAX_SESSIONS`].
     pub sessions: u32,
     /// The most calls of one session that are under way or wait for one another; and as many all-reduces.
     pub calls: u32,
-    /// File descriptors for all processes: each connection, segment, job and server of a training takes some.
+    /// File descriptors for all processes: each connection, segment, job and server of a
+    /// training takes some.
     pub descriptors: u64,
 }
 
-/// The maximum configurable number of sessions: each session may keep a few of the agent's threads busy.
+/// The maximum configurable number of sessions: each session may keep a few of the
+/// agent's threads busy.
 pub const MAX_SESSIONS: u32 = 256;
 
 impl Limits {
-    /// Limits that suit this machine: a quarter of its memory, or of the memory limit of this process's control group;
-    /// segments as large as /dev/shm; as many file descriptors as this process may have.
+    /// Limits that suit this machine: a quarter of its memory, or of the memory limit of this process's
+    /// control group; segments as large as /dev/shm; as many file descriptors as this process may have.
     pub fn of_this_machine() -> Self {
         let shared_memory = shared_memory().unwrap_or_else(usable_memory);
         let limits = Self {
@@ -94,7 +100,8 @@ fn machine_memory() -> u64 {
     info.totalram.saturating_mul(info.mem_unit.into())
 }
 
-/// The lowest memory limit of this process's control groups and their ancestors; `None` without a limit.
+/// The lowest memory limit of this process's control groups and their
+/// ancestors; `None` without a limit.
 fn group_memory(membership: &Path, root: &Path) -> Option<u64> {
     let text = fs::read_to_string(membership).ok()?;
     let limit = |line: &str| {
@@ -113,8 +120,8 @@ fn group_memory(membership: &Path, root: &Path) -> Option<u64> {
     text.lines().filter_map(limit).min()
 }
 
-/// The lowest limit of a group in a hierarchy and of its ancestors there. In a container the group's own folder may not
-/// be visible: the hierarchy's root is then the container's group.
+/// The lowest limit of a group in a hierarchy and of its ancestors there.
+/// In a container the group's own folder may not be visible: the hierarchy's root is then the container's group.
 fn tightest(hierarchy: &Path, group: &str, file: &str) -> Option<u64> {
     let own = hierarchy.join(group.trim_start_matches('/'));
     let folders = own.ancestors().take_while(|folder| folder.starts_with(hierarchy));

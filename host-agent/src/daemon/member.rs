@@ -21,7 +21,7 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 /// An order to leave a job.
 struct Leave {
     parting: Parting,
-    /// How long to wait for the job's end first.
+    /// Time to wait for the job's end first.
     patience: Duration,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Member {
     token: Vec<u8>,
     phase: watch::Receiver<Phase>,
     leave: mpsc::UnboundedSender<Leave>,
-    /// Whether a process uses it.
+    /// True if a process uses it.
     in_use: AtomicBool,
     /// True if the host is about to leave the job.
     leaving: AtomicBool,
@@ -52,7 +52,7 @@ pub(crate) enum Phase {
     Over(End),
 }
 
-/// How a job was over for this host: at its end, or with an error before that.
+/// Outcome of a job for this host: at its end, or with an error before that.
 pub(crate) type End = Result<(), Arc<JobError>>;
 
 impl Member {
@@ -95,8 +95,8 @@ impl Member {
         matches!(*self.phase.borrow(), Phase::Over(Ok(())))
     }
 
-    /// Waits until it is known how the job was over for this host, whose agent has ended already. `None`: it will never
-    /// be known.
+    /// Waits until it is known how the job was over for this host, whose agent has ended already.
+    /// `None`: it will never be known.
     pub(crate) async fn wait_for_end(&self) -> Option<End> {
         let mut phases = self.phase.clone();
         let phase = phases.wait_for(|phase| matches!(phase, Phase::Over(_))).await.ok()?;

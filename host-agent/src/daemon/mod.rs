@@ -1,4 +1,5 @@
-//! The agent of a host: it takes part in jobs, and in the jobs of parameter servers, for the host's training processes.
+//! The agent of a host: it takes part in jobs, and in the jobs of parameter servers, for the
+//! host's training processes.
 //!
 //! Processes reach it over a Unix socket ([`tributary_api::agent`]) and hand it their tensors in shared memory. Only
 //! the agent needs the right to send and receive frames.
@@ -54,7 +55,7 @@ use session::Sessions;
 pub use socket::SocketError;
 use socket::SocketFile;
 
-/// How long processes may take to hang up when the agent stops.
+/// Time that processes may take to hang up when the agent stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The configuration of an agent.
@@ -145,7 +146,8 @@ pub struct JobStats {
 }
 
 impl AgentObserver {
-    /// The counters of all jobs under way. It blocks on the agents' threads: do not call it from async code.
+    /// The counters of all jobs under way.
+    /// It blocks on the agents' threads: do not call it from async code.
     pub fn stats(&self) -> Vec<JobStats> {
         let running = self.0.upgrade().map(|jobs| jobs.running()).unwrap_or_default();
         // An agent that ends meanwhile is left out.
@@ -174,7 +176,8 @@ impl RunningAgent {
         Attendance::start(config, Arc::new(duties))
     }
 
-    /// Waits until processes cannot be served any more because the socket has failed, and returns the reason.
+    /// Waits until processes cannot be served any more because the socket has
+    /// failed, and returns the reason.
     pub async fn failed(&self) -> String {
         self.failure
             .clone()
@@ -183,7 +186,8 @@ impl RunningAgent {
             .map_or_else(|_| "its task has ended".to_owned(), |failure| failure.clone().unwrap_or_default())
     }
 
-    /// Leaves all trainings and all jobs, and stops. It waits only briefly for a controller that does not answer.
+    /// Leaves all trainings and all jobs, and stops.
+    /// It waits only briefly for a controller that does not answer.
     pub async fn shutdown(mut self) {
         let reason = "its agent was shut down";
         self.sessions.shut_down();

@@ -9,8 +9,8 @@ use tokio::net::unix::UCred;
 use tonic::Request;
 use tonic::transport::server::UdsConnectInfo;
 
-/// The process that has opened a connection to this agent. Its end does not close the connection if a child that it has
-/// forked lives on.
+/// The process that has opened a connection to this agent.
+/// Its end does not close the connection if a child that it has forked lives on.
 #[derive(Debug)]
 pub(crate) struct Process(Option<AsyncFd<OwnedFd>>);
 
@@ -39,7 +39,8 @@ impl Process {
     }
 }
 
-/// The user and the process that opened a request's connection; `None` if the kernel does not report them.
+/// The user and the process that opened a request's connection; `None` if the kernel
+/// does not report them.
 pub(crate) fn credentials<T>(request: &Request<T>) -> Option<UCred> {
     request.extensions().get::<UdsConnectInfo>()?.peer_cred
 }

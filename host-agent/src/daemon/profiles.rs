@@ -1,5 +1,5 @@
-//! Profiles of when a process's gradients were ready: handed to the controller, which answers with what follows for all
-//! workers.
+//! Profiles of when a process's gradients were ready: handed to the controller, which answers with what
+//! follows for all workers.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use tributary_api::v1::hand_in_profile_response::Outcome as Heard;
 use super::member::{Member, Phase};
 use crate::backoff::Backoff;
 
-/// Hands in a profile, and waits for the outcome until the job is over or the process's patience is at its end.
+/// Hands in a profile, and waits for the outcome until the job is over or the process's
+/// patience is at its end.
 pub(super) async fn hand_in(
     member: &Member,
     request: v1::HandInProfileRequest,

@@ -59,8 +59,9 @@ impl Reducing {
         Arc::clone(&self.turn).lock_owned().await
     }
 
-    /// Starts an all-reduce once there is memory for it; when this returns, its place in the order is fixed. The
-    /// returned future yields the answer, once the agent is done with the elements, and must be driven to its end.
+    /// Starts an all-reduce once there is memory for it; when this returns, its
+    /// place in the order is fixed. The returned future yields the answer, once the agent is done with the elements,
+    /// and must be driven to its end.
     ///
     /// # Errors
     /// The all-reduce is not started.

@@ -79,8 +79,8 @@ impl Stream {
         session.is_some_and(|session| session.job().is_ok_and(|job| job.member.has_ended()))
     }
 
-    /// Starts an operation once there is room for it. The future yields the answer, and a permit to drop once the
-    /// answer is sent.
+    /// Starts an operation once there is room for it.
+    /// The future yields the answer, and a permit to drop once the answer is sent.
     async fn begin(
         &mut self,
         sessions: &Sessions,

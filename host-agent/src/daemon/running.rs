@@ -62,10 +62,10 @@ impl Running {
         })
     }
 
-    /// Starts an all-reduce behind all earlier all-reduces, and returns a future of its outcome. `bounds` are the
-    /// bounds of its elements, if they are known. `part` is its part in the training; `held` is dropped with the
-    /// operation's data. The future must be driven to its end even if its caller stops waiting: it reports a wrong sum
-    /// to the controller, which then fails the job.
+    /// Starts an all-reduce behind all earlier all-reduces, and returns a future of its outcome.
+    /// `bounds` are the bounds of its elements, if they are known. `part` is its part in the training; `held` is
+    /// dropped with the operation's data. The future must be driven to its end even if its caller stops waiting: it
+    /// reports a wrong sum to the controller, which then fails the job.
     pub(super) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,
@@ -106,8 +106,8 @@ impl Running {
         }
     }
 
-    /// If the error is a wrong sum, reports this member's contribution to the controller, which compares it with the
-    /// other members' contributions and fails the job.
+    /// If the error is a wrong sum, reports this member's contribution to the controller, which compares it
+    /// with the other members' contributions and fails the job.
     async fn dispute(&self, error: AgentError) -> AgentError {
         let AgentError::Collective(error) = error else { return error };
         let CollectiveError::WrongSum { tensor, operation, .. } = &error else { return error.into() };
@@ -134,7 +134,7 @@ impl Running {
         self.course().under_way()
     }
 
-    /// How long the controller has been away, if it is.
+    /// Returns the time for which the controller has been away, if it is.
     pub(crate) fn away(&self) -> Option<Duration> {
         self.away.borrow().map(|since| since.elapsed())
     }

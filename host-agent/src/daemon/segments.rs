@@ -77,7 +77,8 @@ impl Drop for Segments {
     }
 }
 
-/// Drops segments, which takes the longer, the more memory goes with them: not on the threads that all sessions share.
+/// Drops segments, which takes the longer, the more memory goes with them: not on the threads
+/// that all sessions share.
 fn release<T: Send + 'static>(segments: T) {
     match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(|| drop(segments))),

@@ -234,7 +234,8 @@ fn owner<T>(request: &Request<T>) -> Result<User, Status> {
     credentials(request).map(|credentials| credentials.uid()).ok_or_else(unknown)
 }
 
-/// The options for taking part in a training for a process: in this host's name, and with its certificate.
+/// The options for taking part in a training for a process: in this host's name, and
+/// with its certificate.
 fn training_options(
     request: v1::OpenTrainingRequest,
     fabric: HostFabric,

@@ -22,7 +22,7 @@ pub(crate) struct Session {
     part: Participation,
 }
 
-/// What a process takes part in.
+/// Work in which a process takes part.
 #[derive(Debug)]
 pub(crate) enum Participation {
     /// The all-reduces of a job.
@@ -149,8 +149,8 @@ impl Sessions {
     }
 }
 
-/// A session that lasts as long as its process follows it. Unless it was closed, dropping this leaves what it takes
-/// part in.
+/// A session that lasts as long as its process follows it.
+/// Unless it was closed, dropping this leaves what it takes part in.
 pub(crate) struct OpenSession {
     sessions: Arc<Sessions>,
     pub(crate) id: SessionId,

@@ -14,8 +14,8 @@ use super::budget::Permit;
 use super::segment::{ElementRange, Segment};
 use super::segments::{self, Segments};
 
-/// The most memory that a step takes, as a multiple of the size of the parameters, whatever the servers do (see
-/// [`memory`]).
+/// The most memory that a step takes, as a multiple of the size of the parameters, whatever the servers
+/// do (see [`memory`]).
 const COPIES: u64 = 14;
 
 /// One process's part: a worker of the job, from the first step on.
@@ -54,8 +54,8 @@ enum Request {
 type Reply<T> = oneshot::Sender<Result<T, Status>>;
 
 impl Training {
-    /// A part that does not join before [`begin`](Self::begin). `descriptors` are the file descriptors of its
-    /// connections. Must be called in a tokio runtime.
+    /// A part that does not join before [`begin`](Self::begin).
+    /// `descriptors` are the file descriptors of its connections. Must be called in a tokio runtime.
     pub(crate) fn new(options: ClientOptions, account: Arc<Account>, descriptors: Permit) -> Self {
         let (commands, receiver) = mpsc::channel(1);
         let held = (Arc::clone(&account), descriptors);
@@ -173,8 +173,8 @@ impl Training {
     }
 }
 
-/// Carries out commands one after the other, whether or not their callers still wait. Dropping the future leaves the
-/// job.
+/// Carries out commands one after the other, whether or not their callers still wait.
+/// Dropping the future leaves the job.
 async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
     let mut client = None;
     while let Some(Command { request, mut turn }) = commands.recv().await {
@@ -248,7 +248,8 @@ fn place(first: u64) -> usize {
     usize::try_from(first).unwrap_or(usize::MAX)
 }
 
-/// Returns the most bytes that a training step with `parameters` parameters takes. Between steps it is less.
+/// Returns the most bytes that a training step with `parameters` parameters takes.
+/// Between steps it is less.
 ///
 /// Memory that stays allocated between steps: the initial parameters as the agent sends them, in case a server has lost
 /// them, and the residual of error feedback. Memory for a step: the gradient that the agent has read, its server's part

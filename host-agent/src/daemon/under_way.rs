@@ -61,8 +61,9 @@ impl UnderWay {
         self.state().stretches.len()
     }
 
-    /// Takes memory for the all-reduce that was entered last. While others are under way, it waits for the missing
-    /// memory to become free: they end without this one, since they were started before it on all members.
+    /// Takes memory for the all-reduce that was entered last.
+    /// While others are under way, it waits for the missing memory to become free: they end without this one, since
+    /// they were started before it on all members.
     pub(super) async fn room<T>(&self, take: impl Fn() -> Result<T, LimitError>) -> Result<T, LimitError> {
         loop {
             let mut ended = pin!(self.ended.notified());

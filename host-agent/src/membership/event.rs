@@ -10,8 +10,8 @@ use crate::worker::Detached;
 pub enum JobEvent {
     /// The fabric is ready: start an agent with this configuration.
     Start(Box<JobConfig>),
-    /// To a worker: a change of generation is about to come. The worker [freezes](crate::WorkerAgent::freeze), and
-    /// answers with its standing.
+    /// To a worker: a change of generation is about to come.
+    /// The worker [freezes](crate::WorkerAgent::freeze), and answers with its standing.
     Prepare {
         /// The coming generation.
         generation: u32,
@@ -30,8 +30,8 @@ pub enum JobEvent {
         /// The slices of these results.
         seqs: Vec<Seq>,
     },
-    /// The member changes over to this generation, and confirms that. A member that is in it already goes on if it was
-    /// frozen.
+    /// The member changes over to this generation, and confirms that.
+    /// A member that is in it already goes on if it was frozen.
     Change(Box<JobConfig>),
     /// To a worker: the job goes on without it.
     Removed {

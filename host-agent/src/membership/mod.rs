@@ -71,8 +71,9 @@ impl From<MemberRole> for v1::MemberRole {
     }
 }
 
-/// A host's membership in a job. It lasts as long as this value: when it is dropped before the job is over, the
-/// controller finds the host gone. A broken connection does not end it: it joins again, however long that takes.
+/// A host's membership in a job.
+/// It lasts as long as this value: when it is dropped before the job is over, the controller finds the host gone. A
+/// broken connection does not end it: it joins again, however long that takes.
 #[derive(Debug)]
 pub struct Membership {
     speaker: Speaker,
@@ -116,7 +117,8 @@ impl Membership {
         self.events.recv().await.unwrap_or(Err(JoinError::Over))
     }
 
-    /// Notes that this host's agent is in this generation; a later join reports the generation to the controller.
+    /// Notes that this host's agent is in this generation; a later join reports the
+    /// generation to the controller.
     pub fn holds(&self, generation: u32) {
         self.held.store(generation, Ordering::Release);
     }
@@ -131,8 +133,8 @@ impl Membership {
         self.speaker.clone()
     }
 
-    /// Leaves the job: the others go on without this host, unless the job is rigid; then it fails. If the controller
-    /// does not answer within two seconds, this returns: the controller will find the host gone.
+    /// Leaves the job: the others go on without this host, unless the job is rigid; then it fails.
+    /// If the controller does not answer within two seconds, this returns: the controller will find the host gone.
     ///
     /// # Errors
     /// [`JoinError::Refused`].
@@ -147,7 +149,7 @@ impl Membership {
     }
 }
 
-/// How a host leaves a job.
+/// Way in which a host leaves a job.
 #[derive(Debug, Clone)]
 pub(crate) struct Parting {
     /// The reason, in a few words.

@@ -1,4 +1,4 @@
-//! What a member reports and asks on behalf of its training process.
+//! Reports and requests of a member on behalf of its training process.
 
 use tonic::{Response, Status};
 use tributary_api::{schedule, v1};
@@ -8,8 +8,8 @@ use super::{JobMember, Speaker};
 use crate::error::JoinError;
 
 impl Speaker {
-    /// Reports to the controller that the sum of an all-reduce is wrong, with this member's contribution; the job then
-    /// fails. Returns the verdict, which lists the members' contributions.
+    /// Reports to the controller that the sum of an all-reduce is wrong, with this member's contribution;
+    /// the job then fails. Returns the verdict, which lists the members' contributions.
     ///
     /// # Errors
     /// [`JoinError::Refused`].
@@ -26,8 +26,8 @@ impl Speaker {
         verdict.map_err(JoinError::refused("take a report"))
     }
 
-    /// The other workers whose processes do not wait for a result, as far as the controller knows, and why the job has
-    /// not changed over; both empty if it does not answer.
+    /// The other workers whose processes do not wait for a result, as far as the controller knows, and why
+    /// the job has not changed over; both empty if it does not answer.
     pub(crate) async fn in_the_way(&self) -> (Vec<String>, String) {
         let v1::Job { members, setback, .. } = self.job().await.unwrap_or_default();
         let workers = members.into_iter().filter(|member| member.role() == v1::MemberRole::Worker);
@@ -40,7 +40,8 @@ impl Speaker {
         (idle.map(|(rank, member)| format!("rank {rank} ({})", member.host)).collect(), setback)
     }
 
-    /// Hands in a profile of the process on this host; the controller waits for the others' profiles for a moment.
+    /// Hands in a profile of the process on this host; the controller waits for the others'
+    /// profiles for a moment.
     ///
     /// # Errors
     /// The controller's refusal.

@@ -13,7 +13,7 @@ use super::{JobMember, Parting};
 use crate::backoff::Backoff;
 use crate::error::JoinError;
 
-/// How long the controller may take to answer a farewell, a report or a question.
+/// Time that the controller may take to answer a farewell, a report or a question.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A member's way to address the controller.
@@ -28,8 +28,8 @@ impl Speaker {
         Self { client, member }
     }
 
-    /// Sends the answer to a question about `generation`, again and again until the controller has it, or does not want
-    /// it any more.
+    /// Sends the answer to a question about `generation`, again and again until the controller has it, or
+    /// does not want it any more.
     pub(crate) async fn answer(&self, generation: u32, answer: Answer) {
         let JobMember { job, token, host, role, .. } = self.member.clone();
         let role = v1::MemberRole::from(role).into();

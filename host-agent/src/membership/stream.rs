@@ -47,8 +47,8 @@ impl EventStream {
         Ok(())
     }
 
-    /// Forwards events until the last event, until the receiver is gone, or until the host has left. `away` holds the
-    /// time since which the controller has not answered.
+    /// Forwards events until the last event, until the receiver is gone, or until the host has left.
+    /// `away` holds the time since which the controller has not answered.
     pub(super) async fn forward(mut self, events: Events, away: watch::Sender<Option<Instant>>) {
         loop {
             match self.next().await {

@@ -125,8 +125,8 @@ pub(crate) async fn see_through(
     }
 }
 
-/// Carries out the controller's orders on an agent that was started in `generation`, until its part in the job is over:
-/// at the job's end, or when another host serves it.
+/// Carries out the controller's orders on an agent that was started in `generation`, until its part in
+/// the job is over: at the job's end, or when another host serves it.
 ///
 /// # Errors
 /// [`JobError::Failed`], [`JobError::Removed`], [`JobError::Join`]; [`JobError::Agent`]: the agent cannot go on.
@@ -212,8 +212,9 @@ impl Follower<'_> {
         Ok(Next::Nothing)
     }
 
-    /// Changes to a generation. A controller may repeat the order for this generation or for an older one if it has not
-    /// received the confirmation; the agent then confirms again.
+    /// Changes to a generation.
+    /// A controller may repeat the order for this generation or for an older one if it has not received the
+    /// confirmation; the agent then confirms again.
     async fn change(&mut self, config: &JobConfig) -> Result<Next, AgentError> {
         if config.generation < self.generation {
             tracing::info!(job = self.job, config.generation, self.generation, "an old generation is over");

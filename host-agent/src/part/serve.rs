@@ -12,9 +12,9 @@ use crate::error::{AgentError, JobError};
 use crate::membership::{JobMember, Membership};
 use crate::server::ServerAgent;
 
-/// Serves one job until it is over, until another host serves it, or until `leave` gives a reason to leave earlier.
-/// `start` is [`ServerAgent::start`] or [`ServerAgent::start_reading`]; it also lets the caller keep the agent, which
-/// keeps the port open.
+/// Serves one job until it is over, until another host serves it, or until `leave` gives a reason to
+/// leave earlier. `start` is [`ServerAgent::start`] or [`ServerAgent::start_reading`]; it also lets the caller keep the
+/// agent, which keeps the port open.
 ///
 /// # Errors
 /// [`JobError`]: the job could not be joined, or it failed.

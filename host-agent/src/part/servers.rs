@@ -75,8 +75,8 @@ impl Servers {
         Self(Arc::new(Shared { host, controller, open_port, state, leaving }))
     }
 
-    /// Serves a job from now on until it is over, unless it is served already; `None`: it is [reserved](Self::reserve).
-    /// Must be called in a tokio runtime.
+    /// Serves a job from now on until it is over, unless it is served already; `None`: it is
+    /// [reserved](Self::reserve). Must be called in a tokio runtime.
     pub fn serve(&self, job: &str, token: &[u8]) -> Option<Served> {
         let mut state = self.state();
         // Removes finished tasks.
@@ -127,8 +127,8 @@ impl Servers {
         self.state().agents.push((job.to_owned(), Arc::downgrade(agent)));
     }
 
-    /// The counters of the servers at work, by their job's name. It blocks on their threads: do not call it from async
-    /// code.
+    /// The counters of the servers at work, by their job's name.
+    /// It blocks on their threads: do not call it from async code.
     pub fn stats(&self) -> Vec<(String, AgentStats<ServerStats>)> {
         // A server that ends meanwhile is left out.
         self.at_work().filter_map(|(job, agent)| Some((job, agent.stats().ok()?))).collect()

@@ -27,8 +27,9 @@ use role::{Asked, Command, Reply, WorkerRole};
 /// One member of a job. Training threads share it by reference; dropping it stops its thread.
 pub struct WorkerAgent(Handle<WorkerRole>);
 
-/// A value that is kept as long as an all-reduce's data, and returned with its result. An all-reduce that has failed or
-/// that its caller has abandoned continues in the background after the answer, and keeps the value until it is done.
+/// A value that is kept as long as an all-reduce's data, and returned with its result.
+/// An all-reduce that has failed or that its caller has abandoned continues in the background after the answer, and
+/// keeps the value until it is done.
 pub(crate) struct KeptAlive(#[allow(dead_code, reason = "to be dropped")] Box<dyn Send>);
 
 impl KeptAlive {
@@ -46,7 +47,7 @@ impl fmt::Debug for KeptAlive {
 /// The terms of an all-reduce.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Terms {
-    /// How long it may take once the all-reduces before it have ended; `None`: any time.
+    /// Time that it may take once the all-reduces before it have ended; `None`: any time.
     pub(crate) deadline: Option<Duration>,
     /// The generation for whose joiners it synchronises; 0: none.
     pub(crate) regroup: u32,
@@ -54,9 +55,10 @@ pub(crate) struct Terms {
     pub(crate) position: StreamPosition,
 }
 
-/// An all-reduce's place among all-reduces that are started one after another without waiting for the results. If one
-/// of them is not started, none behind it is: they would take its place in the order of the job's operations, and be
-/// summed with others' of another name. Those before it are started, even if the worker gets to them later.
+/// An all-reduce's place among all-reduces that are started one after another
+/// without waiting for the results. If one of them is not started, none behind it is: they would take its place in the
+/// order of the job's operations, and be summed with others' of another name. Those before it are started, even if the
+/// worker gets to them later.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamPosition {
     place: u64,
@@ -131,7 +133,8 @@ pub struct Situation {
     pub regroup: Option<Regroup>,
     /// The state of the wait of the all-reduces under way, if any.
     pub wait: Option<Wait>,
-    /// True if an abandoned all-reduce is not done. Others may still finish it with this worker's contribution.
+    /// True if an abandoned all-reduce is not done.
+    /// Others may still finish it with this worker's contribution.
     pub has_given_up: bool,
 }
 
@@ -144,7 +147,7 @@ pub struct Wait {
     pub unmoved: Duration,
     /// The oldest slice without a result; `None` if they have not begun.
     pub slice: Option<Seq>,
-    /// How long the worker has been frozen for a change of generation, if it is.
+    /// Time for which the worker has been frozen for a change of generation, if it is.
     pub frozen: Option<Duration>,
 }
 
@@ -173,8 +176,9 @@ impl WorkerAgent {
         Handle::start(&format!("worker {}", role.rank()), (&config.name, config.width), role, port).map(Self)
     }
 
-    /// Reduces over all members of the job and blocks until the result has arrived. Every member must start the same
-    /// operations in the same order; operations of several threads run in the order of their calls.
+    /// Reduces over all members of the job and blocks until the result has arrived.
+    /// Every member must start the same operations in the same order; operations of several threads run in the order of
+    /// their calls.
     ///
     /// # Errors
     /// [`AgentError::Collective`] when the operation failed, [`AgentError::Refused`] when it was not
@@ -193,8 +197,8 @@ impl WorkerAgent {
         }
     }
 
-    /// Freezes the worker: it takes no result, sends nothing and begins no operation until it [proceeds](Self::proceed)
-    /// or [changes](Self::change). Returns its standing.
+    /// Freezes the worker: it takes no result, sends nothing and begins no operation until it
+    /// [proceeds](Self::proceed) or [changes](Self::change). Returns its standing.
     ///
     /// # Errors
     /// [`AgentError::Ended`].
@@ -202,8 +206,9 @@ impl WorkerAgent {
         self.0.ask(|reply| Command::Freeze { reply }).await
     }
 
-    /// Continues in the present generation until `until` operations are begun and finished. They count from the job's
-    /// start. Returns the worker's standing then, or earlier if another request interrupts it.
+    /// Continues in the present generation until `until` operations are begun and finished.
+    /// They count from the job's start. Returns the worker's standing then, or earlier if another request interrupts
+    /// it.
     ///
     /// # Errors
     /// [`AgentError::Ended`].
@@ -219,8 +224,8 @@ impl WorkerAgent {
         self.0.ask(|reply| Command::Provide { slices, reply }).await
     }
 
-    /// Changes over to another generation of the job, and goes on if it was frozen. In a generation that it is in
-    /// already, it only goes on.
+    /// Changes over to another generation of the job, and goes on if it was frozen.
+    /// In a generation that it is in already, it only goes on.
     ///
     /// # Errors
     /// [`AgentError::Change`], [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for an
@@ -230,9 +235,9 @@ impl WorkerAgent {
         self.0.ask(|reply| Command::Change { config, reply }).await?
     }
 
-    /// Detaches the worker, without which the job goes on: it sends and takes nothing, and all its operations,
-    /// including those under way, end with `detached`. This lasts until it [changes](Self::change) to a generation that
-    /// it is in again.
+    /// Detaches the worker, without which the job goes on: it sends and takes nothing, and all its
+    /// operations, including those under way, end with `detached`. This lasts until it [changes](Self::change) to a
+    /// generation that it is in again.
     ///
     /// # Errors
     /// [`AgentError::Ended`].
@@ -256,7 +261,8 @@ impl WorkerAgent {
         self.0.stats()
     }
 
-    /// Ends the agent from any thread; callers that wait for a result get [`AgentError::Ended`] with this reason.
+    /// Ends the agent from any thread; callers that wait for a result get
+    /// [`AgentError::Ended`] with this reason.
     pub fn end(&self, reason: &str) {
         self.0.end(reason);
     }

@@ -13,8 +13,8 @@ use tributary_wire::Rank;
 
 use super::Members;
 
-/// Members have joined since the last all-reduce, or the members' share of the data has changed: before the next
-/// all-reduce all members take over the leader's parameters.
+/// Members have joined since the last all-reduce, or the members' share of the data has changed: before
+/// the next all-reduce all members take over the leader's parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regroup {
     /// The generation of the change.
@@ -34,8 +34,8 @@ pub struct Regroup {
 pub(super) struct Joined {
     pub(super) generation: u32,
     ranks: Vec<Rank>,
-    /// All members of that generation. Not of the present one: members may ask in different generations, and all have
-    /// to get the same answer.
+    /// All members of that generation.
+    /// Not of the present one: members may ask in different generations, and all have to get the same answer.
     members: Arc<Members>,
 }
 

@@ -52,7 +52,7 @@ pub(crate) enum Command {
 /// An operation that has not ended.
 struct Pending {
     reply: Reply,
-    /// How long it may take once the operations before it have ended.
+    /// Time that it may take once the operations before it have ended.
     deadline: Option<Duration>,
     /// When it was started.
     started: Time,
@@ -78,13 +78,14 @@ pub(crate) struct WorkerRole {
     pending: BTreeMap<OperationId, Pending>,
     /// The oldest pending operation, and since when it has been the oldest.
     oldest: Option<(OperationId, Time)>,
-    /// The time at which the preceding operation became the oldest, if that operation was abandoned. The deadlines run
-    /// together.
+    /// The time at which the preceding operation became the oldest, if that operation was abandoned.
+    /// The deadlines run together.
     given_up: Option<Time>,
-    /// Operations that wait until the outcome of a synchronising one is known: unless it has succeeded, nothing behind
-    /// it may be reduced.
+    /// Operations that wait until the outcome of a synchronising one is known: unless it has succeeded,
+    /// nothing behind it may be reduced.
     behind: VecDeque<Asked>,
-    /// The value that is kept with the data of each operation that the worker is not done with, pending or not.
+    /// The value that is kept with the data of each operation that the worker is not done
+    /// with, pending or not.
     held: BTreeMap<OperationId, KeptAlive>,
     /// Receives the standing once the worker has proceeded as far as ordered.
     proceeding: Option<oneshot::Sender<Standing>>,
@@ -194,10 +195,11 @@ impl WorkerRole {
         }
     }
 
-    /// Notes which operation is the oldest. Its deadline counts from the time at which it becomes the oldest, that is,
-    /// from the end of all earlier operations. Behind an abandoned operation the deadline counts from the start of that
-    /// operation's deadline, or from the last progress since. Otherwise the deadlines of all operations under way would
-    /// run out one after the other.
+    /// Notes which operation is the oldest.
+    /// Its deadline counts from the time at which it becomes the oldest, that is, from the end of all earlier
+    /// operations. Behind an abandoned operation the deadline counts from the start of that operation's deadline, or
+    /// from the last progress since. Otherwise the deadlines of all operations under way would run out one after the
+    /// other.
     fn note_oldest(&mut self, now: Time) {
         let oldest = self.pending.first_key_value().map(|(id, pending)| (*id, pending.started));
         if self.oldest.map(|(id, _)| id) != oldest.map(|(id, _)| id) {

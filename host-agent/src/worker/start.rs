@@ -10,9 +10,9 @@ use super::{Completion, KeptAlive, Terms, WorkerAgent};
 use crate::error::AgentError;
 
 impl WorkerAgent {
-    /// Starts an all-reduce on these terms, behind all that were started before, and returns a future of its outcome.
-    /// When this returns, its place in the order is fixed. `bounds`: those of its elements, if they are known. `held`
-    /// is dropped with the operation's data.
+    /// Starts an all-reduce on these terms, behind all that were started before, and returns a future of
+    /// its outcome. When this returns, its place in the order is fixed. `bounds`: those of its elements, if they are
+    /// known. `held` is dropped with the operation's data.
     ///
     /// # Errors
     /// [`AgentError::Ended`]. The future's errors are those of [`all_reduce`](Self::all_reduce),

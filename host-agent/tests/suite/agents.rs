@@ -1,4 +1,5 @@
-//! Agents and their callers: wrong configurations, foreign frames, and all the ways in which an agent can end.
+//! Agents and their callers: wrong configurations, foreign frames, and all the ways in
+//! which an agent can end.
 
 use std::io;
 use std::sync::{Arc, mpsc};

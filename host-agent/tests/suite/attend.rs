@@ -1,4 +1,5 @@
-//! Daemons that make themselves known to a controller: over loopback TCP, with cables that are in-process links.
+//! Daemons that make themselves known to a controller: over loopback TCP, with cables
+//! that are in-process links.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Workers and a server over in-process links: the results of an all-reduce, and its behaviour when the network
-//! misbehaves.
+//! Workers and a server over in-process links: the results of an all-reduce, and its behaviour
+//! when the network misbehaves.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,8 @@ fn f32_bits(reduced: &Reduced) -> Vec<u32> {
     sums.iter().map(|sum| sum.to_bits()).collect()
 }
 
-/// Checks that all workers have the same result, within 1e-6 of the largest input of each slice from the true sum.
+/// Checks that all workers have the same result, within 1e-6 of the largest input of
+/// each slice from the true sum.
 fn assert_is_sum(results: &[Reduced], inputs: &[Vec<f32>]) {
     for result in results {
         assert_eq!(f32_bits(result), f32_bits(&results[0]));

@@ -1,5 +1,5 @@
-//! Training processes, the agents of their hosts, and a controller of this test's own, over Unix sockets, shared
-//! memory, loopback TCP and in-process links.
+//! Training processes, the agents of their hosts, and a controller of this test's own, over Unix
+//! sockets, shared memory, loopback TCP and in-process links.
 
 use std::io;
 use std::time::Duration;

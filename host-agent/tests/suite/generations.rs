@@ -1,5 +1,5 @@
-//! Jobs that outlive their parts: training processes, the agents of their hosts, servers that the controller has
-//! chosen, and a controller that changes the job over as its test orders.
+//! Jobs that outlive their parts: training processes, the agents of their hosts, servers that the
+//! controller has chosen, and a controller that changes the job over as its test orders.
 
 use crate::hosts;
 use crate::job;
@@ -240,8 +240,9 @@ async fn another_server_goes_on_where_one_was_lost() {
     assert_eq!((a.unwrap(), b.unwrap()), ((2.0, 2), (2.0, 2)));
 }
 
-/// Keeps the server's results from two members, from this slice on, until the third one has left. Then the two send
-/// these slices again; once both have sent a slice, the first one gets their sum in place of the server's result.
+/// Keeps the server's results from two members, from this slice on, until the third one has left.
+/// Then the two send these slices again; once both have sent a slice, the first one gets their sum in place of the
+/// server's result.
 fn divide(from: Seq, divided: Arc<AtomicU64>) -> Meddle {
     /// The data-plane id of the second generation.
     const SECOND: u16 = 8;
@@ -354,7 +355,8 @@ async fn join_again(fabric: &mut Fabric, rank: u8) -> Job {
     joining.await.unwrap().unwrap()
 }
 
-/// Synchronises this process with the others, checks that all parameters are equal, and returns their value.
+/// Synchronises this process with the others, checks that all parameters are equal, and
+/// returns their value.
 async fn synchronised(job: &mut Job, own: f32) -> f32 {
     let mut segment = job.segment(4000).await.unwrap();
     segment.elements_mut::<f32>().unwrap().fill(own);
@@ -445,8 +447,8 @@ async fn start(job: &Job, count: usize) -> Vec<Reduction> {
     started
 }
 
-/// Synchronises, and starts another all-reduce without waiting. Returns the parameters, and the outcome of the other
-/// all-reduce.
+/// Synchronises, and starts another all-reduce without waiting.
+/// Returns the parameters, and the outcome of the other all-reduce.
 async fn synchronised_and_more(job: &Job, own: f32) -> (f32, Result<f32, ClientError>) {
     let (mut state, mut behind) = (job.segment(4).await.unwrap(), job.segment(4).await.unwrap());
     state.elements_mut::<f32>().unwrap().fill(own);

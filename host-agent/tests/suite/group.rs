@@ -1,6 +1,6 @@
-//! The gradients of a parameter server's synchronous group, aggregated between agents, with real processes, agents,
-//! frames and a real parameter server. Only the server's way into the fabric is this test's own: a member of the
-//! group's job that contributes zeros and so learns the sums.
+//! The gradients of a parameter server's synchronous group, aggregated between agents, with real
+//! processes, agents, frames and a real parameter server. Only the server's way into the fabric is this test's own: a
+//! member of the group's job that contributes zeros and so learns the sums.
 
 use std::num::{NonZeroU16, NonZeroU64};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! Training processes that use a real parameter server through the agents of their hosts, over Unix sockets, shared
-//! memory and loopback TCP.
+//! Training processes that use a real parameter server through the agents of their hosts, over Unix
+//! sockets, shared memory and loopback TCP.
 
 use std::num::{NonZeroU16, NonZeroU64};
 use std::path::PathBuf;

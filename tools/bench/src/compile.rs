@@ -38,7 +38,8 @@ pub enum CompileError {
     },
 }
 
-/// Writes the source of the program `name` to `folder`, compiles it there, and returns the path of the program.
+/// Writes the source of the program `name` to `folder`, compiles it there, and returns
+/// the path of the program.
 ///
 /// # Errors
 /// [`CompileError`] with the step that failed.

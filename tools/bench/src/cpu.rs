@@ -8,8 +8,8 @@ use rustix::param::clock_ticks_per_second;
 /// Fields of `/proc/PID/stat` between the program's name and its user time (proc_pid_stat(5)).
 const FIELDS_BEFORE_TIMES: usize = 11;
 
-/// Columns of the first line of `/proc/stat` to leave out (proc_stat(5)): idle, iowait, and the two for guests, which
-/// the first two columns already include.
+/// Columns of the first line of `/proc/stat` to leave out (proc_stat(5)): idle, iowait, and the two for
+/// guests, which the first two columns already include.
 const IDLE_COLUMNS: [usize; 4] = [3, 4, 8, 9];
 
 /// The processor time of all threads of a process on all cores, including threads that have ended.

@@ -1,4 +1,5 @@
-//! Statistics of repeated measurements: the median and spread of one candidate, and of the ratio of two.
+//! Statistics of repeated measurements: the median and spread of one candidate,
+//! and of the ratio of two.
 
 use serde::{Deserialize, Serialize};
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
@@ -21,8 +22,9 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summarises runs, in any order. Quartiles that fall between two runs are interpolated by the median-unbiased
-    /// estimate (definition 8 of Hyndman and Fan, 1996).
+    /// Summarises runs, in any order.
+    /// Quartiles that fall between two runs are interpolated by the median-unbiased estimate (definition 8 of Hyndman
+    /// and Fan, 1996).
     ///
     /// # Errors
     /// [`StatisticsError::NoRuns`], [`StatisticsError::NotFinite`].

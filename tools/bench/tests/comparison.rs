@@ -42,7 +42,8 @@ fn turns(case: Case, bare: [f64; 3], link_load: f64, processor_share: f64) -> Ve
     bare.map(|bare| (case, turn(bare))).to_vec()
 }
 
-/// Ours at its bound, gloo at the ring's, the server alone at its own; ours is slower where links lose frames.
+/// Ours at its bound, gloo at the ring's, the server alone at its own; ours is slower
+/// where links lose frames.
 fn report(setting: Setting, ours_with_loss: f64) -> Report {
     let turns = [
         turns(case(Contender::Ours, 0.0), [1.1, 1.2, 1.0], 1.08, 0.5),

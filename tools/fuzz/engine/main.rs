@@ -1,5 +1,6 @@
-//! One target under libFuzzer, which derives inputs from their coverage. `make fuzz` builds and runs it, with the
-//! compiler flags that count coverage. The target's name is in the environment, since libFuzzer takes the arguments.
+//! One target under libFuzzer, which derives inputs from their coverage.
+//! `make fuzz` builds and runs it, with the compiler flags that count coverage. The target's name is in the
+//! environment, since libFuzzer takes the arguments.
 #![no_main]
 
 use std::sync::OnceLock;

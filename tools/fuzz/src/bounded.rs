@@ -1,4 +1,5 @@
-//! Memory limits for reading. The sender of bytes must not be able to make us use many times as much memory.
+//! Memory limits for reading.
+//! The sender of bytes must not be able to make us use many times as much memory.
 
 use allocation_counter::measure;
 

@@ -11,9 +11,10 @@ use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use tributary_fuzz::{Target, corpus_folder};
 
-/// Compiler flags that count the branches taken and trace comparisons. They are LLVM's options, which the stable
-/// compiler passes on; cargo-fuzz uses the same ones. Only the workspace's own crates are built with them: to look for
-/// new branches in tokio and serde_json, too, would make each input several times slower.
+/// Compiler flags that count the branches taken and trace comparisons.
+/// They are LLVM's options, which the stable compiler passes on; cargo-fuzz uses the same ones. Only the workspace's
+/// own crates are built with them: to look for new branches in tokio and serde_json, too, would make each input several
+/// times slower.
 const COVERAGE: [&str; 5] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -25,8 +26,8 @@ const COVERAGE: [&str; 5] = [
 /// Memory of a whole run in MiB, and time for one input in seconds.
 const MOST_MEMORY: u32 = 1024;
 const MOST_SECONDS: u32 = 10;
-/// The lines of libFuzzer's output that are shown: it decides how often it prints its progress, and inputs without new
-/// coverage are not worth a line.
+/// The lines of libFuzzer's output that are shown: it decides how often it prints its progress, and
+/// inputs without new coverage are not worth a line.
 const WORTH_A_LINE: [&str; 3] = ["pulse", "INITED", "DONE"];
 
 /// The results of one target.
@@ -63,8 +64,8 @@ fn target_folder() -> Result<PathBuf> {
 /// The variable that is set when cargo calls this program in place of the compiler.
 const COMPILES: &str = "TRIBUTARY_FUZZ_COMPILES";
 
-/// The compiler with flags that count coverage, for the crate that cargo wants compiled; `None` if this program was
-/// called for something else.
+/// The compiler with flags that count coverage, for the crate that cargo wants compiled; `None` if this
+/// program was called for something else.
 pub(crate) fn compiler() -> Option<Command> {
     std::env::var_os(COMPILES)?;
     let mut called = std::env::args_os().skip(1);

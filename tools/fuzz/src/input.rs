@@ -1,5 +1,5 @@
-//! An input that is consumed from its front. Missing bytes are 0: every input has a meaning, so that no mutation is
-//! wasted.
+//! An input that is consumed from its front.
+//! Missing bytes are 0: every input has a meaning, so that no mutation is wasted.
 
 /// The rest of an input.
 #[derive(Debug, Clone, Copy)]

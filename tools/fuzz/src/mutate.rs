@@ -1,4 +1,5 @@
-//! Mutations of inputs, for runs without an engine: the same seed makes the same inputs on every machine.
+//! Mutations of inputs, for runs without an engine: the same seed makes the
+//! same inputs on every machine.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -50,7 +51,8 @@ impl Mutator {
         }
     }
 
-    /// A random position in the input, including its end. Half of the positions are in the headers at the front.
+    /// A random position in the input, including its end.
+    /// Half of the positions are in the headers at the front.
     fn place(&mut self, input: &[u8]) -> usize {
         let most = if self.random.random() { input.len() } else { input.len().min(80) };
         self.random.random_range(0..=most)

@@ -61,7 +61,8 @@ pub(crate) const ADDRESSES: FrameHeader = FrameHeader {
     destination_ip: Ipv4Addr::new(10, 0, 0, 2),
 };
 
-/// The frame with the right IPv4 header checksum. An attacker sends a right one, and mutations hardly ever find it.
+/// The frame with the right IPv4 header checksum.
+/// An attacker sends a right one, and mutations hardly ever find it.
 pub(crate) fn with_checksum(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if frame.len() >= ENCAPSULATION_BYTES {

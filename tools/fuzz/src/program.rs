@@ -15,8 +15,8 @@ use crate::finding::sound;
 pub(crate) const JSON: &str = include_str!("../../../p4/build/256/tributary.json");
 pub(crate) const P4INFO: &str = include_str!("../../../p4/build/256/tributary.p4info.txtpb");
 
-/// The number of slots of a switch here, in place of more. The real program has 4,096, and allocating 4 MiB for each
-/// input would take longer than the check itself.
+/// The number of slots of a switch here, in place of more.
+/// The real program has 4,096, and allocating 4 MiB for each input would take longer than the check itself.
 const SLOTS: i32 = 64;
 
 /// A program that is quick to load.

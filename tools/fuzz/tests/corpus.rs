@@ -1,4 +1,5 @@
-//! A short run of every target, the same one each time: the inputs that are checked in, then mutations of them.
+//! A short run of every target, the same one each time: the inputs that are checked in,
+//! then mutations of them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "all of it is a test")]
 
 use std::collections::BTreeMap;

@@ -94,8 +94,8 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
     results.finish()
 }
 
-/// Runs the demo until a run has no retransmissions, which would be counted, too: on a busy machine answers can come too
-/// late.
+/// Runs the demo until a run has no retransmissions, which would be counted, too: on a busy machine
+/// answers can come too late.
 fn run(tributary: &Path, aggregation: &str, downlink: &str) -> Result<Bytes> {
     for _ in 0..ATTEMPTS {
         let report = demo(tributary, aggregation, downlink)?;

@@ -1,4 +1,5 @@
-//! `tributary-paper`: makes the figures and tables of the documentation from scratch, into `docs/results/`.
+//! `tributary-paper`: makes the figures and tables of the documentation from scratch,
+//! into `docs/results/`.
 
 mod codecs;
 mod hops;
@@ -20,7 +21,7 @@ use workload::Model;
 /// Makes the figures and tables of the documentation from scratch.
 #[derive(Debug, Parser)]
 struct Args {
-    /// What to make [default: everything]
+    /// Parts to make [default: everything]
     #[arg(value_enum)]
     parts: Vec<ResultsFolder>,
 

@@ -2,7 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line that counts trainings. It has no total, because the number of trainings is not known in advance.
+/// A line that counts trainings.
+/// It has no total, because the number of trainings is not known in advance.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {

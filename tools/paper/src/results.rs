@@ -12,7 +12,8 @@ use time::format_description::well_known::Rfc3339;
 use tributary_bench::comparison::Machine;
 use tributary_picture::Chart;
 
-/// The folder of one part. It is written beside the last one, whose place it takes when it is [whole](Self::finish).
+/// The folder of one part.
+/// It is written beside the last one, whose place it takes when it is [whole](Self::finish).
 pub(crate) struct Results {
     /// The final folder.
     place: PathBuf,

@@ -6,14 +6,15 @@ use std::time::Instant;
 use clap::Parser;
 use tributary_sim::{FailedScenario, Total, case, search};
 
-/// Simulates random trees, losses, duplicates, reboots and stalls on a virtual clock, until it is interrupted.
+/// Simulates random trees, losses, duplicates, reboots and stalls on a virtual clock,
+/// until it is interrupted.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The first seed
     #[arg(long, default_value_t = 1)]
     first: u64,
 
-    /// How many seeds; with 1 the scenario is shown, too
+    /// Number of seeds; with 1 the scenario is shown, too
     #[arg(long)]
     seeds: Option<u64>,
 

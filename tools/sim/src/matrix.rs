@@ -14,7 +14,8 @@ use crate::run::{SimError, run};
 use crate::scenario::{Faults, Host, Link, Scenario};
 use crate::tree::Tree;
 
-/// Fan-outs from the root down, the last one that of workers: one to three levels of switches, 2 to 64 workers.
+/// Fan-outs from the root down, the last one that of workers: one to three levels of
+/// switches, 2 to 64 workers.
 const TREES: [&[usize]; 10] =
     [&[2], &[5], &[16], &[2, 2], &[3, 4], &[4, 8], &[8, 8], &[2, 2, 2], &[2, 3, 4], &[4, 4, 4]];
 /// Probabilities of loss on every link, in both directions.

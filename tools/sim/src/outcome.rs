@@ -11,8 +11,8 @@ use crate::link::Carried;
 pub struct Outcome {
     /// Time from the start until the last worker had the last result.
     pub duration: Duration,
-    /// Each link's direction towards the server: first the switches' links (the first of these is the one into the
-    /// server), then the workers'.
+    /// Each link's direction towards the server: first the switches' links (the first of these is the one
+    /// into the server), then the workers'.
     pub up: Vec<Carried>,
     /// The same links, in the direction away from the server.
     pub down: Vec<Carried>,

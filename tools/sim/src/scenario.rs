@@ -108,8 +108,8 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// The demo: everything in one process, with links as fast as memory, but more threads than cores, so that all have
-    /// to wait for their turns. The demo's model is small: 400 slices an operation, several operations.
+    /// The demo: everything in one process, with links as fast as memory, but more threads than cores, so
+    /// that all have to wait for their turns. The demo's model is small: 400 slices an operation, several operations.
     pub fn in_process() -> Self {
         Self {
             elements: 100 << 10,

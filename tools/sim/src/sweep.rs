@@ -73,8 +73,8 @@ pub struct Row {
     pub dropped: f64,
 }
 
-/// Runs every combination of a sweep, several at a time. Rows are in the order of the sweep's lists: windows,
-/// downlinks, delays, losses, where the last varies fastest.
+/// Runs every combination of a sweep, several at a time.
+/// Rows are in the order of the sweep's lists: windows, downlinks, delays, losses, where the last varies fastest.
 ///
 /// # Errors
 /// The first [`SimError`] of any run.

@@ -1,4 +1,5 @@
-//! A switch's slots: the table of `docs/specification.md`, section 5.2. This is a model of the program in `p4/`.
+//! A switch's slots: the table of `docs/specification.md`, section 5.2.
+//! This is a model of the program in `p4/`.
 
 use tributary_wire::{Hop, JobId, Operator, Seq, SliceWidth, Tally};
 

@@ -21,8 +21,8 @@ pub(crate) enum Child {
 }
 
 impl Tree {
-    /// A regular tree: one root, `fan_outs[0]` switches below it, `fan_outs[1]` below each of these and so on; the last
-    /// number is that of workers below each of the lowest switches.
+    /// A regular tree: one root, `fan_outs[0]` switches below it, `fan_outs[1]` below each of these and so
+    /// on; the last number is that of workers below each of the lowest switches.
     pub fn regular(fan_outs: &[usize]) -> Self {
         let mut parents = vec![None];
         let (workers, tiers) = fan_outs.split_last().unwrap_or((&1, &[]));

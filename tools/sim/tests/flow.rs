@@ -136,7 +136,8 @@ fn each_link_carries_the_bytes_that_the_planner_expects() {
     assert_near(all, expected, 1e-9);
 }
 
-/// The same tree with its links and delays, packet by packet, with queues that hold everything the window allows.
+/// The same tree with its links and delays, packet by packet, with queues that hold
+/// everything the window allows.
 #[test]
 fn the_model_agrees_with_the_simulation_of_packets() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../topologies/three-tier-8.toml");
@@ -277,7 +278,8 @@ fn what_makes_no_sense_is_refused() {
     assert!(matches!(refused(&|setup| setup.assumptions.hop_seconds = -1.0), FlowError::Number { .. }));
 }
 
-/// Several jobs of all kinds on a small fat tree, with background traffic, and a core that is down for a while.
+/// Several jobs of all kinds on a small fat tree, with background traffic, and a core
+/// that is down for a while.
 fn busy<'a>(topology: &'a Topology, load: f64, seed: u64) -> Setup<'a> {
     let hosts: Vec<NodeKey> = topology.hosts().map(|(key, ..)| key).collect();
     let methods = [
@@ -320,8 +322,8 @@ fn streams() -> impl Strategy<Value = (Vec<f64>, Vec<Stream>)> {
 }
 
 proptest! {
-    /// No link is above its capacity. Each stream is at its own limit, or uses a full link on which no stream has more
-    /// than it.
+    /// No link is above its capacity.
+    /// Each stream is at its own limit, or uses a full link on which no stream has more than it.
     #[test]
     fn shares_are_fair_and_fit((capacity, streams) in streams()) {
         let rates = max_min(&capacity, &streams.iter().collect::<Vec<_>>());

@@ -60,8 +60,8 @@ fn the_same_seed_has_the_same_outcome() {
     assert_ne!(run(&scenario).unwrap(), other);
 }
 
-/// Microseconds, bytes into the server, retransmissions, timeouts. A change of the protocol's timers changes them:
-/// check that it is for the better, and record the new ones.
+/// Microseconds, bytes into the server, retransmissions, timeouts.
+/// A change of the protocol's timers changes them: check that it is for the better, and record the new ones.
 #[test]
 fn loss_by_window_is_as_it_was() {
     let mut figures = Vec::new();
@@ -97,7 +97,8 @@ fn losses_cost_little_time() {
     assert!(much < 1.6 * lossless, "{much} {lossless}");
 }
 
-/// Nearly every slice is lost somewhere, several times, and only questions bring any. They must not be taken for a queue.
+/// Nearly every slice is lost somewhere, several times, and only questions bring any.
+/// They must not be taken for a queue.
 #[test]
 fn heavy_losses_are_asked_for_at_the_usual_times() {
     let tree = Tree::regular(&[2, 2, 2]);
@@ -108,9 +109,10 @@ fn heavy_losses_are_asked_for_at_the_usual_times() {
     assert!(mean < 140.0, "{mean:.0} s");
 }
 
-/// Round trips on these links are longer than any timeout. Through empty queues or full token buckets, they are shorter
-/// than all later ones. If members request slices before the results can exist, the requests fill the queues and block
-/// all other packets. This is worse if members begin one after the other, since the first ones have sent requests then.
+/// Round trips on these links are longer than any timeout.
+/// Through empty queues or full token buckets, they are shorter than all later ones. If members request slices before
+/// the results can exist, the requests fill the queues and block all other packets. This is worse if members begin one
+/// after the other, since the first ones have sent requests then.
 #[test]
 fn slow_links_carry_slices_and_not_questions() {
     let (ethernet, widest) = (SliceWidth::ETHERNET, SliceWidth::WIDEST);
@@ -210,8 +212,8 @@ fn random_scenarios_have_everything_in_them() {
     assert!(cases.iter().any(|case| !case.stragglers.is_empty()));
 }
 
-/// A change of the protocol's timers changes the retransmissions, and so the losses: check that it is for the better,
-/// and record the new figures. Nothing may ever be wrong or stuck.
+/// A change of the protocol's timers changes the retransmissions, and so the losses: check that it is
+/// for the better, and record the new figures. Nothing may ever be wrong or stuck.
 #[test]
 fn random_scenarios_end_as_they_did() {
     let total = search(1..=40, VALUES, |_, found| {
@@ -223,8 +225,8 @@ fn random_scenarios_end_as_they_did() {
     assert_eq!(total, as_it_was);
 }
 
-/// 16 members have short queues in front of them; one member misses a result that the others have. When all members
-/// sent requests at the same instant, the same request was dropped each time.
+/// 16 members have short queues in front of them; one member misses a result that the others have.
+/// When all members sent requests at the same instant, the same request was dropped each time.
 #[test]
 fn a_member_that_is_behind_is_heard_among_those_that_wait_for_it() {
     run(&case(776_509, 1 << 20)).unwrap();

@@ -28,8 +28,8 @@ pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs `tributary`, which must exit with `status`, say each of `words` on standard error, and give the cause only
-/// once.
+/// Runs `tributary`, which must exit with `status`, say each of `words` on standard error, and
+/// give the cause only once.
 pub fn refused(arguments: &[&str], status: i32, words: &[&str]) {
     let output = tributary(arguments);
     let said = stderr(&output);
@@ -64,7 +64,8 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Names of shared memory that persist: another test's exists only for moments, until its agent has opened it.
+/// Names of shared memory that persist: another test's exists only for moments, until
+/// its agent has opened it.
 pub fn left_shared_memory() -> Vec<String> {
     let now = || -> BTreeSet<String> {
         let names = fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name());

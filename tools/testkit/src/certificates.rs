@@ -10,8 +10,8 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Issues certificates from a new CA for the controller at its address, an operator, and all hosts; `ps` may
-    /// serve parameters.
+    /// Issues certificates from a new CA for the controller at its address, an operator, and all hosts;
+    /// `ps` may serve parameters.
     pub fn issue(network: &Network, folder: &str) -> Self {
         let dir = network.file(folder);
         json(&["certs", "init", "--json", "--dir", &dir]);
@@ -25,8 +25,8 @@ impl Certificates {
         Self { folder: dir }
     }
 
-    /// Replaces the certificates of the controller, the operator and the hosts by ones that are valid for `days`
-    /// days.
+    /// Replaces the certificates of the controller, the operator and the hosts by ones that are
+    /// valid for `days` days.
     pub fn renew(&self, network: &Network, days: u32) {
         let [_, address] = network.controller();
         let (controller, _) = address.split_once(':').unwrap();

@@ -1,5 +1,5 @@
-//! Programs that are checked in together with what p4c makes of them: a folder with a Makefile, and for each `.p4` its
-//! `.json`, `.p4info.txtpb` and `.sha256`.
+//! Programs that are checked in together with what p4c makes of them: a folder with a Makefile, and for
+//! each `.p4` its `.json`, `.p4info.txtpb` and `.sha256`.
 
 use std::fs;
 use std::path::Path;

@@ -7,7 +7,8 @@ use std::{env, fs};
 /// Set, the checked-in files are written instead of compared.
 const REGENERATE: &str = "TRIBUTARY_REGENERATE";
 
-/// Compares `checked_in`, relative to the crate, with what `generate` writes into the folder it is given.
+/// Compares `checked_in`, relative to the crate, with what `generate` writes
+/// into the folder it is given.
 pub fn check(checked_in: &str, generate: impl FnOnce(&Path)) {
     let package = env::var("CARGO_PKG_NAME").unwrap();
     let checked_in = Path::new(checked_in);
@@ -43,8 +44,8 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Makes a folder hold these files and no others, and leaves alone what is so already: cargo builds again whatever is
-/// newer than its last build.
+/// Makes a folder hold these files and no others, and leaves alone what is so already: cargo builds
+/// again whatever is newer than its last build.
 fn replace(folder: &Path, fresh: &BTreeMap<String, Vec<u8>>) {
     fs::create_dir_all(folder).unwrap();
     let present = files(folder);

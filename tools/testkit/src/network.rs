@@ -68,8 +68,8 @@ impl Network {
         self.lab.management_address(station).unwrap().to_string()
     }
 
-    /// The value of a metric of the daemon at `station`, which was started with [`METRICS`]. `sample`: its name and
-    /// labels, in Prometheus's notation.
+    /// The value of a metric of the daemon at `station`, which was started with [`METRICS`].
+    /// `sample`: its name and labels, in Prometheus's notation.
     pub fn metric(&self, station: &str, sample: &str) -> f64 {
         let address = self.lab.management_address(station).unwrap();
         let page = self.lab.inside(CONTROLLER, || metrics::page((address, METRICS_PORT)).unwrap()).unwrap();
@@ -176,8 +176,8 @@ impl Network {
         command
     }
 
-    /// The command of the parameter server for a job file, on the aggregation server's host, and the address for its
-    /// workers.
+    /// The command of the parameter server for a job file, on the aggregation server's host, and the
+    /// address for its workers.
     pub fn parameter_server_command(&self, job_file: &str) -> (Command, String) {
         let server = &self.topology[self.topology.servers()[0]].name;
         let address = format!("{}:{PARAMETER_SERVER_PORT}", self.lab.management_address(server).unwrap());
@@ -218,8 +218,8 @@ impl Network {
         command
     }
 
-    /// Starts a job whose workers reduce until something stops them, and waits for its first progress. Returns its
-    /// server, and the workers' processes in the workers' order.
+    /// Starts a job whose workers reduce until something stops them, and waits for its first progress.
+    /// Returns its server, and the workers' processes in the workers' order.
     pub fn start_endless_job(&self, job: &str) -> (Daemon, Vec<Daemon>) {
         self.create_job(job);
         self.start_endless(job)

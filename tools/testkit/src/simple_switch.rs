@@ -24,7 +24,8 @@ pub fn is_installed() -> bool {
     found
 }
 
-/// An address that no other process uses: most of 127.0.0.0/8 belongs to this machine, and has room for process ids.
+/// An address that no other process uses: most of 127.0.0.0/8 belongs to this machine, and has
+/// room for process ids.
 fn own_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(FIRST_TCP_PORT);
     let [_, high, middle, low] = std::process::id().to_be_bytes();
@@ -32,7 +33,8 @@ fn own_address() -> SocketAddr {
     (host, NEXT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
-/// A switch that waits for a controller, started with `--no-p4` as people do. It is ended when this is dropped.
+/// A switch that waits for a controller, started with `--no-p4` as people do.
+/// It is ended when this is dropped.
 #[derive(Debug)]
 pub struct SimpleSwitch {
     arguments: Vec<String>,

@@ -28,7 +28,8 @@ pub fn planted(bug: Bug) -> Setup {
     Setup { change, bug: Some(bug), ..small() }
 }
 
-/// A job whose check takes less than a second: one worker under a leaf, two under another, three slices and one slot.
+/// A job whose check takes less than a second: one worker under a leaf, two under another,
+/// three slices and one slot.
 pub fn small() -> Setup {
     Setup {
         leaves: vec![1, 2],

@@ -123,7 +123,8 @@ impl Setup {
         self.below(node).iter().filter(stays).count() as u8
     }
 
-    /// A worker's operations: every slice has different numbers, and no two subsets of workers have the same sum.
+    /// A worker's operations: every slice has different numbers, and no two subsets of
+    /// workers have the same sum.
     pub(crate) fn operations_of(&self, worker: u8) -> Vec<AllReduce> {
         let numbers = |at: usize, sums: usize| {
             let number = |slice: usize| (1 + 10 * at + slice) as i32 * 16_i32.pow(worker.into());

@@ -38,8 +38,8 @@ pub(crate) struct World {
     slots: Vec<Slot<ContentId>>,
     slot_ids: FxHashMap<Slot<ContentId>, StateId>,
     effects: FxHashMap<(u16, StateId, Packet), Rc<Effect>>,
-    /// The contributions of each member to each slice of each generation: more than one only if different runs have
-    /// agreed on different bounds.
+    /// The contributions of each member to each slice of each generation: more than one only if different
+    /// runs have agreed on different bounds.
     given: FxHashMap<(u8, u8, u8), BTreeSet<ContentId>>,
 }
 

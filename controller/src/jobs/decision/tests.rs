@@ -24,7 +24,8 @@ fn join(topology: &Topology, job: &mut Job, host: &str, role: v1::MemberRole) ->
     joined
 }
 
-/// Creates a running job of all the topology's workers, with its members: workers by rank, then the server.
+/// Creates a running job of all the topology's workers, with its members: workers by
+/// rank, then the server.
 fn running(state: &mut ControllerState) -> (JobKey, Vec<Joined>) {
     let request = JobRequest::of(state.topology(), 64, 4_000_000).unwrap();
     running_with(state, &request)

@@ -1,5 +1,5 @@
-//! Shares a host's link between two agents, like two packet sockets on one interface: each gets every frame that
-//! comes in, and none that the other sends.
+//! Shares a host's link between two agents, like two packet sockets on one interface: each gets every
+//! frame that comes in, and none that the other sends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

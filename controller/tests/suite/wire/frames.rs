@@ -1,4 +1,5 @@
-//! Frames of a job: sent by its members, or forged by an attacker that knows everything except the job's secret.
+//! Frames of a job: sent by its members, or forged by an attacker that knows everything
+//! except the job's secret.
 
 use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};

@@ -1,5 +1,5 @@
-//! A job's first all-reduce, run with workers and a server of our own, to show what is then on the wire: for tests
-//! that record or forge it.
+//! A job's first all-reduce, run with workers and a server of our own, to show what is then on the
+//! wire: for tests that record or forge it.
 
 use tributary_api::JobConfig;
 use tributary_protocol::{

@@ -23,8 +23,8 @@ pub(crate) fn embedded_ports(topology: &Topology) -> impl FnMut(&str) -> Ports {
     }
 }
 
-/// Sends frames from a host, a few at a time, and waits until `arrived` has grown by their number from `before`;
-/// returns how many were sent.
+/// Sends frames from a host, a few at a time, and waits until `arrived` has grown by their number from
+/// `before`; returns how many were sent.
 pub(crate) async fn send(
     host: &str,
     frames: &[Vec<u8>],

@@ -5,14 +5,14 @@ use std::time::Duration;
 /// Decides when to tell.
 #[derive(Debug, Default)]
 pub struct Moments {
-    /// How long the wait had lasted when it was last told.
+    /// Length of the wait when it was last reported.
     said: Option<Duration>,
 }
 
 impl Moments {
     /// The time without progress before the first report.
     pub const FIRST: Duration = Duration::from_secs(2);
-    /// How long between later times.
+    /// Interval of later reports.
     const AGAIN: Duration = Duration::from_secs(5);
     /// The time between two checks for progress.
     pub const LOOK_INTERVAL: Duration = Duration::from_millis(500);

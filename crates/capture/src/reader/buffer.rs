@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 
 use crate::error::Problem;
 
-/// How much is read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -40,7 +40,8 @@ impl<R: Read> Buffer<R> {
         &self.bytes[begin..self.begin]
     }
 
-    /// Reads on; returns whether there was anything. Memory grows by what the file has, not by what it says.
+    /// Reads on; returns whether there was anything.
+    /// Memory grows by what the file has, not by what it says.
     pub(super) fn fill(&mut self) -> Result<bool, Problem> {
         if self.begin > 0 {
             self.bytes.drain(..self.begin);

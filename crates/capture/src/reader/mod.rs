@@ -58,7 +58,7 @@ struct Place {
     frames: u64,
 }
 
-/// What a record says of a frame.
+/// Lengths of a frame, as its record gives them.
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     captured: u64,

@@ -1,4 +1,5 @@
-//! An agent that is stopped, or does not accept connections: waiting callers receive reports, and deadlines are kept.
+//! An agent that is stopped, or does not accept connections: waiting callers receive reports,
+//! and deadlines are kept.
 
 use std::time::Duration;
 

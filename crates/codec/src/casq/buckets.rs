@@ -9,14 +9,14 @@ use super::cells::{Cells, Sum, of_buckets};
 use super::nearest::Nearest;
 use crate::pieces::{BLOCK, PIECE};
 
-/// The most buckets of a code by default: with these, the sums of a part of the gradient easily fit into a core's
-/// caches, and are allocated without asking the system for memory each time.
+/// The most buckets of a code by default: with these, the sums of a part of the gradient easily fit
+/// into a core's caches, and are allocated without asking the system for memory each time.
 const MOST_BUCKETS: usize = 1 << 12;
-/// Values for each bucket by default: a bucket's mean of 32 bits then costs a quarter of a bit for each value, and a
-/// code of four clusters is 14 times smaller than f32.
+/// Values for each bucket by default: a bucket's mean of 32 bits then costs a quarter of a bit for each
+/// value, and a code of four clusters is 14 times smaller than f32.
 const VALUES_PER_BUCKET: usize = 128;
-/// The most parts of a gradient whose buckets are filled separately: with more, adding their tables at the end would
-/// take a noticeable part of the time.
+/// The most parts of a gradient whose buckets are filled separately: with more, adding their tables at
+/// the end would take a noticeable part of the time.
 const MOST_PARTS: usize = 32;
 
 /// The number of buckets of a code.
@@ -38,8 +38,8 @@ impl Buckets {
     }
 }
 
-/// The number of buckets of each cluster: `total` in proportion to `shares`, but at least one each and at most as many
-/// as the cluster has members (which may leave buckets over).
+/// The number of buckets of each cluster: `total` in proportion to `shares`, but at least one each and
+/// at most as many as the cluster has members (which may leave buckets over).
 pub(super) fn allot(total: usize, shares: &[f64], members: &[u32]) -> Vec<u32> {
     let sum: f64 = shares.iter().sum();
     let spare = total.saturating_sub(shares.len()) as f64;

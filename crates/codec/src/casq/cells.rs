@@ -51,7 +51,8 @@ impl Step {
     }
 }
 
-/// The fewest cells of a cluster: multiples of the golden ratio come back to one of 16 after eight values.
+/// The fewest cells of a cluster: multiples of the golden ratio come back to
+/// one of 16 after eight values.
 const LEAST_CELLS: u32 = 16;
 
 impl Cells {

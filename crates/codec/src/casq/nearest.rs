@@ -32,8 +32,8 @@ impl Nearest {
         find(values, &self.midpoints, clusters);
     }
 
-    /// Appends the clusters of a whole gradient to `out`, packed at `width` bits, and returns the number of members of
-    /// each cluster.
+    /// Appends the clusters of a whole gradient to `out`, packed at `width` bits, and returns the number of
+    /// members of each cluster.
     pub(crate) fn pack(&self, gradient: &[f32], width: u32, out: &mut Vec<u8>) -> [u32; MOST_CLUSTERS] {
         // Counts the values above each midpoint.
         let fill = |start: usize, clusters: &mut [u8], above: &mut [u32; MOST_CLUSTERS]| {
@@ -53,7 +53,8 @@ impl Nearest {
     }
 }
 
-/// Handles one midpoint at a time: each of these loops compiles to the widest vector instructions of the processor.
+/// Handles one midpoint at a time: each of these loops compiles to the widest vector
+/// instructions of the processor.
 #[multiversion(targets("x86_64+avx2"))]
 fn find(values: &[f32], midpoints: &[f32], clusters: &mut [u8]) {
     clusters.fill(0);

@@ -4,7 +4,8 @@ use rand::{Rng, RngExt};
 
 use crate::kmeans::{Cluster, Point};
 
-/// The most values of a sample for clusters: the number of the paper's restatement, and quick to cluster.
+/// The most values of a sample for clusters: the number of the paper's
+/// restatement, and quick to cluster.
 pub(crate) const SAMPLE: usize = 1000;
 /// The number of bins of the histogram for a cluster's entropy.
 const BINS: usize = 32;
@@ -38,9 +39,9 @@ impl Sample {
         Self { points }
     }
 
-    /// Each cluster's share of the buckets: the product of its density (the fraction of all values that are its
-    /// `members`), the magnitude of its centre, and its entropy. Each factor is divided by its sum over the clusters,
-    /// so that they are comparable. The shares need not sum to 1, and all may be 0.
+    /// Each cluster's share of the buckets: the product of its density (the fraction of all values that are
+    /// its `members`), the magnitude of its centre, and its entropy. Each factor is divided by its sum over the
+    /// clusters, so that they are comparable. The shares need not sum to 1, and all may be 0.
     pub(crate) fn shares(&self, clusters: &[Cluster], members: &[u32], values: usize) -> Vec<f64> {
         let density = members.iter().map(|members| f64::from(*members) / values.max(1) as f64).collect();
         let centre = clusters.iter().map(|cluster| cluster.centre.abs()).collect();

@@ -9,13 +9,14 @@ use crate::kmeans::{Cluster, kmeans};
 
 /// The most levels.
 pub(super) const CLUSTERS: usize = 4;
-/// The highest level: 4 bits. The sum of eight workers' levels then takes 7 bits, and an integer of 32 bits holds four.
+/// The highest level: 4 bits.
+/// The sum of eight workers' levels then takes 7 bits, and an integer of 32 bits holds four.
 const TOP: u8 = 15;
-/// The most steps between the lowest level and 0. With 13 bits of steps and a step of 8 bits, a level is exact in f32,
-/// and so is the sum of several, in any order.
+/// The most steps between the lowest level and 0.
+/// With 13 bits of steps and a step of 8 bits, a level is exact in f32, and so is the sum of several, in any order.
 const MOST_ZERO: i32 = 1 << 12;
-/// The range of the levels is divided into 7.5 to 15 intervals, tried by quarters of one. A coarser grid is a part of
-/// one of these.
+/// The range of the levels is divided into 7.5 to 15 intervals, tried by quarters of one.
+/// A coarser grid is a part of one of these.
 const TRIED: std::ops::RangeInclusive<u32> = 2 * TOP as u32..=4 * TOP as u32;
 
 /// The values of the indexes of all workers' codes: index i stands for (level i − zero) · step.
@@ -30,8 +31,8 @@ pub struct Codebook {
 }
 
 impl Codebook {
-    /// Derives the codebook from the sum of all workers' sketches, by exactly rounded operations only, so that every
-    /// machine gets the same.
+    /// Derives the codebook from the sum of all workers' sketches, by exactly rounded operations only, so
+    /// that every machine gets the same.
     ///
     /// # Errors
     /// [`EncodeError::EmptySketch`].
@@ -40,8 +41,8 @@ impl Codebook {
         Self::snapped(&clusters).ok_or(EncodeError::EmptySketch)
     }
 
-    /// The grid that suits the clusters' centres best: rounding to it adds the least squared error to that of the
-    /// clusters.
+    /// The grid that suits the clusters' centres best: rounding to it adds the least squared error
+    /// to that of the clusters.
     fn snapped(clusters: &[Cluster]) -> Option<Self> {
         let (first, last) = (clusters.first()?.centre, clusters.last()?.centre);
         let largest = first.abs().max(last.abs());

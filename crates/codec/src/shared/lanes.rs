@@ -112,8 +112,8 @@ impl Lanes {
         self.sum_of(lanes, self.workers)
     }
 
-    /// The sum of `workers` workers' decoded gradients, from the sum of their lanes. For one worker it is its decoded
-    /// gradient.
+    /// The sum of `workers` workers' decoded gradients, from the sum of their lanes.
+    /// For one worker it is its decoded gradient.
     ///
     /// It has the same bits as the sum of decoded codes, where these are exact (see [`Codebook`]).
     ///

@@ -1,4 +1,5 @@
-//! `casq-4-shared`: one codebook for all workers, on a grid of integers, so that switches can sum codes.
+//! `casq-4-shared`: one codebook for all workers, on a grid of integers, so that
+//! switches can sum codes.
 //!
 //! Codes of [`casq`](crate::casq) mean something different on each worker, so only a server that decodes them can sum
 //! them. Here the workers first sum a [`Sketch`] of their gradients, in an ordinary all-reduce of integers, and each
@@ -33,8 +34,9 @@ use codebook::CLUSTERS;
 
 pub(crate) const ID: u8 = 5;
 
-/// The encoder of one worker. In each round [`propose`](Codec::propose), sum the sketches, [`agree`](Codec::agree),
-/// then [`encode`](Codec::encode) or [`Lanes::pack`].
+/// The encoder of one worker.
+/// In each round [`propose`](Codec::propose), sum the sketches, [`agree`](Codec::agree), then [`encode`](Codec::encode)
+/// or [`Lanes::pack`].
 #[derive(Debug, Clone)]
 pub struct Shared {
     codebook: Option<Codebook>,

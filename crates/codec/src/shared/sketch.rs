@@ -7,8 +7,8 @@ use crate::error::EncodeError;
 use crate::finite;
 use crate::kmeans::Point;
 
-/// The bits of an f32 that choose a lane: the sign, the exponent and the two highest bits of the mantissa. So values in
-/// a lane differ by a quarter at most, whatever the gradient's scale.
+/// The bits of an f32 that choose a lane: the sign, the exponent and the two highest bits of the
+/// mantissa. So values in a lane differ by a quarter at most, whatever the gradient's scale.
 const KEPT_BITS: u32 = 11;
 const DROPPED_BITS: u32 = 32 - KEPT_BITS;
 /// The number of lanes for each sign.
@@ -39,8 +39,8 @@ impl Sketch {
         Ok(Self { counts })
     }
 
-    /// The contribution of a worker whose gradient is not finite, so that it has no sketch. It makes every sum invalid,
-    /// so that all workers learn of it, and none waits for the gradient.
+    /// The contribution of a worker whose gradient is not finite, so that it has no sketch.
+    /// It makes every sum invalid, so that all workers learn of it, and none waits for the gradient.
     pub fn refusal() -> Self {
         let mut counts = vec![0; Self::LANES];
         counts[INFINITE] = 1;

@@ -81,7 +81,8 @@ fn unshare() -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(namespaces) }?)
 }
 
-/// Makes an empty `/run`, with links to what was there before: a distribution may have its programs there.
+/// Makes an empty `/run`, with links to what was there before: a distribution
+/// may have its programs there.
 fn make_run() -> io::Result<()> {
     // What is mounted outside later is seen, and nothing of what is mounted here is seen outside.
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;

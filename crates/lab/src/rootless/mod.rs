@@ -28,7 +28,7 @@ use crate::tools::LAB_VARIABLE;
 use holder::READY;
 use place::{Locked, Place};
 
-/// How long the holder may take to end; it does nothing, so that longer is a defect.
+/// Time that the holder may take to end; it does nothing, so that longer is a defect.
 const GRACE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// The rights to make and use labs, for as long as this value lives.
@@ -54,8 +54,9 @@ struct Entered {
     holder: OwnedFd,
 }
 
-/// Gives the calling process the rights to make and use labs. With root's rights it does nothing; otherwise the process
-/// goes into the user's namespaces, where it is root. Files and processes outside stay what they were to it.
+/// Gives the calling process the rights to make and use labs.
+/// With root's rights it does nothing; otherwise the process goes into the user's namespaces, where it is root. Files
+/// and processes outside stay what they were to it.
 ///
 /// `holder` is a command that calls [`hold`] with the argument that is added to it.
 ///
@@ -117,7 +118,8 @@ fn join(holder: Pid) -> Result<OwnedFd, LabError> {
     Ok(handle)
 }
 
-/// Ends the holder after the last lab, unless another process uses it. If that fails, the next command tries again.
+/// Ends the holder after the last lab, unless another process uses it.
+/// If that fails, the next command tries again.
 impl Drop for Entered {
     fn drop(&mut self) {
         let Ok(_lock) = self.place.lock() else { return };

@@ -16,7 +16,8 @@ const HOLDER: &str = "holder";
 /// Locked by all processes that use the labs at present, together.
 const USERS: &str = "users";
 
-/// The folder, locked by one process at a time: the holder is started, found and ended by one at a time.
+/// The folder, locked by one process at a time: the holder is started, found
+/// and ended by one at a time.
 #[derive(Debug)]
 pub(super) struct Place {
     folder: PathBuf,
@@ -54,7 +55,8 @@ impl Place {
         Ok(Locked(&self.handle))
     }
 
-    /// Takes this process's share of the lock of processes that use the labs. Exclusive locks on it are brief.
+    /// Takes this process's share of the lock of processes that use the labs.
+    /// Exclusive locks on it are brief.
     pub(super) fn share(&self) -> Result<File, LabError> {
         let users = open(&self.folder, USERS).map_err(self.failed("open a file in"))?;
         users.lock_shared().map_err(self.failed("lock a file in"))?;
@@ -97,7 +99,8 @@ pub(super) fn become_holder(folder: &Path) -> io::Result<File> {
 pub(super) struct Locked<'a>(&'a File);
 
 impl Locked<'_> {
-    /// The same lock: unless this process releases it, as it cannot when it is killed, it lasts as long as the handle.
+    /// The same lock: unless this process releases it, as it cannot when it is killed, it
+    /// lasts as long as the handle.
     pub(super) fn handle(&self) -> io::Result<File> {
         self.0.try_clone()
     }

@@ -56,7 +56,7 @@ const PARAMETERS: [Parameter; 5] = [
     },
 ];
 
-/// What to do where no parameter of the kernel explains it.
+/// The remedy where no parameter of the kernel explains it.
 const OTHERWISE: &str = "in a container, its runtime may forbid it (a seccomp filter, as Docker's; SELinux)";
 
 /// The step, the reason, and what to do.

@@ -1,5 +1,5 @@
-//! Helpers of the labs' tests. They need root and the Debian packages that the crate's page names; without them they
-//! say so and pass.
+//! Helpers of the labs' tests.
+//! They need root and the Debian packages that the crate's page names; without them they say so and pass.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of several tests
 

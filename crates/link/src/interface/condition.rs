@@ -41,7 +41,8 @@ pub struct InterfaceCondition {
 }
 
 impl InterfaceCondition {
-    /// The condition of the interface `name` in the calling thread's network namespace. Needs no privileges.
+    /// The condition of the interface `name` in the calling thread's network namespace.
+    /// Needs no privileges.
     ///
     /// # Errors
     /// [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step that failed.
@@ -71,18 +72,19 @@ impl InterfaceCondition {
     }
 }
 
-/// Whether an interface is a virtual cable that takes over from the system the work of splitting and of checksums.
+/// Returns true if an interface is a virtual cable that takes over from the system the work of
+/// splitting and of checksums.
 pub(super) fn is_cable_with_offloads(socket: &OwnedFd, name: &str) -> bool {
     let is_on = |question| is_on(socket, name, question, 1);
     is_cable(socket, name) && is_on(SEGMENTATION) && is_on(TX_CHECKSUM)
 }
 
-/// Whether an interface is a virtual cable.
+/// Returns true if an interface is a virtual cable.
 pub(super) fn is_cable(socket: &OwnedFd, name: &str) -> bool {
     driver(socket, name).is_ok_and(|driver| driver == VIRTUAL_CABLE)
 }
 
-/// Whether an offload is on. A driver that does not know the request has no such offload.
+/// Returns true if an offload is on. A driver that does not know the request has no such offload.
 fn is_on(socket: &OwnedFd, name: &str, question: u32, mask: u32) -> bool {
     ask_driver(socket, name, [question, 0]).is_ok_and(|[_, answer]| answer & mask != 0)
 }

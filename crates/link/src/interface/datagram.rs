@@ -10,13 +10,14 @@ use pnet_packet::util;
 use super::vlan::{ADDRESS_BYTES, TAG_BYTES, Tag};
 use crate::MIN_FRAME_BYTES;
 
-/// The headers in front of the payload of a datagram that ports join: Ethernet, IPv4 without options, UDP.
+/// The headers in front of the payload of a datagram that ports join: Ethernet, IPv4
+/// without options, UDP.
 pub(super) const HEADER_BYTES: usize = UDP_AT + UDP_BYTES;
 /// The longest headers of a datagram that ports split: Ethernet with two tags, IPv4 with options, UDP.
 const MOST_HEADER_BYTES: usize = MIN_FRAME_BYTES + 2 * TAG_BYTES + MOST_IPV4_BYTES + UDP_BYTES;
 
-/// Datagrams are joined only if they have these bytes of payload in common: receivers choose frames by bytes near the
-/// beginning ([`pass_only`](crate::FramePort::pass_only)), and would see only those of the first.
+/// Datagrams are joined only if they have these bytes of payload in common: receivers choose frames by
+/// bytes near the beginning ([`pass_only`](crate::FramePort::pass_only)), and would see only those of the first.
 const COMMON_PAYLOAD_BYTES: usize = 4;
 
 /// The IP header, behind the Ethernet header.
@@ -53,14 +54,16 @@ const COMMON: [Range<usize>; 4] = [0..16, 18..24, 26..38, HEADER_BYTES..HEADER_B
 /// The header of the Internet Protocol in front of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ip {
-    /// The length of an IPv4 header in bytes. A UDP checksum of zero means that the datagram has no checksum.
+    /// The length of an IPv4 header in bytes.
+    /// A UDP checksum of zero means that the datagram has no checksum.
     V4(usize),
     /// Without extensions. Every datagram has a checksum.
     V6,
 }
 
 impl Ip {
-    /// Of a packet, by its EtherType, that carries a UDP datagram with a payload right behind its IP header.
+    /// Parses a packet, by its EtherType, that carries a UDP datagram with a payload right
+    /// behind its IP header.
     fn under_udp(kind: [u8; 2], packet: &[u8]) -> Option<Self> {
         let begin = *packet.first()?;
         let (ip, protocol_at) = match (kind, begin >> 4) {
@@ -82,15 +85,16 @@ impl Ip {
     }
 }
 
-/// Returns true if a frame carries UDP over IPv4 without options. A checksum of zero then means no checksum.
+/// Returns true if a frame carries UDP over IPv4 without options.
+/// A checksum of zero then means no checksum.
 pub(super) fn may_lack_checksum(frame: &[u8]) -> bool {
     let packet = frame.get(IP_AT..).filter(|_| frame.get(TYPE) == Some(&TYPE_OF_IPV4));
     packet.and_then(|packet| Ip::under_udp(TYPE_OF_IPV4, packet)) == Some(Ip::V4(IPV4_BYTES))
 }
 
-/// Returns true if the system can join this frame with others and split it off again unchanged. The frame must be a
-/// whole datagram over IPv4 without a UDP checksum, and nothing behind it. The system makes new lengths and checksums,
-/// which must not repair wrong ones.
+/// Returns true if the system can join this frame with others and split it off again unchanged.
+/// The frame must be a whole datagram over IPv4 without a UDP checksum, and nothing behind it. The system makes new
+/// lengths and checksums, which must not repair wrong ones.
 pub(super) fn is_plain(frame: &[u8]) -> bool {
     let Some((header, _)) = frame.split_first_chunk::<HEADER_BYTES>() else { return false };
     let udp = &header[UDP_AT..];
@@ -119,7 +123,8 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// Of a frame with one tag at most; `None` if it does not carry a UDP datagram right behind its IP header.
+    /// Parses a frame with one tag at most; `None` if it does not carry a UDP datagram
+    /// right behind its IP header.
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let kind_at = |at: usize| frame.get(at..at + 2)?.first_chunk::<2>().copied();
         let outer = kind_at(TYPE.start)?;
@@ -149,7 +154,7 @@ impl Headers {
         self
     }
 
-    /// How many bytes they are.
+    /// Returns the number of bytes.
     pub(super) fn len(&self) -> usize {
         self.udp_at() + UDP_BYTES
     }
@@ -178,8 +183,9 @@ impl Headers {
         }
     }
 
-    /// Makes them those of the next datagram. Over IPv4 it has the next number, by which fragments are put together,
-    /// unless it may not be fragmented, so that the number says nothing (RFC 6864).
+    /// Makes them those of the next datagram.
+    /// Over IPv4 it has the next number, by which fragments are put together, unless it may not be fragmented, so that
+    /// the number says nothing (RFC 6864).
     pub(super) fn go_on(&mut self) {
         let (fragment_at, id_at) = (self.ip_at + IPV4_FRAGMENT_AT, self.ip_at + IPV4_ID_AT);
         if self.ip != Ip::V6 && self.bytes[fragment_at..fragment_at + 2] != WHOLE {
@@ -197,8 +203,8 @@ impl Headers {
         }
     }
 
-    /// Leaves the UDP checksum of a [plain](is_plain) datagram to the system or the interface. They expect in its place
-    /// the sum of the parts outside the datagram: addresses, protocol and length.
+    /// Leaves the UDP checksum of a [plain](is_plain) datagram to the system or the interface.
+    /// They expect in its place the sum of the parts outside the datagram: addresses, protocol and length.
     pub(super) fn leave_checksum(&mut self) {
         let mut pseudo = [0; 12];
         let (addresses, rest) = pseudo.split_at_mut(8);
@@ -208,8 +214,8 @@ impl Headers {
         self.set(UDP_AT + UDP_CHECKSUM_AT, (!internet_checksum(&pseudo)).into());
     }
 
-    /// Writes them into the beginning of a frame behind which the payload lies already, and finishes the checksum where
-    /// there must be one.
+    /// Writes them into the beginning of a frame behind which the payload lies already, and finishes the
+    /// checksum where there must be one.
     pub(super) fn write(&self, frame: &mut [u8]) {
         if let Some(place) = frame.get_mut(..self.len()) {
             place.copy_from_slice(self.bytes());
@@ -255,7 +261,8 @@ pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
     util::checksum(bytes, SKIP_NONE)
 }
 
-/// A checksum as it is sent: zero would mean that there is none, and all ones is the same number (RFC 768).
+/// A checksum as it is sent: zero would mean that there is none, and all ones is the
+/// same number (RFC 768).
 pub(super) fn never_zero(checksum: u16) -> u16 {
     if checksum == 0 { u16::MAX } else { checksum }
 }

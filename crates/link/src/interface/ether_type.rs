@@ -12,7 +12,8 @@ use super::socket;
 use crate::error::LinkError;
 use crate::{FramePort, MAX_FRAME_BYTES, check_length};
 
-/// A port that receives only the frames of one EtherType from a Linux interface. Needs the capability `CAP_NET_RAW`.
+/// A port that receives only the frames of one EtherType from a Linux interface.
+/// Needs the capability `CAP_NET_RAW`.
 #[derive(Debug)]
 pub struct EtherTypePort {
     name: String,
@@ -23,8 +24,8 @@ pub struct EtherTypePort {
 }
 
 impl EtherTypePort {
-    /// Opens the interface `name` of the calling thread's network namespace, and makes it accept frames to the
-    /// multicast address `group`. The port does not receive what this host sends through the interface.
+    /// Opens the interface `name` of the calling thread's network namespace, and makes it accept frames to
+    /// the multicast address `group`. The port does not receive what this host sends through the interface.
     ///
     /// # Errors
     /// [`LinkError::NotPermitted`], [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step that failed.

@@ -1,4 +1,5 @@
-//! A filter for the frames that the kernel puts into a socket's ring: a program for its packet filter (classic BPF).
+//! A filter for the frames that the kernel puts into a socket's ring: a program for its packet
+//! filter (classic BPF).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,7 +17,8 @@ const NOTHING: u32 = 0;
 /// The end of a program, or a whole program, that keeps no byte of a packet.
 pub(super) const KEEP_NOTHING: SockFilter = SockFilter::new(RETURN, 0, 0, NOTHING);
 
-/// Lets only frames with all these marks into the ring. The kernel replaces one filter by another without a gap.
+/// Lets only frames with all these marks into the ring.
+/// The kernel replaces one filter by another without a gap.
 ///
 /// # Errors
 /// The kernel's errors; it accepts at most 4,096 instructions, two for each mark.
@@ -24,7 +26,8 @@ pub(super) fn pass_only(socket: &OwnedFd, marks: &[Mark]) -> io::Result<()> {
     SockRef::from(socket).attach_filter(&program(marks)?)
 }
 
-/// A program that compares one mark after the other. Reading behind the end of a frame ends it with "nothing".
+/// A program that compares one mark after the other.
+/// Reading behind the end of a frame ends it with "nothing".
 fn program(marks: &[Mark]) -> io::Result<Vec<SockFilter>> {
     let mut program = Vec::with_capacity(2 * marks.len() + 2);
     for (index, mark) in marks.iter().enumerate() {

@@ -11,11 +11,12 @@ use super::offload::{OFFLOAD_BYTES, Offload};
 use super::vlan::{TAG_BYTES, Tag};
 use crate::MAX_FRAME_BYTES;
 
-/// The most frames in one: with more, splitting would cost far more than joining. Linux does not accept more from a UDP
-/// socket, either.
+/// The most frames in one: with more, splitting would cost far more than joining.
+/// Linux does not accept more from a UDP socket, either.
 const MOST_FRAMES: usize = 128;
-/// How many errors in a row a socket may report before the port gives up the frame. More than one is not to be
-/// expected, since the kernel keeps only the last one; the limit keeps an unknown one from holding up the thread.
+/// Number of successive errors that a socket may report before the port gives up the frame.
+/// More than one is not to be expected, since the kernel keeps only the last one; the limit keeps an unknown one from
+/// holding up the thread.
 const MOST_ERRORS: usize = 4;
 
 /// A frame that was received outside of the ring.
@@ -30,9 +31,9 @@ pub(super) struct Apart {
 /// Frames that came in as one, and are handed out one by one.
 #[derive(Debug, Default)]
 pub(super) struct JoinedFrames {
-    /// The offload information, or room for it; the headers and all payloads. Each frame's headers are written in front
-    /// of its payload, over the end of the previous frame, which is not needed any more; a tag of the first one, over
-    /// the offload information.
+    /// The offload information, or room for it; the headers and all payloads.
+    /// Each frame's headers are written in front of its payload, over the end of the previous frame, which is not
+    /// needed any more; a tag of the first one, over the offload information.
     bytes: Vec<u8>,
     /// The end of the payloads.
     end: usize,
@@ -64,8 +65,8 @@ impl JoinedFrames {
         None
     }
 
-    /// Returns true if the [received](Self::receive) frame is the one that a slot announces: as long, with the same
-    /// beginning.
+    /// Returns true if the [received](Self::receive) frame is the one that a slot announces: as
+    /// long, with the same beginning.
     pub(super) fn is_announced(&self, apart: Apart, len: usize, begin: &[u8]) -> bool {
         apart.len == len && self.bytes.get(OFFLOAD_BYTES..).is_some_and(|frame| frame.starts_with(begin))
     }
@@ -75,12 +76,14 @@ impl JoinedFrames {
         self.bytes.first_chunk().copied().map(Offload::parse).unwrap_or_default()
     }
 
-    /// Begins with the received frame, from which the kernel has taken this tag. `false`: it cannot be split.
+    /// Begins with the received frame, from which the kernel has taken this tag.
+    /// `false`: it cannot be split.
     pub(super) fn split(&mut self, apart: Apart, tag: Option<Tag>) -> bool {
         apart.is_whole && self.begin(apart.len, self.offload(), tag)
     }
 
-    /// Begins with a copy of a frame, from which the kernel has taken this tag. `false`: it cannot be split.
+    /// Begins with a copy of a frame, from which the kernel has taken this tag.
+    /// `false`: it cannot be split.
     pub(super) fn copy(&mut self, frame: &[u8], offload: Offload, tag: Option<Tag>) -> bool {
         let Some(place) = self.room().get_mut(OFFLOAD_BYTES..OFFLOAD_BYTES + frame.len()) else {
             return false;
@@ -89,7 +92,8 @@ impl JoinedFrames {
         self.begin(frame.len(), offload, tag)
     }
 
-    /// Room for any frame behind its offload information; allocated only here, since most ports never need it.
+    /// Room for any frame behind its offload information; allocated only here, since most
+    /// ports never need it.
     fn room(&mut self) -> &mut [u8] {
         self.bytes.resize(OFFLOAD_BYTES + MAX_FRAME_BYTES, 0);
         &mut self.bytes
@@ -138,7 +142,7 @@ impl JoinedFrames {
         self.bytes.get(self.frame.clone()).unwrap_or_default()
     }
 
-    /// How many frames were not handed out yet, and their bytes.
+    /// Returns the number of frames that were not handed out yet, and their bytes.
     pub(super) fn left(&self) -> (usize, usize) {
         let header_bytes = self.headers.map_or(0, |headers| headers.len());
         let payload = self.end.saturating_sub(self.next + header_bytes);

@@ -1,5 +1,5 @@
-//! Offloads of an interface that merge the frames which come in. What carries TCP cannot be split again, so a switch's
-//! port has to be without them.
+//! Offloads of an interface that merge the frames which come in.
+//! What carries TCP cannot be split again, so a switch's port has to be without them.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -43,12 +43,14 @@ struct Feature {
 pub struct Merging {
     /// Offloads that this call has switched off, by ethtool's names.
     pub switched_off: Vec<&'static str>,
-    /// Offloads that are still on. The caller lacks the capability `CAP_NET_ADMIN`, or the driver refuses the change.
+    /// Offloads that are still on.
+    /// The caller lacks the capability `CAP_NET_ADMIN`, or the driver refuses the change.
     pub still_on: Vec<&'static str>,
 }
 
 impl Merging {
-    /// Switches off what merges frames that come in at the interface `name` of the calling thread's network namespace.
+    /// Switches off what merges frames that come in at the interface `name` of the calling
+    /// thread's network namespace.
     ///
     /// # Errors
     /// [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step that failed.

@@ -71,8 +71,8 @@ pub struct InterfacePort {
 }
 
 impl InterfacePort {
-    /// Opens the interface `name` of the calling thread's network namespace, in promiscuous mode. The port does not
-    /// receive what this host sends through the interface.
+    /// Opens the interface `name` of the calling thread's network namespace, in promiscuous mode.
+    /// The port does not receive what this host sends through the interface.
     ///
     /// # Errors
     /// [`LinkError::NotPermitted`], [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step
@@ -88,12 +88,12 @@ impl InterfacePort {
         Ok(Self { name: name.into(), index, socket, incoming, queued: Frames::new(), outgoing, meter, mtu })
     }
 
-    /// The same port; if `wanted`, it joins neighbouring datagrams of one stream, as the kernel joins TCP segments (UDP
-    /// segmentation offload): they cross a virtual cable as one frame, which takes a fraction of the time. As many are
-    /// joined as the interface takes now (`gso_max_size` and `gso_max_segs`): behind a token bucket, these should be no
-    /// more than it lets pass at once. This has no effect on interfaces of another kind, if the interface's offloads
-    /// are off, or before Linux 6.2. The other end must be a port like this or a host's kernel: another reader of raw
-    /// frames gets one that is longer than the MTU.
+    /// The same port; if `wanted`, it joins neighbouring datagrams of one stream, as the kernel joins TCP
+    /// segments (UDP segmentation offload): they cross a virtual cable as one frame, which takes a fraction of the
+    /// time. As many are joined as the interface takes now (`gso_max_size` and `gso_max_segs`): behind a token bucket,
+    /// these should be no more than it lets pass at once. This has no effect on interfaces of another kind, if the
+    /// interface's offloads are off, or before Linux 6.2. The other end must be a port like this or a host's kernel:
+    /// another reader of raw frames gets one that is longer than the MTU.
     #[must_use]
     pub fn with_segmentation_offload(mut self, wanted: bool) -> Self {
         if wanted && let Some(limits) = Segmentation::of(&self.socket, &self.name, self.index) {
@@ -102,10 +102,10 @@ impl InterfacePort {
         self
     }
 
-    /// The same port; if `wanted`, its frames leave past the interface's queueing discipline, by an `AF_XDP` socket:
-    /// over a virtual cable that takes a quarter less time. Rates and queues (`tc`), nftables' rules for what leaves,
-    /// and captures at this end of what leaves have no effect then. Frames of more than 3,840 bytes go the usual way,
-    /// and all frames of interfaces of another kind.
+    /// The same port; if `wanted`, its frames leave past the interface's queueing discipline, by an
+    /// `AF_XDP` socket: over a virtual cable that takes a quarter less time. Rates and queues (`tc`), nftables' rules
+    /// for what leaves, and captures at this end of what leaves have no effect then. Frames of more than 3,840 bytes go
+    /// the usual way, and all frames of interfaces of another kind.
     ///
     /// # Errors
     /// [`LinkError::NotPermitted`], or [`LinkError::Interface`] with the step that failed.

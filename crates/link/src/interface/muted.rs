@@ -9,8 +9,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::filter::KEEP_NOTHING;
 use super::socket;
 
-/// While this lives, the kernel discards packets to a UDP port, which it would otherwise answer with an ICMP "port
-/// unreachable". Several processes of one user may mute the same port.
+/// While this lives, the kernel discards packets to a UDP port, which it would otherwise answer with an
+/// ICMP "port unreachable". Several processes of one user may mute the same port.
 #[derive(Debug)]
 pub struct MutedUdpPort {
     _socket: OwnedFd,

@@ -1,10 +1,10 @@
-//! The header that the kernel and a packet socket exchange with each frame (`PACKET_VNET_HDR`). It describes the work
-//! that is left on the frame's checksum, and the datagrams in a joined frame.
+//! The header that the kernel and a packet socket exchange with each frame (`PACKET_VNET_HDR`).
+//! It describes the work that is left on the frame's checksum, and the datagrams in a joined frame.
 
 use super::datagram::{self, HEADER_BYTES, Headers, UDP_AT, UDP_BYTES, UDP_CHECKSUM_AT};
 
-/// The size of `struct virtio_net_hdr`, which precedes each frame: flags and kind, one byte each, and four numbers in
-/// the host's byte order.
+/// The size of `struct virtio_net_hdr`, which precedes each frame: flags and kind, one byte each, and
+/// four numbers in the host's byte order.
 pub(super) const OFFLOAD_BYTES: usize = 10;
 
 /// The flag of a checksum that is still to be calculated.
@@ -44,9 +44,9 @@ pub(super) struct Offload {
 }
 
 impl Offload {
-    /// Returns the information about a finished frame of `len` bytes. The whole frame counts as headers: otherwise the
-    /// kernel would scatter a frame of a page or more, and gather it again where the interface cannot, which costs a
-    /// copy.
+    /// Returns the information about a finished frame of `len` bytes.
+    /// The whole frame counts as headers: otherwise the kernel would scatter a frame of a page or more, and gather it
+    /// again where the interface cannot, which costs a copy.
     pub(super) fn single(len: usize) -> Self {
         let headers = if len <= LONGEST_IN_ONE_PIECE { len as u16 } else { 0 };
         Self { headers, ..Self::default() }
@@ -92,8 +92,9 @@ impl Offload {
         self.flags & NEEDS_CHECKSUM != 0
     }
 
-    /// Finishes the frame's checksum if that is left to do. A UDP datagram over IPv4 gets none: it would protect
-    /// nothing, since none was calculated where the datagram was made.
+    /// Finishes the frame's checksum if that is left to do.
+    /// A UDP datagram over IPv4 gets none: it would protect nothing, since none was calculated where the datagram was
+    /// made.
     pub(super) fn finish(self, frame: &mut [u8]) {
         if !self.needs_checksum() {
             return;

@@ -1,5 +1,5 @@
-//! Frames on their way in: a ring of slots in shared memory (`TPACKET_V2`), which the kernel fills and this process
-//! empties. No system call and no copy comes between a frame's arrival and its receiver.
+//! Frames on their way in: a ring of slots in shared memory (`TPACKET_V2`), which the kernel fills and
+//! this process empties. No system call and no copy comes between a frame's arrival and its receiver.
 //!
 //! Measured on two virtual cores, three veth interfaces and 256 values per slice, compared with `recvmmsg`: 14 to 24 %
 //! more slices a second under a load that polls, less under one that sleeps. (`TPACKET_V3` hands over whole blocks, and
@@ -22,16 +22,17 @@ use super::vlan::{self, ADDRESS_BYTES, TAG_BYTES, Tag};
 use crate::MAX_FRAME_BYTES;
 use crate::meter::{DirectionMeter, InterfaceMeter, RepairMeter};
 
-/// The size of a ring: about 2,600 frames of up to 1,514 bytes, several windows of slices from dozens of children.
+/// The size of a ring: about 2,600 frames of up to 1,514 bytes, several windows of
+/// slices from dozens of children.
 const RING_BYTES: usize = 4 << 20;
 /// The kernel allocates memory in blocks of this size, or of a slot's size if that is larger.
 const BLOCK_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
-/// How much longer than its interface's MTU a frame in a slot may be: by the Ethernet header, and by one more VLAN tag
-/// than the one that the kernel takes off.
+/// Bytes by which a frame in a slot may exceed its interface's MTU: by the Ethernet header, and by one
+/// more VLAN tag than the one that the kernel takes off.
 const FRAMING_BYTES: usize = 14 + TAG_BYTES;
-/// Bytes that the kernel leaves free in front of a frame: room for the tag that it took off, and enough to keep the IP
-/// header aligned.
+/// Bytes that the kernel leaves free in front of a frame: room for the tag that it took off, and enough
+/// to keep the IP header aligned.
 const HEADROOM_BYTES: usize = libc::TPACKET_ALIGNMENT;
 
 /// The layout of the ring in memory.
@@ -172,8 +173,8 @@ impl Ring {
         }
     }
 
-    /// Restores the wire format of the present slot's frame, and returns its offset and length. `None` if the slot does
-    /// not hold all of it, or if it is longer than a port may hand out.
+    /// Restores the wire format of the present slot's frame, and returns its offset and length.
+    /// `None` if the slot does not hold all of it, or if it is longer than a port may hand out.
     fn complete(&mut self, head: &Head) -> Option<(usize, usize)> {
         let Head { len, offset, tag, offload, .. } = *head;
         if !self.has_all(head) {
@@ -207,8 +208,8 @@ impl Ring {
         head.offload.segments(self.begin_of(head))
     }
 
-    /// Takes over a frame of many datagrams: from the present slot, or from `socket` if it did not fit into the slot. A
-    /// frame that is only too long is taken from there, too, and dropped.
+    /// Takes over a frame of many datagrams: from the present slot, or from `socket` if it did not fit into
+    /// the slot. A frame that is only too long is taken from there, too, and dropped.
     fn take_many(&mut self, head: &Head, is_apart: bool, socket: &OwnedFd) {
         let Head { len, offset, tag, offload, .. } = *head;
         let mut many = std::mem::take(&mut self.many);
@@ -231,10 +232,10 @@ impl Ring {
         self.many = many;
     }
 
-    /// Receives the frame that the present slot announces. The kernel fills the slots and the queue outside of the ring
-    /// in the same order. Should they ever be out of step, frames are discarded until the announced one comes: each
-    /// slot has its own frame again at the latest when the queue was empty. A discarded frame counts as dropped with
-    /// its slot. `None` if the frame is not there.
+    /// Receives the frame that the present slot announces.
+    /// The kernel fills the slots and the queue outside of the ring in the same order. Should they ever be out of step,
+    /// frames are discarded until the announced one comes: each slot has its own frame again at the latest when the
+    /// queue was empty. A discarded frame counts as dropped with its slot. `None` if the frame is not there.
     fn receive_apart(&self, many: &mut JoinedFrames, head: &Head, socket: &OwnedFd) -> Option<Apart> {
         let mut discarded = 0_u64;
         let found = loop {

@@ -1,4 +1,4 @@
-//! How much an interface takes as one frame: segmentation offload, as the system has set it up.
+//! The limits of the frames that an interface takes: segmentation offload, as the system has set it up.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,7 +13,7 @@ use super::condition::is_cable_with_offloads;
 use super::socket::set_option;
 use crate::MAX_FRAME_BYTES;
 
-/// What an interface takes as one frame.
+/// Limits of the frames that an interface takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segmentation {
     /// The bytes of all frames that are joined have to be less than this.
@@ -51,8 +51,8 @@ impl Segmentation {
     }
 }
 
-/// Makes the kernel take each message that is sent by a UDP socket as many datagrams of this many bytes of payload; the
-/// last one may have fewer (UDP segmentation offload).
+/// Makes the kernel take each message that is sent by a UDP socket as many datagrams of this many bytes
+/// of payload; the last one may have fewer (UDP segmentation offload).
 ///
 /// # Errors
 /// The kernel's: before Linux 4.18.

@@ -1,5 +1,5 @@
-//! Frames on their way out: gathered, and sent from where they are by one system call, through the interface's queueing
-//! discipline or [past](super::xdp) it.
+//! Frames on their way out: gathered, and sent from where they are by one system call, through the
+//! interface's queueing discipline or [past](super::xdp) it.
 //!
 //! A port may join neighbouring datagrams of one stream, as the kernel joins TCP segments: they go through queues, and
 //! over a virtual cable, as one frame, which is [split](super::joined) where single frames are needed.
@@ -50,8 +50,8 @@ impl Outgoing {
         self.bypass = Some(sender);
     }
 
-    /// Hands frames to the kernel, by one system call if it takes all of them; frames for which it has no room are
-    /// dropped and counted.
+    /// Hands frames to the kernel, by one system call if it takes all of them; frames for which it has no
+    /// room are dropped and counted.
     pub(super) fn send(&mut self, frames: &[&[u8]]) -> Result<(), Errno> {
         let Some(bypass) = &mut self.bypass else { return self.through_queue.send(frames, &self.meter) };
         let longest = bypass.longest();
@@ -113,12 +113,14 @@ struct Message {
     frames: Range<usize>,
     /// Its length as one frame, in bytes.
     len: usize,
-    /// The most bytes of payload that a further datagram may have; `None`: no further datagram can be joined.
+    /// The most bytes of payload that a further datagram may have; `None`: no further
+    /// datagram can be joined.
     takes: Option<usize>,
     head: Head,
 }
 
-/// The bytes in front of a message's frames. If they include headers, the frames are sent without their own headers.
+/// The bytes in front of a message's frames.
+/// If they include headers, the frames are sent without their own headers.
 struct Head {
     bytes: [u8; OFFLOAD_BYTES + HEADER_BYTES],
     /// The number of bytes of the frames' headers in it.
@@ -131,7 +133,8 @@ impl Head {
         Self::new(Offload::single(frame.len()), &[])
     }
 
-    /// The head of joined frames that begin with `first` and become one of `len` bytes; it includes their headers.
+    /// The head of joined frames that begin with `first` and become one of `len` bytes; it
+    /// includes their headers.
     fn of_many(first: Headers, len: usize) -> Self {
         let mut headers = first;
         let offload = Offload::datagrams(first.payload() as u16);

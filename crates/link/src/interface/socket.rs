@@ -8,14 +8,15 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::error::LinkError;
 
-/// The size of the send buffer: several windows of slices for dozens of children, in the kernel's own counting, which
-/// takes about two bytes for each of ours.
+/// The size of the send buffer: several windows of slices for dozens of children, in the kernel's own
+/// counting, which takes about two bytes for each of ours.
 const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
 /// The size of the buffer for joined frames that come in and wait outside of the ring.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 8 << 20;
 
-/// Opens a promiscuous socket on the interface `name` that receives nothing yet. The socket may get every frame that
-/// passes the interface, except frames that leave by it. Returns it with the interface's index and MTU in bytes.
+/// Opens a promiscuous socket on the interface `name` that receives nothing yet.
+/// The socket may get every frame that passes the interface, except frames that leave by it. Returns it with the
+/// interface's index and MTU in bytes.
 ///
 /// # Errors
 /// As [`InterfacePort::open`](super::InterfacePort::open).
@@ -28,8 +29,8 @@ pub(super) fn open_promiscuous(name: &str) -> Result<(OwnedFd, libc::c_int, usiz
     Ok((socket, index, mtu))
 }
 
-/// Opens a socket that only sends, frames with offload information in front, by the interface `name`, which has this
-/// index.
+/// Opens a socket that only sends, frames with offload information in front, by the interface `name`,
+/// which has this index.
 ///
 /// It is not the one that receives: a thread waits for that, and the kernel would look whether to wake it whenever a
 /// frame has left and there is room for another.
@@ -46,8 +47,8 @@ pub(super) fn open_to_send(name: &str, index: libc::c_int) -> Result<OwnedFd, Li
     Ok(socket)
 }
 
-/// Opens a socket that receives the frames of one EtherType that come in at the interface `name`, including those to
-/// the multicast address `group`. Returns it with the interface's own address.
+/// Opens a socket that receives the frames of one EtherType that come in at the interface `name`,
+/// including those to the multicast address `group`. Returns it with the interface's own address.
 ///
 /// # Errors
 /// As [`EtherTypePort::open`](super::EtherTypePort::open).
@@ -74,7 +75,8 @@ fn create(name: &str) -> Result<(OwnedFd, libc::c_int), LinkError> {
     Ok((socket, index))
 }
 
-/// Opens a socket of no interface, and of protocol 0: nothing is received from any before `bind` names one.
+/// Opens a socket of no interface, and of protocol 0: nothing is received from any
+/// before `bind` names one.
 fn open_packet_socket(name: &str) -> Result<OwnedFd, LinkError> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
@@ -89,8 +91,8 @@ pub(super) fn failed(name: &str, step: &'static str, errno: Errno) -> LinkError 
     }
 }
 
-/// Makes the kernel put received frames into a ring, to be mapped afterwards, with `headroom` free bytes in front of
-/// each frame.
+/// Makes the kernel put received frames into a ring, to be mapped afterwards, with `headroom` free
+/// bytes in front of each frame.
 pub(super) fn fill_ring(socket: &OwnedFd, request: &libc::tpacket_req, headroom: usize) -> Result<(), Errno> {
     let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
     let headroom = libc::c_uint::try_from(headroom).map_err(|_| Errno::INVAL)?;
@@ -130,8 +132,8 @@ fn ignore_outgoing(socket: &OwnedFd) -> Result<(), Errno> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)
 }
 
-/// Makes the interface promiscuous, by a membership, which the kernel ends with the socket, not by the interface's
-/// flag.
+/// Makes the interface promiscuous, by a membership, which the kernel ends with the socket, not
+/// by the interface's flag.
 fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
     let membership = libc::packet_mreq {
         mr_ifindex: index,
@@ -142,8 +144,8 @@ fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
-/// Enlarges a buffer as far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, by the first option,
-/// up to it without, by the second. A port with small buffers works, but loses more frames in a burst.
+/// Enlarges a buffer as far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, by the
+/// first option, up to it without, by the second. A port with small buffers works, but loses more frames in a burst.
 fn enlarge(socket: &OwnedFd, [forced, asked]: [libc::c_int; 2], bytes: libc::c_int) {
     if set_option(socket, libc::SOL_SOCKET, forced, &bytes).is_err() {
         let _ = set_option(socket, libc::SOL_SOCKET, asked, &bytes);
@@ -197,8 +199,8 @@ fn hardware_address(socket: &OwnedFd, name: &str) -> Result<[u8; 6], Errno> {
     Ok(bytes.map(libc::c_char::cast_unsigned))
 }
 
-/// Makes a request to an interface's driver (`SIOCETHTOOL`): the first word is the request's number, and the answer
-/// comes in the same words. There must be as many as the request's structure in `linux/ethtool.h` has.
+/// Makes a request to an interface's driver (`SIOCETHTOOL`): the first word is the request's number,
+/// and the answer comes in the same words. There must be as many as the request's structure in `linux/ethtool.h` has.
 #[allow(unsafe_code)]
 pub(super) fn ask_driver<const WORDS: usize>(
     socket: &OwnedFd,
@@ -251,7 +253,8 @@ pub(super) fn set_option<T: Copy>(
     os_result(answer)
 }
 
-/// Binds to the interface and starts to receive one protocol, or all: rustix has no link-layer addresses.
+/// Binds to the interface and starts to receive one protocol, or all: rustix has no
+/// link-layer addresses.
 #[allow(unsafe_code)]
 pub(super) fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno> {
     let address = libc::sockaddr_ll {

@@ -1,6 +1,6 @@
-//! Frames on their way out by an `AF_XDP` socket: past the interface's queueing discipline, and past most of what a
-//! packet socket does for each frame. Over a veth pair, sending takes a quarter less time so; receiving by one took
-//! more.
+//! Frames on their way out by an `AF_XDP` socket: past the interface's queueing discipline, and
+//! past most of what a packet socket does for each frame. Over a veth pair, sending takes a quarter less time so;
+//! receiving by one took more.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -20,11 +20,12 @@ use super::socket::failed;
 use crate::error::LinkError;
 use crate::meter::DirectionMeter;
 
-/// How many frames there is room for until the kernel has sent them: a power of two.
+/// Number of frames for which there is room until the kernel has sent them: a power of two.
 const FRAMES: u32 = 128;
 /// The longest frame, in bytes: what is left of a page behind the kernel's own room.
 const MOST_BYTES: usize = 4096 - 256;
-/// The kernel takes some time to give up an interface whose socket, such as that of a switch before, was closed.
+/// The kernel takes some time to give up an interface whose socket, such as that of a
+/// switch before, was closed.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
 /// Virtual cables have at least this one of their queues.
@@ -137,8 +138,8 @@ impl XdpSender {
         self.send_under_way(meter)
     }
 
-    /// Lets the kernel send what is in the ring. What it cannot send now, when the interface has just gone down, stays
-    /// there.
+    /// Lets the kernel send what is in the ring.
+    /// What it cannot send now, when the interface has just gone down, stays there.
     fn send_under_way(&mut self, meter: &DirectionMeter) -> Result<(), Errno> {
         loop {
             let called = self.call();
@@ -177,8 +178,8 @@ impl XdpSender {
         }
     }
 
-    /// Takes back the memory of frames that were sent, of which the last one may have been dropped, and counts them.
-    /// Returns how many.
+    /// Takes back the memory of frames that were sent, of which the last one may have been dropped, and
+    /// counts them. Returns how many.
     fn take_back(&mut self, last_is_dropped: bool, meter: &DirectionMeter) -> usize {
         let mut taken = 0;
         loop {

@@ -1,4 +1,5 @@
-//! A pair of virtual Ethernet interfaces with a port at each end, in a network namespace of the test's own.
+//! A pair of virtual Ethernet interfaces with a port at each end, in a network
+//! namespace of the test's own.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::time::Duration;
@@ -56,8 +57,8 @@ pub(crate) fn is_ours(frame: &[u8]) -> bool {
     frame[..12] == ADDRESSES
 }
 
-/// Returns the next frame that satisfies `is_meant`, if it has already arrived. Skips the kernel's own frames on a new
-/// interface.
+/// Returns the next frame that satisfies `is_meant`, if it has already arrived.
+/// Skips the kernel's own frames on a new interface.
 pub(crate) fn next(port: &mut InterfacePort, is_meant: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     while let Some(frame) = port.receive().unwrap() {
         if is_meant(frame) {

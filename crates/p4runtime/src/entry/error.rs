@@ -68,8 +68,8 @@ pub enum EntryError {
         /// The problem with the number.
         reason: ByteStringError,
     },
-    /// A prefix, mask or range contradicts its value or itself, or matches anything: in that case leave the field
-    /// out.
+    /// A prefix, mask or range contradicts its value or itself, or matches anything: in that case
+    /// leave the field out.
     #[error("{place}.{field}: {reason}")]
     Pattern {
         /// The table.

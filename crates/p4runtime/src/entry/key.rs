@@ -79,7 +79,8 @@ impl KeyField<'_> {
         EntryError::Value { place: self.table.name.alias.clone(), field: self.field.name.clone(), reason }
     }
 
-    /// Checks that the pattern is of the field's kind, does not contradict itself, and does not match everything.
+    /// Checks that the pattern is of the field's kind, does not contradict itself, and does
+    /// not match everything.
     fn check(self, pattern: Match) -> Result<(), EntryError> {
         let width = self.field.width;
         let (kind, given) = match pattern {

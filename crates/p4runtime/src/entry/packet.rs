@@ -6,7 +6,8 @@ use super::{EntryError, action};
 use crate::p4::v1 as message;
 use crate::p4info::{ControllerHeader, P4Info};
 
-/// A packet to or from the controller, with the fields of the program's `packet_in` or `packet_out` header.
+/// A packet to or from the controller, with the fields of the program's `packet_in` or
+/// `packet_out` header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ControllerPacket {
     /// The packet, from the Ethernet header on.

@@ -17,7 +17,7 @@ pub enum Match {
     Lpm {
         /// The bits.
         value: u128,
-        /// How many bits count; at least 1.
+        /// Number of bits that count; at least 1.
         prefix: u32,
     },
     /// The bits that are set in the mask must equal those of the value; the value's other bits are 0.

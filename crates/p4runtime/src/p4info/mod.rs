@@ -22,8 +22,8 @@ use crate::p4::config::v1::p4_new_type_spec::Representation;
 use crate::p4::config::v1::p4_new_type_translation::SdnType;
 use crate::proto::DESCRIPTORS;
 
-/// The descriptor of P4Info messages, which parsing their text needs. Decoding it takes longer than parsing most
-/// texts.
+/// The descriptor of P4Info messages, which parsing their text needs.
+/// Decoding it takes longer than parsing most texts.
 static DESCRIPTION: LazyLock<Option<MessageDescriptor>> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).ok()?.get_message_by_name("p4.config.v1.P4Info"));
 

@@ -27,7 +27,7 @@ pub struct Table {
     pub key: Vec<MatchField>,
     /// The actions that entries or the default may use.
     pub actions: Vec<ActionRef>,
-    /// How many entries fit; `None` if the P4Info doesn't say.
+    /// Number of entries that fit; `None` if the P4Info doesn't say.
     pub size: Option<u64>,
     /// True if the default action can't be changed.
     pub const_default: bool,
@@ -264,7 +264,8 @@ fn match_field(table: &Name, message: &message::MatchField) -> Result<MatchField
     }
 }
 
-/// A field whose type has a name may be a string; that it is one, [`P4Info::new`](super::P4Info::new) checks.
+/// A field whose type has a name may be a string; that it is one,
+/// [`P4Info::new`](super::P4Info::new) checks.
 fn field(owner: &Name, id: u32, name: &str, width: i32, typed: bool) -> Result<Field, P4InfoError> {
     match u32::try_from(width) {
         Ok(width) if width > 0 || typed => Ok(Field { id, name: name.to_owned(), width }),

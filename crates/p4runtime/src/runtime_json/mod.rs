@@ -1,5 +1,5 @@
-//! Table entries, multicast groups and clone sessions from a file: the JSON that the exercises of p4lang's tutorials call
-//! `s1-runtime.json`, which many who write P4 have.
+//! Table entries, multicast groups and clone sessions from a file: the JSON that the exercises of
+//! p4lang's tutorials call `s1-runtime.json`, which many who write P4 have.
 //!
 //! ```
 //! # use tributary_p4runtime::runtime_json::RuntimeJson;
@@ -106,7 +106,8 @@ impl RuntimeJson {
         self.bmv2_json.as_deref()
     }
 
-    /// The updates that write its entries to a switch with this program: tables first, then groups, then sessions.
+    /// The updates that write its entries to a switch with this program: tables first, then
+    /// groups, then sessions.
     ///
     /// # Errors
     /// [`RuntimeJsonError::Entry`]: the first entry that does not fit the program.

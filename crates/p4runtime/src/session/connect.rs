@@ -30,8 +30,9 @@ const RETRY_LAST: Duration = Duration::from_secs(1);
 const SILENT: &str = "it neither accepts nor refuses a connection, or says nothing on it";
 
 impl Session {
-    /// Connects, and claims the switch with this election id (larger wins; 0 never does). If the switch isn't there
-    /// yet, retries until the deadline. The session may turn out not to be primary: see [`Session::mastership`].
+    /// Connects, and claims the switch with this election id (larger wins; 0 never does).
+    /// If the switch isn't there yet, retries until the deadline. The session may turn out not to be primary: see
+    /// [`Session::mastership`].
     pub async fn connect(target: Target, election_id: u128, deadline: Instant) -> Result<Self, SessionError> {
         let endpoint = endpoint(&target)?;
         let mut last = Attempt::silent();
@@ -103,7 +104,7 @@ impl Attempt {
     }
 }
 
-/// How an attempt ended.
+/// Reason why an attempt failed.
 enum Failure {
     /// Worth another attempt.
     Passing(Attempt),

@@ -49,7 +49,7 @@ pub enum SessionError {
     Write {
         /// The switch's name.
         switch: String,
-        /// How many updates the Write had.
+        /// Number of updates that the Write had.
         total: usize,
         /// The updates that failed, in order.
         failures: Vec<UpdateFailure>,
@@ -61,7 +61,7 @@ pub enum SessionError {
         switch: String,
         /// Which request.
         what: &'static str,
-        /// How long the controller has waited.
+        /// Time for which the controller has waited.
         seconds: u64,
     },
     /// The session has ended: connect again.
@@ -149,8 +149,8 @@ pub(super) fn words(status: &Status) -> String {
     text
 }
 
-/// The failures in the status of a Write of `count` updates, which has one [`message::Error`] an update. `None`: the
-/// Write failed as a whole, and the status says why.
+/// The failures in the status of a Write of `count` updates, which has one [`message::Error`] an
+/// update. `None`: the Write failed as a whole, and the status says why.
 pub(super) fn update_failures(status: &Status, count: usize) -> Option<Vec<UpdateFailure>> {
     let details = rpc::Status::decode(status.details()).ok()?.details;
     if details.len() != count || count == 0 {

@@ -18,8 +18,8 @@ impl Drop for Watcher {
 }
 
 impl Session {
-    /// Probes the switch every `interval` from now on. The session [ends](Mastership::Ended) when an answer takes
-    /// longer than `patience`.
+    /// Probes the switch every `interval` from now on.
+    /// The session [ends](Mastership::Ended) when an answer takes longer than `patience`.
     ///
     /// The probe requests the switch's capabilities, which costs the switch nothing. HTTP/2 pings would also work, but
     /// BMv2's gRPC server closes connections that ping more often than once in five minutes.

@@ -103,7 +103,8 @@ impl Session {
         *self.states.watch().borrow() == Mastership::Primary
     }
 
-    /// Waits until this session is primary. The caller sets the deadline, e.g. with [`tokio::time::timeout`].
+    /// Waits until this session is primary.
+    /// The caller sets the deadline, e.g. with [`tokio::time::timeout`].
     pub async fn primary(&self) -> Result<(), SessionError> {
         let mut watch = self.mastership();
         let decided = |state: &Mastership| matches!(state, Mastership::Primary | Mastership::Ended { .. });
@@ -122,7 +123,8 @@ impl Session {
         self.notifications.subscribe()
     }
 
-    /// Hands a packet to the switch. The switch is silent if all is well; a complaint comes as a notification.
+    /// Hands a packet to the switch.
+    /// The switch is silent if all is well; a complaint comes as a notification.
     pub async fn send_packet(&self, packet: message::PacketOut) -> Result<(), SessionError> {
         let update = message::stream_message_request::Update::Packet(packet);
         let sent = self.outgoing.send(message::StreamMessageRequest { update: Some(update) }).await;

@@ -11,7 +11,7 @@ use crate::p4::v1::set_forwarding_pipeline_config_request::Action;
 use crate::p4::v1::{self as message, Entity, ForwardingPipelineConfig, Update, update};
 use crate::p4info::P4Info;
 
-/// What a switch runs, compared with a program.
+/// The pipeline that a switch runs, compared with a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Running {
     /// No program.
@@ -23,8 +23,9 @@ pub enum Running {
 }
 
 impl Session {
-    /// Makes the switch run this program, with empty tables and no multicast groups. `device_config` is p4c's JSON
-    /// for BMv2 and for the embedded switch; [`Session::running`] compares it and the cookie.
+    /// Makes the switch run this program, with empty tables and no multicast groups.
+    /// `device_config` is p4c's JSON for BMv2 and for the embedded switch; [`Session::running`] compares it and the
+    /// cookie.
     pub async fn set_pipeline(
         &self,
         device_config: &[u8],
@@ -43,8 +44,8 @@ impl Session {
         }
     }
 
-    /// Deletes all multicast groups. With a new program, BMv2 would go on replicating to the old groups' ports while
-    /// it reports no groups.
+    /// Deletes all multicast groups.
+    /// With a new program, BMv2 would go on replicating to the old groups' ports while it reports no groups.
     async fn withdraw_groups(&self) -> Result<(), SessionError> {
         let groups = match self.read(vec![every_group()]).await {
             Ok(groups) => groups,
@@ -128,7 +129,8 @@ fn every_group() -> Entity {
     Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
 }
 
-/// Whether a group belongs to controllers, rather than to one of the switch's own clone sessions.
+/// Returns true if a group belongs to controllers, rather than to one of the
+/// switch's own clone sessions.
 fn is_group(entity: &Entity) -> bool {
     let Some(Kind::PacketReplicationEngineEntry(entry)) = &entity.entity else { return false };
     matches!(&entry.r#type, Some(Replication::MulticastGroupEntry(group)) if group.multicast_group_id <= LAST_GROUP)

@@ -14,7 +14,8 @@ const WRITE_BYTES: usize = 3 << 20;
 const WRITE_UPDATES: usize = 1000;
 
 impl Session {
-    /// Carries out all updates that are possible, in order, and reports the others: see [`SessionError::Write`].
+    /// Carries out all updates that are possible, in order, and reports the others: see
+    /// [`SessionError::Write`].
     pub async fn write(&self, updates: Vec<Update>) -> Result<(), SessionError> {
         let total = updates.len();
         let mut failures = Vec::new();

@@ -34,8 +34,8 @@ pub struct Candidate {
 pub struct Communication {
     /// In the present group.
     pub today: f64,
-    /// In a group without degraded members: what makes a process slow often holds up its host's agent as well, and
-    /// with it everyone's all-reduce.
+    /// In a group without degraded members: what makes a process slow often holds up its host's agent as
+    /// well, and with it everyone's all-reduce.
     pub undisturbed: f64,
 }
 
@@ -69,8 +69,9 @@ pub fn mode(degraded: usize, all: usize, theta: f64) -> Mode {
     if within { Mode::Detach } else { Mode::Shrink }
 }
 
-/// The groups to choose from: for each size the fastest, with processes that are well before degraded ones, and the
-/// time of a step in either mode. Larger groups come first, so the first is everyone. Empty without processes.
+/// The groups to choose from: for each size the fastest, with processes that are well
+/// before degraded ones, and the time of a step in either mode. Larger groups come first, so the first is everyone.
+/// Empty without processes.
 pub fn candidates(choice: &SelectionInput<'_>) -> Vec<Candidate> {
     let SelectionInput { share, communication, theta, .. } = *choice;
     let mut sorted = choice.processes.to_vec();

@@ -30,8 +30,8 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Notes a step of the process, which takes `ratio` times the median, smoothed. Returns whether its condition has
-    /// changed.
+    /// Notes a step of the process, which takes `ratio` times the median, smoothed.
+    /// Returns whether its condition has changed.
     pub fn note(&mut self, ratio: f64) -> bool {
         let (against, other) = match self.condition {
             Condition::Well => (ratio > DEGRADED_ABOVE, Condition::Degraded),

@@ -26,8 +26,8 @@ pub use team::{Decision, Member as TeamMember, Team, Verdict};
 
 use std::fmt;
 
-/// The largest share of the present time that a step may take in another group for a change to be worth it: a change
-/// is a pause, and what is hardly better now may be worse in a minute.
+/// The largest share of the present time that a step may take in another group for a change to be worth
+/// it: a change is a pause, and what is hardly better now may be worse in a minute.
 pub const WORTH_IT: f64 = 0.9;
 
 /// The treatment of the data of excluded processes.

@@ -16,8 +16,8 @@ pub(super) struct Point {
     pub(super) weight: f64,
 }
 
-/// How much batches have to differ, relative to their mean, for their times to say something about α; below it the
-/// times' noise dominates.
+/// Least difference of batches, relative to their mean, for their times to say something about α; below
+/// it the times' noise dominates.
 const LEAST_SPREAD: f64 = 0.1;
 
 impl Model {
@@ -31,8 +31,8 @@ impl Model {
         Self { alpha: 0.0, beta: seconds / samples }
     }
 
-    /// Fits a line through the points by least squares. If they are of the same size, or nearly, α = 0. `None`
-    /// without points; all have more than 0 samples.
+    /// Fits a line through the points by least squares.
+    /// If they are of the same size, or nearly, α = 0. `None` without points; all have more than 0 samples.
     ///
     /// If the line is impossible (α or β below 0), something other than the size has changed between the points:
     /// then only the first one counts.

@@ -17,8 +17,8 @@ pub struct Step {
 
 /// The weight of a new time against the earlier ones.
 const SMOOTHING: f64 = 0.3;
-/// A time counts as at most this many times the expected time, and as at least the same fraction of it: a single hiccup
-/// must not make a process slow.
+/// A time counts as at most this many times the expected time, and as at least the same fraction of it:
+/// a single hiccup must not make a process slow.
 const CLIP: f64 = 2.0;
 /// Sizes of batches that are remembered.
 const SIZES: usize = 4;

@@ -30,8 +30,8 @@ struct Process {
 struct Pace {
     /// Samples that each process has in a step when all take part.
     share: f64,
-    /// The median of their times for that, in seconds; of an even number the faster of the middle two, so that it
-    /// shows when half of them are slow.
+    /// The median of their times for that, in seconds; of an even number the faster of the middle two, so
+    /// that it shows when half of them are slow.
     median: f64,
 }
 
@@ -89,7 +89,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Judges by computing time alone: if all-reduces have become slow for another reason, they will stay so.
+    /// Judges by computing time alone: if all-reduces have become slow for another
+    /// reason, they will stay so.
     fn is_worth_it(&self, candidate: &Candidate) -> bool {
         candidate.compute + self.communication.today <= WORTH_IT * self.today
     }
@@ -118,8 +119,8 @@ impl Team {
         self.detached.remove(&rank);
     }
 
-    /// Notes a step of a process. Returns whether its condition has changed. Steps of processes that are neither
-    /// active nor detached are ignored.
+    /// Notes a step of a process.
+    /// Returns whether its condition has changed. Steps of processes that are neither active nor detached are ignored.
     pub fn note(&mut self, rank: u16, step: &Step) -> bool {
         if !self.active.contains(&rank) && !self.detached.contains(&rank) {
             return false;
@@ -223,8 +224,8 @@ impl Team {
         self.processes.iter().filter_map(one).collect()
     }
 
-    /// Samples that each process has in a step when all take part: the present step's, divided among all whose data
-    /// are used.
+    /// Samples that each process has in a step when all take part: the present step's, divided among all
+    /// whose data are used.
     fn share(&self) -> Option<f64> {
         let last = |rank: &u16| self.processes.get(rank)?.profile.last().map(|(samples, _)| samples);
         let samples: Vec<f64> = self.active.iter().filter_map(last).collect();
@@ -248,8 +249,8 @@ impl Team {
         self.active.iter().filter_map(least).min_by(f64::total_cmp)
     }
 
-    /// The time of the all-reduce once its last member has come: an all-reduce ends at the same time for all, and
-    /// begins for each when it comes, so the shortest time is that without any waiting.
+    /// The time of the all-reduce once its last member has come: an all-reduce ends at the same time for
+    /// all, and begins for each when it comes, so the shortest time is that without any waiting.
     fn reduce_of_the_last(&self) -> Option<f64> {
         let reduce = |rank: &u16| self.processes.get(rank)?.profile.reduce();
         self.active.iter().filter_map(reduce).min_by(f64::total_cmp)

@@ -15,8 +15,9 @@ pub struct Cluster {
     pub end: Duration,
 }
 
-/// The clusters of a backward pass, in order. Two clusters are separated by a gap longer than the start-up cost: the
-/// first one would wait that long for the second, while sending both together saves only the start-up.
+/// The clusters of a backward pass, in order.
+/// Two clusters are separated by a gap longer than the start-up cost: the first one would wait that long for the
+/// second, while sending both together saves only the start-up.
 pub fn clusters(profile: &Profile) -> Vec<Cluster> {
     let mut order: Vec<_> =
         profile.gradients.iter().enumerate().map(|(place, gradient)| (gradient.ready, place)).collect();

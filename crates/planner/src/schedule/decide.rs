@@ -23,10 +23,11 @@ pub struct Set {
     pub gradients: Vec<usize>,
     /// Size of all of them together, in bytes.
     pub bytes: u64,
-    /// The time point: when all of them were ready in the profile, counted from the first gradient of the pass.
+    /// The time point: when all of them were ready in the profile, counted from the first
+    /// gradient of the pass.
     pub at: Duration,
-    /// The time from which the set is late: in the profile the next set was about to follow. The last set gets as much
-    /// time as the shortest gap leaves the others, and a single set is never late.
+    /// The time from which the set is late: in the profile the next set was about to follow.
+    /// The last set gets as much time as the shortest gap leaves the others, and a single set is never late.
     pub late: Duration,
 }
 
@@ -39,7 +40,8 @@ pub enum Decision {
     ThrownOut(Stall),
 }
 
-/// Decides on the profile of all workers, after earlier ones were thrown out for the stalls `thrown_out`.
+/// Decides on the profile of all workers, after earlier ones were thrown out for the
+/// stalls `thrown_out`.
 pub fn decide(profile: &Profile, thrown_out: &[Stall]) -> Decision {
     let clusters = clusters(profile);
     let stall = Stall::find(&clusters).filter(|stall| {

@@ -65,8 +65,8 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Combines the profiles of all workers, given by their ranks: each gradient is ready when the last worker has it,
-    /// and an all-reduce takes as long as on the slowest worker.
+    /// Combines the profiles of all workers, given by their ranks: each gradient is ready when the last
+    /// worker has it, and an all-reduce takes as long as on the slowest worker.
     ///
     /// # Errors
     /// The workers do not have the same gradients, or there are none.

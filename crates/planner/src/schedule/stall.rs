@@ -16,8 +16,8 @@ pub struct Stall {
     pub before: usize,
     /// Its length.
     pub gap: Duration,
-    /// The median length of all gaps; of an even number of gaps the lower of the middle two, so that one of two gaps
-    /// can be long.
+    /// The median length of all gaps; of an even number of gaps the lower of the middle two, so that one of
+    /// two gaps can be long.
     pub median: Duration,
 }
 

@@ -4,8 +4,8 @@ use thiserror::Error;
 
 use crate::error::PlanError;
 
-/// Why a stored plan does not fit this topology. The first four are due to an edited topology file: put back what
-/// they name, or end the job.
+/// Why a stored plan does not fit this topology.
+/// The first four are due to an edited topology file: put back what they name, or end the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoredPlanError {
     /// A node of the plan is gone.

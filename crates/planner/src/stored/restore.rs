@@ -131,8 +131,8 @@ impl StoredLink {
     }
 }
 
-/// The first node on a worker's way that its stack does not fit: each programmable switch has one entry, which names
-/// the port by which the way goes on; plain switches have none; and the server has the last one.
+/// The first node on a worker's way that its stack does not fit: each programmable switch has one
+/// entry, which names the port by which the way goes on; plain switches have none; and the server has the last one.
 fn misfit(fabric: &Fabric<'_>, tree: &Tree, worker: NodeKey, stack: &[Hop]) -> Option<NodeKey> {
     let mut hops = stack.iter().peekable();
     for (switch, up) in tree.way(worker).into_iter().skip(1) {

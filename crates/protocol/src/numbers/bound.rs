@@ -1,4 +1,5 @@
-//! Bounds, which MAX slices carry: how large and how fine one member's values are, for each block of neighbouring values.
+//! Bounds, which MAX slices carry: how large and how fine one member's values are, for each block of
+//! neighbouring values.
 //!
 //! A block has three lanes. The *top* lane says how large its values are: for floats the smallest exponent e with |x| < 2^e for
 //! every finite x, for integers the smallest number of bits with |x| < 2^bits. The *fine* lane, which only floats have, says
@@ -36,8 +37,8 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// For floats, from the least exponents of two above the largest and at or below the smallest magnitude that is not 0.
-    /// `has_zero`: there are zeros, too.
+    /// For floats, from the least exponents of two above the largest and at or below the smallest magnitude
+    /// that is not 0. `has_zero`: there are zeros, too.
     fn of_exponents(element_type: ElementType, above: i32, least: i32, has_zero: bool) -> Self {
         let (digits, lowest) = element_type.grid();
         let unit = (least - digits).max(lowest);
@@ -115,7 +116,7 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// How many there are.
+    /// Number of bounds.
     pub(crate) const COUNT: usize = 3;
 
     /// From a block's values in a MAX slice.

@@ -18,12 +18,13 @@ pub struct Bounds {
     width: SliceWidth,
     element_type: ElementType,
     bounds: Vec<Bound>,
-    /// How many elements were measured.
+    /// Number of elements that were measured.
     measured: usize,
 }
 
 impl Bounds {
-    /// The bounds of a contribution to slices of this width: `len` elements of this type, none of them measured yet.
+    /// The bounds of a contribution to slices of this width: `len` elements of this type,
+    /// none of them measured yet.
     ///
     /// # Errors
     /// The system does not give the memory for them.
@@ -33,8 +34,8 @@ impl Bounds {
         Ok(Self { width, element_type, bounds, measured: 0 })
     }
 
-    /// Measures the next elements, which are f32 or widened to it: whole slices, except for the contribution's last piece.
-    /// Elements of another type than the contribution's are not measured.
+    /// Measures the next elements, which are f32 or widened to it: whole slices, except for the
+    /// contribution's last piece. Elements of another type than the contribution's are not measured.
     pub fn add_floats(&mut self, elements: &[f32]) {
         if self.element_type.is_widened() {
             let (block, element_type) = (self.width.values_in_block(), self.element_type);

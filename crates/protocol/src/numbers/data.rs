@@ -9,13 +9,14 @@ use tributary_wire::Rank;
 /// type, and starts its operations in the same order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllReduce {
-    /// Name of the tensor (or of the packed tensors): the same on all members. It is part of the check, so that members
-    /// which reduce equal tensors in another order have an error, and no sum of different things.
+    /// Name of the tensor (or of the packed tensors): the same on all members.
+    /// It is part of the check, so that members which reduce equal tensors in another order have an error, and no sum
+    /// of different things.
     pub name: String,
     /// The elements that this member contributes.
     pub data: GradientData,
-    /// The factor of this member's contribution. With 0 the member contributes nothing, and only the type and length of
-    /// `data` matter.
+    /// The factor of this member's contribution.
+    /// With 0 the member contributes nothing, and only the type and length of `data` matter.
     pub weight: u32,
 }
 
@@ -99,10 +100,12 @@ pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserv
     Ok(filled)
 }
 
-/// The type of an operation's elements, and how precise their sums are; the numbers are part of the tag.
+/// The type of an operation's elements, and how precise their sums are; the
+/// numbers are part of the tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ElementType {
-    /// IEEE 754 single precision: a sum is off by at most 2^-12 of the sum of its contributions' magnitudes.
+    /// IEEE 754 single precision: a sum is off by at most 2^-12 of the sum of its
+    /// contributions' magnitudes.
     F32 = 1,
     /// IEEE 754 half precision; sums are those of single precision, exact before they are rounded to it.
     F16 = 2,
@@ -147,8 +150,8 @@ impl ElementType {
         }
     }
 
-    /// For floats: the number of bits below the highest one of a value that its sum keeps, and the exponent of the type's
-    /// smallest number, below which there is nothing to keep.
+    /// For floats: the number of bits below the highest one of a value that its sum keeps, and the exponent
+    /// of the type's smallest number, below which there is nothing to keep.
     ///
     /// With 11 bits of f32, a value is rounded by at most 2^-12 of itself. The other numbers are those of the types' mantissas:
     /// nothing is rounded.
@@ -196,24 +199,26 @@ pub struct Reduced {
     pub weight: u32,
     /// Members when the operation began.
     pub contributors: u32,
-    /// The stretches of elements with the members that each was summed over, in order, without gaps: one run, unless a
-    /// member left while the operation was under way. Empty for no elements.
+    /// The stretches of elements with the members that each was summed over, in order, without gaps: one
+    /// run, unless a member left while the operation was under way. Empty for no elements.
     pub runs: Vec<Run>,
-    /// Where some member has contributed NaN or infinity. The sum of such an element is what IEEE 754 makes of it.
+    /// Where some member has contributed NaN or infinity.
+    /// The sum of such an element is what IEEE 754 makes of it.
     pub not_finite: Option<NotFinite>,
 }
 
 /// Neighbouring elements that were summed over the same members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// How many elements.
+    /// Number of elements.
     pub len: usize,
     /// Sum of the weights inside.
     pub weight: u32,
     /// Members inside.
     pub contributors: u32,
-    /// Members whose values are inside with all of their limbs. The others have left after the first limbs of their floats
-    /// were summed and before the further ones were: their values are inside only as precise as the first limbs are.
+    /// Members whose values are inside with all of their limbs.
+    /// The others have left after the first limbs of their floats were summed and before the further ones were: their
+    /// values are inside only as precise as the first limbs are.
     pub complete: u32,
 }
 

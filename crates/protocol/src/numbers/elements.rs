@@ -22,8 +22,8 @@ const MOST_BLOCKS: usize = SliceWidth::WIDEST.blocks_of_values();
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DoesNotFit;
 
-/// All elements of an operation at one participant: the sums of the blocks that are done, and its contribution to the
-/// others.
+/// All elements of an operation at one participant: the sums of the blocks that are done, and its
+/// contribution to the others.
 #[derive(Debug, Clone)]
 pub(crate) struct Elements(Sums);
 
@@ -85,9 +85,9 @@ impl Elements {
         }
     }
 
-    /// Writes the first limbs of the elements in `range`, a slice that is not done, to `out`, and zeros behind them.
-    /// `scales` are those of the slice's blocks, each of `block` elements. With `not_finite`, NaN and infinities may be
-    /// among the elements, and are left out.
+    /// Writes the first limbs of the elements in `range`, a slice that is not done, to `out`, and zeros
+    /// behind them. `scales` are those of the slice's blocks, each of `block` elements. With `not_finite`, NaN and
+    /// infinities may be among the elements, and are left out.
     pub(crate) fn write(
         &self,
         range: Range<usize>,
@@ -153,8 +153,8 @@ impl Elements {
         }
     }
 
-    /// Puts the sums of a slice with the elements in `range` into their place. All of its blocks have a single limb, or
-    /// nothing but zeros (`None`).
+    /// Puts the sums of a slice with the elements in `range` into their place.
+    /// All of its blocks have a single limb, or nothing but zeros (`None`).
     pub(crate) fn finish_slice(
         &mut self,
         range: Range<usize>,
@@ -183,7 +183,8 @@ impl Elements {
         }
     }
 
-    /// Puts the sum of one element into its place: what its limbs' sums stand for, or what NaN and infinities make of it.
+    /// Puts the sum of one element into its place: what its limbs' sums stand for, or what NaN and
+    /// infinities make of it.
     ///
     /// # Errors
     /// It does not fit; the element is then arbitrary.
@@ -216,8 +217,8 @@ impl Elements {
     }
 }
 
-/// How many members' values of one element are +infinity or NaN, and how many are −infinity or NaN: in the halves of one
-/// integer, so that the fabric adds up both.
+/// Numbers of members whose value of one element is +infinity or NaN, and −infinity or NaN: in the
+/// halves of one integer, so that the fabric adds up both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Class(pub(crate) i32);
 

@@ -23,15 +23,16 @@ pub(crate) const MAX_TOTAL_WEIGHT: u32 = 1 << 30;
 /// Bits that the magnitude of a sum may fill.
 const SUM_BITS: i32 = 31;
 
-/// Up to this number of bits of weight, the first limb of f32 fills all [`SUM_BITS`]: its integers have at least as many bits as an
-/// f32, so that none is rounded up to the power of two above it. Others leave one bit for that.
+/// Up to this number of bits of weight, the first limb of f32 fills all [`SUM_BITS`]:
+/// its integers have at least as many bits as an f32, so that none is rounded up to the power of two above it. Others
+/// leave one bit for that.
 const EXACT_WEIGHT_BITS: i32 = 7;
 
 /// The logarithm of [`MOST_MEMBERS`](crate::tags::MOST_MEMBERS), rounded up.
 const MOST_MEMBER_BITS: i32 = 15;
 
-/// 1.5 · 2^52: adding it to a small f64 leaves that number, rounded to the nearest integer (ties to even), in
-/// the low bits. Unlike `round_ties_even` it compiles to vector instructions on every x86-64.
+/// 1.5 · 2^52: adding it to a small f64 leaves that number, rounded to the nearest integer (ties to
+/// even), in the low bits. Unlike `round_ties_even` it compiles to vector instructions on every x86-64.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
 /// The weight and the number of members that a block's bounds were agreed on with.
@@ -41,8 +42,8 @@ pub(crate) struct Total {
     pub(crate) contributors: u32,
 }
 
-/// The scale of one block, by which its values become integers: the same on every member. Large tensors have many of them, in
-/// caches that are small.
+/// The scale of one block, by which its values become integers: the same on every member.
+/// Large tensors have many of them, in caches that are small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scale {
     /// Binary logarithm of what one unit of the first limb is worth.
@@ -106,13 +107,13 @@ impl Scale {
         }
     }
 
-    /// How many second limbs one integer carries, if several.
+    /// Returns the number of second limbs that one integer carries, if several.
     fn fields(self) -> Option<usize> {
         (SUM_BITS as usize).checked_div(self.field_bits.into())
     }
 
-    /// The further limbs of some values in the form in which they travel: `limb` has the one of this number (from 1) of the
-    /// value at an index.
+    /// The further limbs of some values in the form in which they travel: `limb` has the one of this number
+    /// (from 1) of the value at an index.
     pub(crate) fn pack(self, values: usize, limb: impl Fn(usize, usize) -> i32) -> Vec<i32> {
         let Some(fields) = self.fields() else {
             let indices = (1..self.limbs()).flat_map(|number| (0..values).map(move |at| (number, at)));
@@ -137,7 +138,7 @@ impl Scale {
         field(packed)
     }
 
-    /// How many integers stand for one value: 1 for most blocks.
+    /// Returns the number of integers that stand for one value: 1 for most blocks.
     pub(crate) fn limbs(self) -> usize {
         self.limbs.get().into()
     }

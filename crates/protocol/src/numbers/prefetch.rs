@@ -4,8 +4,9 @@
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// Lets the processor fetch these values while it does other things. A tensor is far larger than its caches, and between one
-/// slice and the next whole packets go through them, so that it forgets which memory comes next.
+/// Lets the processor fetch these values while it does other things.
+/// A tensor is far larger than its caches, and between one slice and the next whole packets go through them, so that it
+/// forgets which memory comes next.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "no safe interface has it")]
 #[inline(always)]

@@ -1,5 +1,6 @@
-//! The loops over all values of a slice, compiled once for every processor and twice more for those with wide vectors
-//! (AVX-512 where it is fast, AVX2): which one runs is decided when the program does. All give the same bits.
+//! The loops over all values of a slice, compiled once for every processor and twice
+//! more for those with wide vectors (AVX-512 where it is fast, AVX2): which one runs is decided when the program does.
+//! All give the same bits.
 //!
 //! Each loop is plain: the compiler vectorises it. Without AVX2 (and NEON, which every 64-bit ARM has) it
 //! has to do without instructions for the larger of two unsigned numbers, for the other byte order and
@@ -15,8 +16,9 @@ use super::prefetch::prefetch;
 /// All of an f32 but its sign.
 const F32_MAGNITUDE: u32 = 0x7fff_ffff;
 
-/// The largest and smallest magnitudes of some floats. Without their sign, floats are ordered like the integers that
-/// their bits spell; infinities come after all numbers, and NaNs after infinities.
+/// The largest and smallest magnitudes of some floats.
+/// Without their sign, floats are ordered like the integers that their bits spell; infinities come after all numbers,
+/// and NaNs after infinities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Extent {
     /// The bits of the largest magnitude.
@@ -76,8 +78,8 @@ pub(crate) fn largest_long_integer(values: &[i64]) -> u64 {
     values.iter().fold(0, |largest, value| largest.max(value.unsigned_abs()))
 }
 
-/// Converts each value to an integer as [`quantise`] does, up to the end of the shortest slice; each block of values
-/// has its multiplier. Meanwhile the processor fetches the `next` values.
+/// Converts each value to an integer as [`quantise`] does, up to the end of the shortest slice; each
+/// block of values has its multiplier. Meanwhile the processor fetches the `next` values.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn quantise_all(
     (values, next): (&[f32], &[f32]),
@@ -101,8 +103,8 @@ pub(crate) fn weigh_all(values: &[i32], weight: i32, out: &mut [i32]) {
     }
 }
 
-/// Multiplies each integer by the unit of its block of `block` values, a power of two. Each product is rounded once to
-/// f32.
+/// Multiplies each integer by the unit of its block of `block` values, a power of two.
+/// Each product is rounded once to f32.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn restore_all(integers: ValuesView<'_>, (block, units): (usize, &[f64]), out: &mut [f32]) {
     let blocks = integers.bytes().chunks(block * size_of::<i32>());

@@ -3,11 +3,12 @@
 use crate::error::CollectiveError;
 use crate::numbers::Reduced;
 
-/// The number of an operation in its job: operations count up from 0 in the order in which they were started.
+/// The number of an operation in its job: operations count up from 0 in the order in
+/// which they were started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
 
-/// How an operation has ended.
+/// Outcome of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OperationEvent {
     /// It has its result.

@@ -15,8 +15,9 @@ pub(crate) enum SliceRole {
     Rest(usize),
 }
 
-/// An operation's slices at consecutive positions: first the slices with the operator MAX, then the SUM slices with an
-/// equal number of elements each, then the [rest](super::rest), whose number of slices follows from the bounds.
+/// An operation's slices at consecutive positions: first the slices with the operator
+/// MAX, then the SUM slices with an equal number of elements each, then the [rest](super::rest), whose number of slices
+/// follows from the bounds.
 ///
 /// Each packet needs these numbers several times, and a division takes as long as ten other instructions. So the
 /// divisions are done once, when the layout is made.
@@ -26,12 +27,12 @@ pub(crate) struct Layout {
     pub(crate) first: u64,
     /// Elements in all.
     len: usize,
-    /// How many of them a slice carries.
+    /// Number of them that a slice carries.
     pub(crate) width: SliceWidth,
     blocks: usize,
     sum_slices: usize,
     max_slices: usize,
-    /// How many SUM slices have their bounds in one MAX slice, behind its first lane.
+    /// Number of SUM slices that have their bounds in one MAX slice, behind its first lane.
     slices_in_max: usize,
     /// Slices of the rest; `None` until all bounds are agreed on.
     pub(crate) rest_slices: Option<u64>,
@@ -118,7 +119,8 @@ impl Layout {
         self.blocks_of(self.slices_bounded_in(index))
     }
 
-    /// Positions of the SUM slices whose bounds the MAX slice at `position` carries; none if it is another slice.
+    /// Positions of the SUM slices whose bounds the MAX slice at `position` carries; none
+    /// if it is another slice.
     pub(crate) fn bounded_by(&self, position: u64) -> Range<u64> {
         match self.part(position) {
             SliceRole::Max(index) => {

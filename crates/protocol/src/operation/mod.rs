@@ -42,8 +42,8 @@ pub(crate) struct Mismatch {
 }
 
 impl Tensor {
-    /// How many bytes an all-reduce of it in slices of this width takes at most, from its start until its result is taken
-    /// away: the elements that are contributed, and all that comes with them.
+    /// Returns the number of bytes that an all-reduce of it in slices of this width takes at most, from its
+    /// start until its result is taken away: the elements that are contributed, and all that comes with them.
     pub fn memory(&self, width: SliceWidth) -> u64 {
         let layout = Layout::new(0, self.len, width);
         // While the vector of runs grows, there are three of each.
@@ -80,8 +80,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Takes the memory for an operation on this tensor, beside that of the bounds that are known; `elements` makes that of
-    /// its elements.
+    /// Takes the memory for an operation on this tensor, beside that of the bounds that are known;
+    /// `elements` makes that of its elements.
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
@@ -107,8 +107,8 @@ impl Room {
     }
 }
 
-/// An all-reduce under way. One that has failed goes through the rest of its slices all the same, so that
-/// the members' windows stay together.
+/// An all-reduce under way.
+/// One that has failed goes through the rest of its slices all the same, so that the members' windows stay together.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation<C> {
     pub(crate) id: OperationId,
@@ -125,8 +125,8 @@ pub(crate) struct Operation<C> {
     least_weight: u32,
     /// The bounds of what is contributed here, if they were known at the start.
     measured: Option<Vec<Bound>>,
-    /// Per block: the lanes of what is contributed here, from when its MAX slice is sent until that slice's result replaces
-    /// them by those that are agreed on.
+    /// Per block: the lanes of what is contributed here, from when its MAX slice is sent until that slice's
+    /// result replaces them by those that are agreed on.
     lanes: Vec<BlockLanes>,
     /// Per MAX slice: its first lane, likewise.
     not_finite: Vec<u32>,
@@ -138,7 +138,7 @@ pub(crate) struct Operation<C> {
     /// Per SUM slice that is done.
     tallies: Vec<Tally>,
     unfinished: usize,
-    /// How many MAX slices have no result.
+    /// Number of MAX slices that have no result.
     unsettled: usize,
     rest: Rest,
     /// Where a contribution that is not finite was found.
@@ -152,7 +152,8 @@ pub(crate) struct Operation<C> {
 }
 
 impl<C> Operation<C> {
-    /// An operation to which nothing is contributed here, unless [`contributes`](Self::contributes) says so.
+    /// An operation to which nothing is contributed here, unless
+    /// [`contributes`](Self::contributes) says so.
     fn new(
         id: OperationId,
         (layout, first_seq): (Layout, Seq),
@@ -232,7 +233,8 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Leaves out the contribution to the SUM slices whose bounds MAX slice `index` carries. That slice has no result.
+    /// Leaves out the contribution to the SUM slices whose bounds MAX slice `index` carries.
+    /// That slice has no result.
     pub(crate) fn leave_out(&mut self, index: usize) {
         let blocks = self.layout.blocks_bounded_in(index);
         self.lanes.get_mut(blocks).unwrap_or_default().fill(BlockLanes::default());
@@ -390,7 +392,8 @@ impl<C> Operation<C> {
         Ok(())
     }
 
-    /// Notes what became of MAX slice `index`; with the last one, it is known how many slices the operation has.
+    /// Notes what became of MAX slice `index`; with the last one, it is known how many
+    /// slices the operation has.
     fn settle(&mut self, index: usize, agreement: Agreement) {
         if let Some(to) = self.agreements.get_mut(index) {
             *to = agreement;
@@ -414,14 +417,14 @@ impl<C> Operation<C> {
         self.tell().then(|| CollectiveError::Abandoned { tensor: self.tensor.name.clone(), missing })
     }
 
-    /// Returns true if the caller has given up the operation, and no member has made it fail. This is true of
-    /// every operation that the caller gave up before all members had started it.
+    /// Returns true if the caller has given up the operation, and no member has made it fail.
+    /// This is true of every operation that the caller gave up before all members had started it.
     pub(super) fn is_given_up(&self) -> bool {
         self.told && !self.failed
     }
 
-    /// Records that the result of a slice is permanently wrong. Returns the error, if the operation has not failed
-    /// before.
+    /// Records that the result of a slice is permanently wrong.
+    /// Returns the error, if the operation has not failed before.
     pub(crate) fn give_up(
         &mut self,
         position: u64,
@@ -443,7 +446,7 @@ impl<C> Operation<C> {
         })
     }
 
-    /// How an operation that is finished has ended; `None` if its caller has had an error.
+    /// Returns the outcome of a finished operation; `None` if its caller has had an error.
     fn into_outcome(self) -> Option<Result<Reduced, CollectiveError>> {
         let Some(&Agreement::Reached(Total { weight, contributors })) = self.agreements.first() else {
             return None;

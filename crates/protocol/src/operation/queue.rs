@@ -11,7 +11,8 @@ use crate::error::StartError;
 use crate::numbers::{Bounds, Elements, GradientData};
 use crate::tags::Membership;
 
-/// Operations under way, oldest first: they follow one another without gaps from the job's first slice on.
+/// Operations under way, oldest first: they follow one another without gaps from the
+/// job's first slice on.
 #[derive(Debug, Clone)]
 pub(crate) struct Operations<C> {
     /// The slice at position 0. Positions count from there: unlike a [`Seq`] they never wrap.
@@ -29,8 +30,8 @@ impl<C> Operations<C> {
         Self { start, width, under_way: VecDeque::new(), begun, next: 0 }
     }
 
-    /// As much room as an operation takes to which `data` is contributed, which is this tensor's, beside it. `bounds` are
-    /// those of the data, if they are known.
+    /// As much room as an operation takes to which `data` is contributed, which is this tensor's, beside
+    /// it. `bounds` are those of the data, if they are known.
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
@@ -68,7 +69,7 @@ impl<C> Operations<C> {
         self.under_way.push_back_mut(operation)
     }
 
-    /// How many operations were begun since the job's start.
+    /// Returns the number of operations that were begun since the job's start.
     pub(crate) fn begun(&self) -> u64 {
         self.begun
     }
@@ -86,7 +87,8 @@ impl<C> Operations<C> {
         (position < operation.layout.known_end()).then_some(operation)
     }
 
-    /// Takes out the oldest operations whose slices are all done, up to the first that has an end to report.
+    /// Takes out the oldest operations whose slices are all done, up to the first
+    /// that has an end to report.
     pub(crate) fn pop_ended(&mut self) -> Option<OperationEvent> {
         while let Some(operation) = self.under_way.pop_front_if(|operation| operation.is_finished()) {
             let id = operation.id;
@@ -119,7 +121,8 @@ impl<C> Operations<C> {
         self.under_way.back().map_or(Some(self.next), |last| last.layout.end())
     }
 
-    /// Where the next operation will begin, or a position before it until the bounds of the last one are agreed on.
+    /// Where the next operation will begin, or a position before it until the bounds of the
+    /// last one are agreed on.
     pub(crate) fn known_next(&self) -> u64 {
         self.under_way.back().map_or(self.next, |last| last.layout.known_end())
     }

@@ -1,5 +1,5 @@
-//! The rest of some blocks: data beyond one integer for each element. It consists of the further limbs of their values,
-//! and of the marks of values that are NaN or infinite.
+//! The rest of some blocks: data beyond one integer for each element.
+//! It consists of the further limbs of their values, and of the marks of values that are NaN or infinite.
 //!
 //! The rest travels in slices behind the operation's other slices. Their lanes follow block by block: first the
 //! elements' [classes](Class), if a member has NaN or infinity near the block, then the elements' further limbs, as
@@ -46,7 +46,8 @@ struct Held {
 }
 
 impl Rest {
-    /// Bytes that the rest takes at most for each block, beside the sums: vectors and maps grow by halves or double.
+    /// Bytes that the rest takes at most for each block, beside the sums: vectors and maps
+    /// grow by halves or double.
     pub(super) const BYTES_PER_BLOCK: usize = 3 * size_of::<RestBlock>() + 3 * size_of::<(usize, Held)>();
 
     /// The blocks that have a part of these lanes.
@@ -105,8 +106,8 @@ impl<C> Operation<C> {
         index * width..(index + 1) * width
     }
 
-    /// Writes what is contributed here to slice `index` of the rest; `weight` gives the weight of the blocks whose bounds one
-    /// MAX slice carries.
+    /// Writes what is contributed here to slice `index` of the rest; `weight` gives the weight of the
+    /// blocks whose bounds one MAX slice carries.
     pub(crate) fn write_rest(&self, index: usize, weight: impl Fn(usize) -> u32, out: &mut [i32]) {
         out.fill(0);
         let lanes = self.lanes_of(index);
@@ -169,7 +170,8 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Holds sums of a block, from sum number `first` on. Puts all into their place once the last sum has come.
+    /// Holds sums of a block, from sum number `first` on.
+    /// Puts all into their place once the last sum has come.
     fn hold(&mut self, block: usize, first: usize, values: impl ExactSizeIterator<Item = i32>) {
         let len = self.layout.elements_of_block(block).len();
         let needed = len + self.rest_lanes(block);
@@ -212,8 +214,8 @@ impl<C> Operation<C> {
         }
     }
 
-    /// The number of members whose values are in the sums of a SUM slice with all of their limbs, or a lower bound of it;
-    /// `contributors` is the number whose first limbs are.
+    /// The number of members whose values are in the sums of a SUM slice with all of their limbs, or a
+    /// lower bound of it; `contributors` is the number whose first limbs are.
     pub(super) fn complete(&self, slice: usize, contributors: u32) -> u32 {
         let blocks = &self.rest.blocks;
         let next = blocks.partition_point(|rest| self.layout.slice_of(rest.block) < slice);

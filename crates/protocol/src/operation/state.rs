@@ -5,7 +5,8 @@ use std::hash::{Hash, Hasher};
 use super::Operation;
 
 impl<C> Operation<C> {
-    /// Hashes the operation without its elements: they equal the contribution, or the sums that the tallies belong to.
+    /// Hashes the operation without its elements: they equal the contribution, or the sums
+    /// that the tallies belong to.
     pub(super) fn hash_state(&self, into: &mut impl Hasher) {
         (self.id, self.least_weight, &self.lanes, &self.not_finite, &self.agreements).hash(into);
         (&self.tallies, self.unfinished, self.failed, self.told).hash(into);

@@ -1,4 +1,4 @@
-//! Whether a result can be believed.
+//! Checks on a result before it is believed.
 
 use tributary_wire::{Operator, Tally, ValuesView};
 

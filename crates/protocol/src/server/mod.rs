@@ -23,8 +23,8 @@ use slot::{Answer, Answers, Contribution, Slot, index_of};
 
 /// The round trip while none has been measured.
 const INITIAL_ROUND_TRIP: Duration = Duration::from_millis(1);
-/// An answer counts as on its way for twice the shortest round trip, but not longer than this: where the
-/// window is wide, even the shortest measurement holds a worker's wait for its turn to send.
+/// An answer counts as on its way for twice the shortest round trip, but not longer than this: where
+/// the window is wide, even the shortest measurement holds a worker's wait for its turn to send.
 const LONGEST_WAY: Duration = Duration::from_millis(5);
 
 /// The receivers of a result.
@@ -47,7 +47,7 @@ pub struct ResultOut<'a> {
     pub values: &'a [i32],
 }
 
-/// What a server has counted since it was made.
+/// Counters of a server since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerStats {
     /// GRADIENT packets that came, whatever became of them.
@@ -71,7 +71,7 @@ pub struct ServerStats {
     pub answers: u64,
     /// Results sent again, to all members, because several asked.
     pub answers_to_all: u64,
-    /// Packets put off, since the server has not been told what it is to read.
+    /// Packets put off, because the server does not know yet what it will read.
     pub put_off: u64,
     /// Questions left unanswered because an answer was on its way already.
     pub suppressed: u64,
@@ -79,8 +79,8 @@ pub struct ServerStats {
     pub round_trip: Option<Duration>,
 }
 
-/// The root of a job's tree: finishes the sums, keeps results as long as a member can request them, and answers. It
-/// needs no timers, because members that wait send retransmit requests.
+/// The root of a job's tree: finishes the sums, keeps results as long as a member can request them, and
+/// answers. It needs no timers, because members that wait send retransmit requests.
 ///
 /// A server that [reads the sums](ServerConfig::reads) receives each operation through [`expect`](Self::expect), and
 /// reports its end through [`poll_event`](Self::poll_event).
@@ -120,10 +120,10 @@ impl Server {
         Self::with(config, slots)
     }
 
-    /// A server that goes on where another one stopped, with the members' work as [`merge`](crate::merge) puts it
-    /// together: `dues` are the slices to be summed next, one for each slot in slot order; `finished` are slices
-    /// before those that members behind the others will ask for, as others have got them. Nothing before what is due
-    /// is ever summed again.
+    /// A server that goes on where another one stopped, with the members' work as [`merge`](crate::merge)
+    /// puts it together: `dues` are the slices to be summed next, one for each slot in slot order; `finished` are
+    /// slices before those that members behind the others will ask for, as others have got them. Nothing before what is
+    /// due is ever summed again.
     ///
     /// # Errors
     /// As [`new`](Self::new); also when `dues` and `finished` do not fit the window and one another, and when
@@ -273,10 +273,10 @@ impl Server {
         }
     }
 
-    /// Announces the members' next operation to a server that reads. The operations follow one another from the job's
-    /// first slice on. The caller should announce an operation before the members start it: until then the server
-    /// rejects every slice more than a window ahead of the announced operations, and the workers send these slices
-    /// again.
+    /// Announces the members' next operation to a server that reads.
+    /// The operations follow one another from the job's first slice on. The caller should announce an operation before
+    /// the members start it: until then the server rejects every slice more than a window ahead of the announced
+    /// operations, and the workers send these slices again.
     ///
     /// # Errors
     /// [`StartError::ReadsNothing`], [`StartError::NoMemory`].
@@ -292,9 +292,10 @@ impl Server {
         self.reader.as_mut()?.poll_event()
     }
 
-    /// Changes over to a new generation of the job. The server continues to serve finished slices, under the new job
-    /// id; unfinished slices start afresh. `members` may have lost some; they may have gained some only while the
-    /// others are [frozen](crate::Worker::freeze) between operations, when no slice is begun.
+    /// Changes over to a new generation of the job.
+    /// The server continues to serve finished slices, under the new job id; unfinished slices start afresh. `members`
+    /// may have lost some; they may have gained some only while the others are [frozen](crate::Worker::freeze) between
+    /// operations, when no slice is begun.
     ///
     /// # Errors
     /// [`ConfigError`] if the members or the fan-in are invalid, if a member would join inside an operation, or if
@@ -322,8 +323,8 @@ impl Server {
         Ok(())
     }
 
-    /// Members of which something has come within this `time` that they had sent before: they wait for a result, and
-    /// their whole way to the server works.
+    /// Members of which something has come within this `time` that they had sent before: they wait for a
+    /// result, and their whole way to the server works.
     pub fn asking(&self, now: Time, time: Duration) -> impl Iterator<Item = Rank> {
         self.asked.iter().filter(move |(_, asked)| now - **asked <= time).map(|(rank, _)| *rank)
     }

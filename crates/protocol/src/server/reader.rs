@@ -12,7 +12,8 @@ use crate::numbers::Tensor;
 use crate::operation::{OperationEvent, OperationId, Operations, Room};
 use crate::tags::Membership;
 
-/// Puts together the operations whose slices a server finishes. Each slice is verified as a member does it.
+/// Puts together the operations whose slices a server finishes.
+/// Each slice is verified as a member does it.
 #[derive(Debug, Clone)]
 pub(super) struct Reader {
     membership: Arc<Membership>,

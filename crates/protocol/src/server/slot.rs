@@ -59,7 +59,7 @@ impl Sum {
     }
 }
 
-/// What a contribution did to a slot.
+/// Effect of a contribution on a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contribution {
     /// It was the child's second one.
@@ -142,8 +142,8 @@ impl Slot {
         Contribution::Finished
     }
 
-    /// Discards the parts of the awaited slice, and the record of receivers of the finished slice. Both belong to
-    /// another generation, whose results the members do not accept any more.
+    /// Discards the parts of the awaited slice, and the record of receivers of the finished slice.
+    /// Both belong to another generation, whose results the members do not accept any more.
     pub(super) fn restart(&mut self, job: JobId) {
         self.children = 0;
         self.partial.job = job;
@@ -161,7 +161,7 @@ pub(super) struct Answers {
     asked: bool,
 }
 
-/// How to answer a question for a finished slice.
+/// Answer to a retransmit request for a finished slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// An answer is on its way to this rank.

@@ -6,9 +6,10 @@ use super::Server;
 use super::slot::{Slot, Sum};
 
 impl Server {
-    /// Feeds `into` with the state that determines the server's answers and its unsent packets. Two servers of the same
-    /// configuration that feed the same bytes behave the same. It leaves out time and its derivatives (the round trip,
-    /// the receivers to which an answer may be on its way), the sums that a server reads, and statistics.
+    /// Feeds `into` with the state that determines the server's answers and its unsent packets.
+    /// Two servers of the same configuration that feed the same bytes behave the same. It leaves out time and its
+    /// derivatives (the round trip, the receivers to which an answer may be on its way), the sums that a server reads,
+    /// and statistics.
     pub fn hash_state(&self, into: &mut impl Hasher) {
         (self.job, &self.members, self.fan_in, &self.queue).hash(into);
         self.slots.iter().for_each(|slot| slot.hash_state(into));

@@ -2,27 +2,29 @@
 
 use tributary_wire::Tag;
 
-/// How many members a job may have: with more, a value of 32 bits would not fit below the prime.
+/// Number of members that a job may have: with more, a value of 32 bits would not fit below the prime.
 pub(crate) const MOST_MEMBERS: usize = (1 << 15) - 1;
 
 /// The number of bits of a digit with [`MOST_MEMBERS`], the fewest bits.
 const FEWEST_BITS: u32 = 17;
 
-/// As many bits are enough for a forgery to be as good as impossible. With the two more that few members leave room for, it
-/// would take a fifth longer to make a tag, since [products](super::products) had to be added up in shorter runs.
+/// As many bits are enough for a forgery to be as good as impossible.
+/// With the two more that few members leave room for, it would take a fifth longer to make a tag, since
+/// [products](super::products) had to be added up in shorter runs.
 const MOST_BITS: u32 = 29;
 
-/// The distance from 2^(2k) to the largest prime below it, for digits of k bits from [`FEWEST_BITS`] to [`MOST_BITS`].
+/// The distance from 2^(2k) to the largest prime below it, for digits of k bits from
+/// [`FEWEST_BITS`] to [`MOST_BITS`].
 const DISTANCES: [u64; (MOST_BITS - FEWEST_BITS + 1) as usize] =
     [41, 5, 45, 87, 11, 17, 21, 59, 27, 47, 33, 5, 27];
 
-/// The integers modulo the largest prime P whose numbers can be written in two digits of k bits, where the digits of as many
-/// tags as there are members add up to less than 2^32.
+/// The integers modulo the largest prime P whose numbers can be written in two digits of k bits, where
+/// the digits of as many tags as there are members add up to less than 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
     digit_bits: u32,
     prime: u64,
-    /// How far it is below a power of two.
+    /// Distance of the prime below a power of two.
     distance: u64,
 }
 
@@ -44,8 +46,8 @@ impl Field {
         self.digit_bits
     }
 
-    /// The remainder of a number modulo the prime. As `rem_euclid`, and several times as fast: the power of two just above
-    /// the prime has the remainder `distance`.
+    /// The remainder of a number modulo the prime.
+    /// As `rem_euclid`, and several times as fast: the power of two just above the prime has the remainder `distance`.
     pub(super) fn reduce(self, number: i128) -> u64 {
         let (bits, prime) = (2 * self.digit_bits, u128::from(self.prime));
         // Those from -1 downwards are -1 less those from 0 upwards.

@@ -12,8 +12,8 @@ use super::meaning::{Meaning, Subject, SubjectDigests};
 use super::products::Multipliers;
 use crate::numbers::bound::Lanes;
 
-/// Bits of a block that are left out, so that there is room for sums. The others are more than enough to be spread evenly
-/// below the prime.
+/// Bits of a block that are left out, so that there is room for sums.
+/// The others are more than enough to be spread evenly below the prime.
 const LEFT_OUT: u32 = 8;
 
 /// The keys of tags in all generations of a job, as long as the tags are numbers of the same field.
@@ -39,7 +39,8 @@ pub(super) struct Coefficients {
     pub(super) weight: u64,
     /// For each lane of the bounds of a slice's blocks: what its owner adds to its tag.
     pub(super) owners: Box<[u64]>,
-    /// The same for a [digest](super::Membership::digest): for each of these lanes, and for two more numbers.
+    /// The same for a [digest](super::Membership::digest): for each of these lanes,
+    /// and for two more numbers.
     pub(super) digest_of_lanes: Multipliers,
     pub(super) digest: [u64; 2],
 }
@@ -73,8 +74,8 @@ impl fmt::Debug for Coefficients {
     }
 }
 
-/// Makes the part that an operation's pads have in common: a CBC-MAC of the two blocks that identify the operation. It is a
-/// pseudo-random function as long as all messages have the same length.
+/// Makes the part that an operation's pads have in common: a CBC-MAC of the two blocks that identify
+/// the operation. It is a pseudo-random function as long as all messages have the same length.
 #[derive(Debug)]
 pub(super) struct Subjects(Aes128);
 
@@ -111,7 +112,8 @@ impl Pads {
         Self(cipher(secret, purpose))
     }
 
-    /// The pad of a member, and what [`of_all`](Self::of_all) returns; `behind` is the member behind it, if there is one.
+    /// The pad of a member, and what [`of_all`](Self::of_all) returns; `behind` is the member
+    /// behind it, if there is one.
     pub(super) fn of_member(
         &self,
         job: JobId,

@@ -10,7 +10,8 @@ pub(crate) struct Subject {
     pub(crate) operation: u64,
     /// Its first slice.
     pub(crate) first: Seq,
-    /// [Stands](name_hash) for the tensor's name: members that reduce equal tensors in another order are noticed.
+    /// The [hash](name_hash) of the tensor's name.
+    /// Members that reduce equal tensors in another order are noticed.
     pub(crate) name: u64,
     /// Elements in the whole operation.
     pub(crate) len: u64,
@@ -31,8 +32,8 @@ impl Subject {
     }
 }
 
-/// The digests that the pads of an operation's slices have in common, one for each operator. They are computed once,
-/// and are as good as random without the job's secret.
+/// The digests that the pads of an operation's slices have in common, one for each operator.
+/// They are computed once, and are as good as random without the job's secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SubjectDigests {
     pub(super) sum: u128,
@@ -48,8 +49,8 @@ pub(crate) struct Meaning {
     pub(crate) operator: Operator,
     /// The slice's number.
     pub(crate) seq: Seq,
-    /// In a SUM slice a [digest](super::Membership::digest) of what its scales follow from. MAX values are not part of any
-    /// tag, so this is where a maximum that only some members got is noticed.
+    /// In a SUM slice a [digest](super::Membership::digest) of what its scales follow from.
+    /// MAX values are not part of any tag, so a maximum that only some members got is noticed here.
     pub(crate) scale: u64,
 }
 

@@ -50,7 +50,8 @@ pub(crate) struct Share {
     pub(crate) weight: u32,
 }
 
-/// The sum of all members' pads for one slice: the part of the tag of their sum that does not depend on the values.
+/// The sum of all members' pads for one slice: the part of the tag of their sum that does not
+/// depend on the values.
 #[derive(Clone, Copy)]
 pub(crate) struct PadSum {
     /// The members' generation.
@@ -102,7 +103,8 @@ impl Membership {
         Self::with_keys(Keys::new(secret, width, Field::new(ranks.len())).into(), job, ranks)
     }
 
-    /// Returns the membership of another generation of the job. Both generations share one copy of their common keys.
+    /// Returns the membership of another generation of the job.
+    /// Both generations share one copy of their common keys.
     pub(crate) fn next(&self, job: JobId, ranks: &[Rank]) -> Self {
         let Keys { secret, width, field, .. } = &*self.keys;
         if Field::new(ranks.len()) == *field {
@@ -120,12 +122,13 @@ impl Membership {
         Self { job, row, present, keys, pads }
     }
 
-    /// Returns the digests of an operation that its tags cover; they are equal in all generations of the job.
+    /// Returns the digests of an operation that its tags cover; they are equal in all
+    /// generations of the job.
     pub(crate) fn digests(&self, subject: Subject) -> SubjectDigests {
         self.keys.subjects.digests(subject)
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub(crate) fn count(&self) -> u32 {
         // At most MOST_MEMBERS.
         self.row.len() as u32
@@ -152,8 +155,8 @@ impl Membership {
         self.present.get(usize::from(rank.get())) == Some(&true)
     }
 
-    /// A number that stands for what a slice's scales follow from: two of these have the same number with probability 1 / P
-    /// for a switch that does not have the secret.
+    /// A number that stands for what a slice's scales follow from: two of these have the same number with
+    /// probability 1 / P for a switch that does not have the secret.
     pub(crate) fn digest(&self, agreed: &Agreed<'_>) -> u64 {
         let Keys { field, coefficients, .. } = &*self.keys;
         let product = |coefficient: u64, number: u32| i128::from(coefficient) * i128::from(number);
@@ -174,8 +177,8 @@ impl Membership {
         lanes.map(|(lane, coefficient)| if owned(*lane) { *coefficient } else { 0 }).sum::<u64>().into()
     }
 
-    /// One member's tag over its `values`, and the sum of all members' pads; `lanes` are those of the bounds of a SUM slice's
-    /// blocks.
+    /// One member's tag over its `values`, and the sum of all members' pads; `lanes` are those of the
+    /// bounds of a SUM slice's blocks.
     pub(crate) fn tag(
         &self,
         meaning: &Meaning,
@@ -197,7 +200,8 @@ impl Membership {
         Some(PadSum { job: self.job, operator: meaning.operator, sum })
     }
 
-    /// Returns true if all of this comes from all members, each once, and each lane's owner has confirmed it.
+    /// Returns true if all of this comes from all members, each once, and each
+    /// lane's owner has confirmed it.
     pub(crate) fn verifies(
         &self,
         pads: &PadSum,
@@ -211,8 +215,8 @@ impl Membership {
         field.reduce(field.join(tag) - pads.sum - covered - confirmed) == 0
     }
 
-    /// The part of a tag that is linear in contributions: the values, whose sum of products is `products`, and the weight. Below
-    /// 2^106.
+    /// The part of a tag that is linear in contributions: the values, whose sum of products is `products`,
+    /// and the weight. Below 2^106.
     fn covered(&self, operator: Operator, weight: u32, products: impl FnOnce(&Multipliers) -> i128) -> i128 {
         let Coefficients { values, weight: per_weight, .. } = &self.keys.coefficients;
         let weight = i128::from(*per_weight) * i128::from(weight);

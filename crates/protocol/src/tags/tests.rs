@@ -6,7 +6,7 @@ use super::*;
 
 const WIDTH: SliceWidth = SliceWidth::ETHERNET;
 
-/// What a member takes a slice for.
+/// A slice as a member understands it.
 #[derive(Debug, Clone, Copy)]
 struct Said {
     subject: Subject,
@@ -128,7 +128,8 @@ fn what_members_do_not_give_alike_is_noticed() {
     }
 }
 
-/// Pads are differences, which cancel out: only those of all members, each once, leave what a receiver expects.
+/// Pads are differences, which cancel out: only those of all members, each once, leave
+/// what a receiver expects.
 #[test]
 fn no_choice_of_contributions_but_each_once_is_believed() {
     let members = membership(4);

@@ -1,4 +1,4 @@
-//! What a member gives to an operation.
+//! The contribution of a member to an operation.
 
 use tributary_wire::{Operator, Rank, Tally};
 
@@ -9,8 +9,8 @@ use crate::tags::{Membership, PadSum, Share};
 #[derive(Debug, Clone)]
 pub(super) struct Contribution {
     weight: u32,
-    /// True for each MAX slice that is sent as zeros of weight 0, with the SUM slices whose bounds it carries.
-    /// The caller gave up the operation before that MAX slice was sent. Empty when nothing is withheld.
+    /// True for each MAX slice that is sent as zeros of weight 0, with the SUM slices whose bounds it
+    /// carries. The caller gave up the operation before that MAX slice was sent. Empty when nothing is withheld.
     withheld: Vec<bool>,
 }
 
@@ -26,8 +26,8 @@ impl Contribution {
 }
 
 impl Operation<Contribution> {
-    /// Writes the slice's values into `out`; returns its operator, this member's tally and the sum of all members' pads.
-    /// It has no result yet.
+    /// Writes the slice's values into `out`; returns its operator, this member's tally and the sum of all
+    /// members' pads. It has no result yet.
     pub(super) fn write(
         &mut self,
         position: u64,
@@ -80,8 +80,8 @@ impl Operation<Contribution> {
         (meaning.operator, Tally { contributors: 1, weight, tag }, pads)
     }
 
-    /// Gives nothing to what `is_sent` says has not been announced: the members agree on weight and scale by the
-    /// MAX slices, so what those have announced must follow, and what they have not can be left out.
+    /// Gives nothing to what `is_sent` says has not been announced: the members agree on weight and scale
+    /// by the MAX slices, so what those have announced must follow, and what they have not can be left out.
     pub(super) fn withhold_unless(&mut self, is_sent: impl Fn(u64) -> bool) {
         self.own.withheld = self.layout.max_positions().map(|position| !is_sent(position)).collect();
         if self.own.withheld.contains(&true) {

@@ -1,4 +1,4 @@
-//! What a worker hands to its caller.
+//! Events and counters that a worker hands to its caller.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct Outgoing<'a> {
     pub values: &'a [i32],
 }
 
-/// What a worker has counted since it was made.
+/// Counters of a worker since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkerStats {
     /// Slices sent for the first time.
@@ -24,7 +24,8 @@ pub struct WorkerStats {
     pub results: u64,
     /// Results that were there already.
     pub duplicates: u64,
-    /// Results that this worker did not await: of another job, generation or width, for another rank, or while frozen.
+    /// Results that this worker did not await: of another job, generation or width, for another
+    /// rank, or while frozen.
     pub foreign: u64,
     /// Results that failed verification.
     pub mismatched: u64,

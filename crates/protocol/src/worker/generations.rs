@@ -17,7 +17,7 @@ use crate::tags::Membership;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 
-/// Whether a worker goes on.
+/// State that decides whether a worker goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gate {
     /// It does.
@@ -37,8 +37,8 @@ pub struct Standing {
     pub next: Seq,
     /// True if all operations that were begun are done.
     pub idle: bool,
-    /// For each of the window's slots, in slot order, the slice that it waits for: the first one of the slot's
-    /// without a result.
+    /// For each of the window's slots, in slot order, the slice that it waits for: the first one of the
+    /// slot's without a result.
     pub dues: Vec<Seq>,
 }
 
@@ -50,12 +50,13 @@ pub(super) struct Generations {
     present: Membership,
     /// The memberships before the present one since this worker was last idle, in order, [`MOST`] at most.
     past: VecDeque<Membership>,
-    /// How many there were before these.
+    /// Number of operations before these.
     before: usize,
 }
 
-/// The number of past generations that a worker keeps. A slice that was first sent more generations ago fails its
-/// operation, if its result belongs to such a generation and has not come earlier.
+/// The number of past generations that a worker keeps.
+/// A slice that was first sent more generations ago fails its operation, if its result belongs to such a generation and
+/// has not come earlier.
 const MOST: usize = 4096;
 
 impl Generations {
@@ -116,15 +117,15 @@ fn members_with(rank: Rank, members: Vec<Rank>) -> Result<Vec<Rank>, ConfigError
 }
 
 impl Worker {
-    /// Stops where it is, to answer for where it [stands](Self::standing): from now on it takes no result, sends
-    /// nothing and begins no operation; those that are started wait in order. It ends with
+    /// Stops where it is, to answer for where it [stands](Self::standing): from now on it takes no result,
+    /// sends nothing and begins no operation; those that are started wait in order. It ends with
     /// [`proceed`](Self::proceed) or [`change_generation`](Self::change_generation).
     pub fn freeze(&mut self) {
         self.gate = Gate::Frozen;
     }
 
-    /// Returns true if the worker is frozen: by [`freeze`](Self::freeze), or because it has reached the end that
-    /// [`proceed`](Self::proceed) set.
+    /// Returns true if the worker is frozen: by [`freeze`](Self::freeze), or because it has reached the end
+    /// that [`proceed`](Self::proceed) set.
     pub fn is_frozen(&self) -> bool {
         self.gate == Gate::Frozen
     }
@@ -139,9 +140,9 @@ impl Worker {
         }
     }
 
-    /// Goes on in the present generation until `until` operations, counted from the job's start, are begun and
-    /// done. It is frozen again then, and idle; where that is so already it stays frozen. With the most that
-    /// any member has [begun](Standing::begun), all members stop at the same place.
+    /// Goes on in the present generation until `until` operations, counted from the job's start, are begun
+    /// and done. It is frozen again then, and idle; where that is so already it stays frozen. With the most that any
+    /// member has [begun](Standing::begun), all members stop at the same place.
     pub fn proceed(&mut self, now: Time, until: u64) {
         self.gate = Gate::Until(until);
         self.begin_waiting();
@@ -149,9 +150,9 @@ impl Worker {
         self.stop_at_boundary();
     }
 
-    /// Changes over to a new generation of the job, and ends a freeze: slices without a result are sent again under the
-    /// new job id, and operations that wait begin. `members` may have lost some; they may have gained some only while
-    /// this worker is frozen and idle.
+    /// Changes over to a new generation of the job, and ends a freeze: slices without a result are sent
+    /// again under the new job id, and operations that wait begin. `members` may have lost some; they may have gained
+    /// some only while this worker is frozen and idle.
     ///
     /// # Errors
     /// [`ConfigError`] if the members are invalid, if a member would join inside an operation, or if `job` is not a new
@@ -170,20 +171,20 @@ impl Worker {
         Ok(())
     }
 
-    /// How long a slice keeps the slowest link of the present generation's tree busy: see
+    /// Sets the time for which a slice keeps the slowest link of the present generation's tree busy: see
     /// [`Timers::slice_time`](crate::Timers::slice_time).
     pub fn set_slice_time(&mut self, slice_time: Duration) {
         self.recovery.set_slice_time(slice_time);
     }
 
-    /// The last result of a slot, if it is this slice's: kept until the slot's next slice has its own, whether or
-    /// not their operation is done.
+    /// The last result of a slot, if it is this slice's: kept until the slot's next slice has its own,
+    /// whether or not their operation is done.
     pub fn finished(&self, seq: Seq) -> Option<&FinishedSlice> {
         self.slots.finished(seq)
     }
 
-    /// Takes back the operations that wait for the end of a freeze, except those that were abandoned: they were never
-    /// begun, and will not end. Their numbers are given again. For a job whose members have changed, before
+    /// Takes back the operations that wait for the end of a freeze, except those that were abandoned: they
+    /// were never begun, and will not end. Their numbers are given again. For a job whose members have changed, before
     /// [`change_generation`](Self::change_generation) lets them begin; all members must do it alike.
     pub fn withdraw_waiting(&mut self) -> Vec<OperationId> {
         let begun = self.operations.begun();
@@ -222,8 +223,8 @@ impl Worker {
         }
     }
 
-    /// Sends everything again whose result may have passed by: it was sent under a job id that is no more, or
-    /// answered during a freeze.
+    /// Sends everything again whose result may have passed by: it was sent under a job id that is no more,
+    /// or answered during a freeze.
     fn ask_for_everything(&mut self, now: Time) {
         self.recovery.restart(now);
         let unanswered: Vec<u64> = self.slots.unanswered().collect();

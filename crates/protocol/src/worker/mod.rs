@@ -101,8 +101,8 @@ impl Worker {
         })
     }
 
-    /// Starts an all-reduce, or queues it behind the all-reduces under way: its slices follow as the window allows. An
-    /// operation of no elements is a barrier.
+    /// Starts an all-reduce, or queues it behind the all-reduces under way: its slices follow as the window
+    /// allows. An operation of no elements is a barrier.
     ///
     /// # Errors
     /// [`StartError`] if the weight leaves no room for the other members' weights, or if the memory for the sums is not
@@ -111,9 +111,9 @@ impl Worker {
         self.start_measured(operation, None)
     }
 
-    /// Starts an all-reduce as [`start_all_reduce`](Self::start_all_reduce) does. `bounds` is `Some` if its elements
-    /// were measured already. The worker ignores bounds that were made for another member, another width, or another
-    /// number of elements.
+    /// Starts an all-reduce as [`start_all_reduce`](Self::start_all_reduce) does.
+    /// `bounds` is `Some` if its elements were measured already. The worker ignores bounds that were made for another
+    /// member, another width, or another number of elements.
     ///
     /// # Errors
     /// As for [`start_all_reduce`](Self::start_all_reduce).
@@ -136,8 +136,8 @@ impl Worker {
         Ok(id)
     }
 
-    /// Gives an operation up whose caller does not wait any more: it [fails](OperationEvent::Failed) here with what
-    /// was missing, unless it has ended before. The job goes on: the members' sequence numbers stay together,
+    /// Gives an operation up whose caller does not wait any more: it [fails](OperationEvent::Failed) here
+    /// with what was missing, unless it has ended before. The job goes on: the members' sequence numbers stay together,
     /// since the operation is finished in the background. This member's contribution to it stays in as far as the
     /// others may count on it; what it has not announced yet is left out, with its weight.
     pub fn abandon(&mut self, operation: OperationId) {
@@ -167,7 +167,8 @@ impl Worker {
         self.make_ready(max_slices);
     }
 
-    /// Takes in a RESULT. One that is not awaited, not for this worker, or of another width, changes nothing.
+    /// Takes in a RESULT.
+    /// One that is not awaited, not for this worker, or of another width, changes nothing.
     pub fn handle_result(&mut self, now: Time, header: &Header, values: ValuesView<'_>) {
         let for_us = header.rank == self.rank || header.rank == Rank::ALL;
         let fits = header.kind == Kind::Result && header.job == self.job && values.len() == self.values.len();
@@ -280,14 +281,15 @@ impl Worker {
         self.unfinished() == 0
     }
 
-    /// Operations that were started and are not done, those that were [given up](Self::abandon) included: this
-    /// worker holds the data of each, and it is for the caller to bound them.
+    /// Operations that were started and are not done, those that were [given up](Self::abandon) included:
+    /// this worker holds the data of each, and it is for the caller to bound them.
     pub fn unfinished(&self) -> usize {
         self.operations.len() + self.waiting.len()
     }
 
-    /// Whether an operation that is not done was [given up](Self::abandon): other members may not have started it, and
-    /// finish it later, with what was given here. One that has failed was started by all, and is soon done.
+    /// Returns true if an operation that is not done was [given up](Self::abandon): other
+    /// members may not have started it, and finish it later, with what was given here. One that has failed was started
+    /// by all, and is soon done.
     pub fn has_given_up(&self) -> bool {
         self.operations.has_given_up() || self.waiting.iter().any(|waiting| waiting.abandoned)
     }
@@ -358,8 +360,8 @@ impl Worker {
         }
     }
 
-    /// Takes slices that others have overtaken out of flight: they hold nothing up while it shows whether they
-    /// are lost.
+    /// Takes slices that others have overtaken out of flight: they hold nothing up while it shows
+    /// whether they are lost.
     fn uncover_gaps(&mut self) {
         while let Some(Transmission { number, position }) = self.recovery.next_overtaken() {
             let busy = self.is_busy();

@@ -1,5 +1,5 @@
-//! How many slices to have in flight, where the window is the most and not the least, and how many of them to let go
-//! together.
+//! The number of slices in flight, where the window is the most and not the least, and of
+//! slices that leave together.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ const FLOOR: f64 = 16.0;
 const SHORT_ENOUGH: Duration = Duration::from_millis(5);
 /// The number of slices by which a long round trip reduces the limit, or a short one increases it.
 const STEP: f64 = 0.25;
-/// Slices leave together that cross the network in this time: somewhat more than TCP lets its interface cut up for it
-/// (TSO autosizing, a millisecond), and than a port joins to one frame if its link's token bucket has a burst of that.
-/// Of 0.75 to 6 ms this took the least time.
+/// Slices leave together that cross the network in this time: somewhat more than TCP lets its interface
+/// cut up for it (TSO autosizing, a millisecond), and than a port joins to one frame if its link's token bucket has a
+/// burst of that. Of 0.75 to 6 ms this took the least time.
 const TOGETHER: Duration = Duration::from_micros(1500);
-/// The least number of such groups in flight, so that the way is busy while one of them waits to be complete.
+/// The least number of such groups in flight, so that the way is busy while one of them
+/// waits to be complete.
 const GROUPS: u64 = 4;
 
 /// The limit of slices in flight, controlled by round trips.
@@ -72,8 +73,9 @@ impl Pace {
         self.leaving = false;
     }
 
-    /// The number of slices that leave together: those that are answered in [`TOGETHER`], by Little's law. By the same law, a
-    /// part of those in flight is only in queues; more than that part must not wait, or the way would be idle.
+    /// The number of slices that leave together: those that are answered in [`TOGETHER`], by Little's law.
+    /// By the same law, a part of those in flight is only in queues; more than that part must not wait, or the way
+    /// would be idle.
     fn together(&self, round_trip: Option<Duration>) -> u64 {
         let (Some(round_trip), Some(shortest)) = (round_trip, self.shortest) else { return 1 };
         let share = |part: Duration| {
@@ -103,7 +105,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// How many slices leave at once after `answered` results, with `limit` in flight before.
+    /// Returns the number of slices that leave at once after `answered` results, with
+    /// `limit` in flight before.
     fn leave(pace: &mut Pace, answered: u64, round_trip: Option<Duration>) -> u64 {
         let mut in_flight = pace.limit() - answered;
         let from = in_flight;

@@ -1,4 +1,5 @@
-//! Statistics of retransmit requests: they distinguish links that lose packets from queues that are long.
+//! Statistics of retransmit requests: they distinguish links that lose packets from
+//! queues that are long.
 //!
 //! A worker sees silence in both cases. If packets were lost, a requested result comes only once, as the answer to the
 //! request. If results wait in queues, they come as well, and the answer to the request comes behind them, as a
@@ -6,8 +7,9 @@
 
 /// The number of answers that count; older answers weigh half as much.
 const LATELY: u32 = 64;
-/// Requests were needed if this number of them was needed for one that was not. The ratio is 25 or more over links that
-/// lose 2 to 20 %. Over slow links it is 0.1 to 8, and where it is highest, requests are few.
+/// Requests were needed if this number of them was needed for one that was not.
+/// The ratio is 25 or more over links that lose 2 to 20 %. Over slow links it is 0.1 to 8, and where it is highest,
+/// requests are few.
 const NEEDED_FOR_ONE: u32 = 5;
 /// The most spurious timeouts that count: silence then lasts up to 16 times `max_silence`, 4 s.
 pub(super) const MOST_SPURIOUS: u32 = 15;
@@ -23,8 +25,8 @@ pub(super) struct Questions {
 }
 
 impl Default for Questions {
-    /// Requests count as not needed until several were: the first results through slow links come later than any
-    /// timeout.
+    /// Requests count as not needed until several were: the first results through slow links come
+    /// later than any timeout.
     fn default() -> Self {
         Self { needed: 0, needless: 1, spurious: 0, is_spurious: true }
     }
@@ -45,7 +47,8 @@ impl Questions {
         self.forget();
     }
 
-    /// Records a duplicate result: a request was not needed. The requests of one timeout count as one spurious timeout.
+    /// Records a duplicate result: a request was not needed.
+    /// The requests of one timeout count as one spurious timeout.
     pub(super) fn answered_again(&mut self) {
         self.needless += 1;
         self.forget();

@@ -20,11 +20,12 @@ use crate::config::Timers;
 use crate::rtt::RoundTrip;
 use crate::time::Time;
 
-/// Round trips that a missing slice is given while there is other work: a member that has lost a result needs
-/// two to get it and a third for the slot's next slice, for which the others must not ask meanwhile.
+/// Round trips that a missing slice is given while there is other work: a member that has lost a result
+/// needs two to get it and a third for the slot's next slice, for which the others must not ask meanwhile.
 const PATIENCE: f64 = 3.0;
-/// Round trips over which the members' questions for one slice are spread. Mostly one member's slice was
-/// lost on its way up, and only that member's retransmission helps; the later others ask, the more of them need not.
+/// Round trips over which the members' questions for one slice are spread.
+/// Mostly one member's slice was lost on its way up, and only that member's retransmission helps; the later others ask,
+/// the more of them need not.
 const SPREAD: f64 = 4.0;
 /// Round trips that a missing slice is given when nothing else is left to do.
 const IMPATIENCE: f64 = 1.5;
@@ -32,9 +33,9 @@ const IMPATIENCE: f64 = 1.5;
 const SILENCE: u32 = 2;
 /// Links that a slice may pass, there and back. Each holds it for as long as it takes to send it.
 const LINKS: u64 = 2 * MAX_HOPS as u64;
-/// The part of each later silence over which the members' questions are spread. Members that wait for the same slice are
-/// silent since the same instant. If they asked at one instant again, a short queue on the way would drop the same
-/// members' questions each time, for ever: among them the one question that helps.
+/// The part of each later silence over which the members' questions are spread.
+/// Members that wait for the same slice are silent since the same instant. If they asked at one instant again, a short
+/// queue on the way would drop the same members' questions each time, for ever: among them the one question that helps.
 const JITTER: f64 = 0.25;
 
 /// One transmission of a slice.
@@ -69,8 +70,9 @@ pub(crate) struct Recovery {
     timers: Timers,
     round_trip: RoundTrip,
     transmitted: u64,
-    /// What a gap may still uncover, oldest first. A result does not tell which transmission it answers, so slices
-    /// that were sent again are kept apart: their results uncover nothing but one another.
+    /// Transmissions that a gap may still uncover, oldest first.
+    /// A result does not tell which transmission it answers, so slices that were sent again are kept apart: their
+    /// results uncover nothing but one another.
     firsts: VecDeque<Transmission>,
     repeats: VecDeque<Transmission>,
     /// The newest transmissions of either kind that were answered.
@@ -132,8 +134,8 @@ impl Recovery {
         number
     }
 
-    /// Records the result of a slice in `flight`, one of `in_flight` slices. Returns the round trip, if the result
-    /// measures one.
+    /// Records the result of a slice in `flight`, one of `in_flight` slices.
+    /// Returns the round trip, if the result measures one.
     pub(crate) fn answered(&mut self, now: Time, flight: &Flight, in_flight: u64) -> Option<Duration> {
         self.silent_since = now;
         self.backoff = 0;
@@ -170,8 +172,8 @@ impl Recovery {
             .or_else(|| overtaken(&mut self.repeats, self.newest_first.max(self.newest_repeat)))
     }
 
-    /// The slice `seq` at `position` is missing: it will be [due](Self::next_due) when it has been given time. `busy` says
-    /// whether there is other work meanwhile.
+    /// The slice `seq` at `position` is missing: it will be [due](Self::next_due) when it has been given
+    /// time. `busy` says whether there is other work meanwhile.
     pub(crate) fn miss(&mut self, flight: &Flight, position: u64, seq: Seq, busy: bool) {
         let round_trip = self.round_trip.smoothed().unwrap_or(self.timers.initial_timeout);
         let patience =
@@ -204,9 +206,9 @@ impl Recovery {
         self.missing.peek().map(|Reverse(missing)| missing.due)
     }
 
-    /// Returns the time at which silence will have lasted too long, with `in_flight` slices in flight. The first
-    /// request is for one slice only, so it may come early; then comes the retransmission timeout, which doubles, each
-    /// time less this worker's part of the jitter.
+    /// Returns the time at which silence will have lasted too long, with `in_flight` slices in flight.
+    /// The first request is for one slice only, so it may come early; then comes the retransmission timeout, which
+    /// doubles, each time less this worker's part of the jitter.
     ///
     /// Neither comes before the slices in flight can have been answered at the pace of the results (Little's law). The
     /// measured round trip may be shorter than that: one frame crosses a shaped link at once, and many do not. Without
@@ -230,7 +232,8 @@ impl Recovery {
         self.silent_since + wait.mul_f64(1.0 - jitter)
     }
 
-    /// How long the slowest link takes for what is on its way, and the way itself for one slice.
+    /// Returns the time that the slowest link takes for what is on its way, and the way
+    /// itself for one slice.
     fn carried(&self, in_flight: u64, members: u32) -> Duration {
         if self.questions.are_needed() {
             return Duration::ZERO;
@@ -240,7 +243,7 @@ impl Recovery {
         self.timers.slice_time.saturating_mul(u32::try_from(slices).unwrap_or(u32::MAX))
     }
 
-    /// How long the results take that are on their way, at their pace.
+    /// Returns the time that the results take that are on their way, at their pace.
     fn spacing_of(&self, in_flight: u64, members: u32) -> Duration {
         let asked = u64::from(self.asked).saturating_mul(members.into());
         match (self.questions.are_needed(), self.spacing.is_known()) {
@@ -274,10 +277,10 @@ impl Recovery {
         self.questions.answered_again();
     }
 
-    /// Returns the number of slices that each member can request. If requests are needed, it is several for each slice
-    /// that the last timeout brought. Otherwise, while no result measures a round trip, it is 1. If requests were
-    /// spurious, it is the number that crosses the network at the pace of all members' results within the longest usual
-    /// silence.
+    /// Returns the number of slices that each member can request.
+    /// If requests are needed, it is several for each slice that the last timeout brought. Otherwise, while no result
+    /// measures a round trip, it is 1. If requests were spurious, it is the number that crosses the network at the pace
+    /// of all members' results within the longest usual silence.
     fn affordable(&self, members: u32) -> u32 {
         if self.questions.are_needed() {
             return self.timers.asks.saturating_mul(self.brought.max(1));
@@ -333,7 +336,8 @@ fn mix(word: u32) -> u32 {
     word ^ word >> 16
 }
 
-/// A worker's place among those that ask about `subject`: in 0..1, another one for each rank, subject and attempt.
+/// A worker's place among those that ask about `subject`: in 0..1, another one for each rank,
+/// subject and attempt.
 fn lot(rank: Rank, subject: u32, attempt: u32) -> f64 {
     let words = [rank.get().into(), subject, attempt];
     let lot = words.into_iter().fold(mix(4), |state, word| mix(state.wrapping_mul(GOLDEN) ^ word));

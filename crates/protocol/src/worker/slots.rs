@@ -17,7 +17,7 @@ pub(crate) struct Slot {
     pub(crate) state: State,
 }
 
-/// How far a slot's slice has come.
+/// Progress of a slot's slice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum State {
     /// Nothing to send: its operation has not started, or its scale is not known.
@@ -140,7 +140,8 @@ impl Slots {
         self.finished.get(self.index(seq))?.as_ref().filter(|kept| kept.seq == seq)
     }
 
-    /// Records the result for `position`: its slot goes on to the next slice. Returns the position of the next slice.
+    /// Records the result for `position`: its slot goes on to the next slice.
+    /// Returns the position of the next slice.
     pub(crate) fn advance(&mut self, position: u64) -> u64 {
         let next = position + self.window();
         if let Some(slot) = self.at(position) {

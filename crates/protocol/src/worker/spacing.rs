@@ -1,4 +1,4 @@
-//! How long results take at the pace at which they come.
+//! Time that results take at the pace at which they come.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use crate::time::Time;
 
 /// Spans that are remembered.
 const SPANS: usize = 8;
-/// The number of shortest spans that count. Most other spans contain a member's loss, and a worker that waited longer
-/// for that would lose more time by it.
+/// The number of shortest spans that count.
+/// Most other spans contain a member's loss, and a worker that waited longer for that would lose more time by it.
 const COUNT_OF_SPANS: usize = 2;
 
 /// The time from one result to the next.

@@ -18,10 +18,10 @@ pub(super) struct Settled {
 }
 
 impl Worker {
-    /// Takes in a result, if it is the sum of some generation's members in which the slice was under way. It must carry
-    /// the [server's proof](crate::vouch) that all members get the same result. The worker requests a wrong result
-    /// again, since the copy may have been damaged on its way: then the slice is not settled. A second wrong result
-    /// fails its operation.
+    /// Takes in a result, if it is the sum of some generation's members in which the slice was under way.
+    /// It must carry the [server's proof](crate::vouch) that all members get the same result. The worker requests a
+    /// wrong result again, since the copy may have been damaged on its way: then the slice is not settled. A second
+    /// wrong result fails its operation.
     pub(super) fn judge(
         &mut self,
         (position, flight): (u64, &Flight),

@@ -51,8 +51,8 @@ pub(crate) fn answer(worker: &mut Worker, now: Time, slice: &Slice) {
     give(worker, now, &served(slice, slice.0.job));
 }
 
-/// Returns the packet that the server sends in generation `present` for this slice. The server finished the slice in
-/// the slice's own generation.
+/// Returns the packet that the server sends in generation `present` for this slice.
+/// The server finished the slice in the slice's own generation.
 pub(crate) fn served((header, values): &Slice, present: JobId) -> Slice {
     let hop = Hop { node: NodeId::new(9).unwrap(), egress_port: 0, aggregate: true, child: 0, fan_in: 1 };
     let WorkerConfig { members, secret, width, start, .. } = config(1);

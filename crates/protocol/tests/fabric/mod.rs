@@ -1,5 +1,5 @@
-//! A network that loses, duplicates and reorders, with switches that aggregate: the slots of `docs/specification.md`
-//! (section 5), written again and as plainly as possible, to drive `Worker` and `Server` with.
+//! A network that loses, duplicates and reorders, with switches that aggregate: the slots of
+//! `docs/specification.md` (section 5), written again and as plainly as possible, to drive `Worker` and `Server` with.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ struct Slot {
     values: Values,
 }
 
-/// What a broken switch does to the sums that it makes.
+/// Fault that a broken switch adds to the sums that it makes.
 pub(crate) type Fault = fn(Operator, &mut [i32], &mut Tally);
 
 /// Where a switch hangs, and whether it aggregates.
@@ -135,8 +135,8 @@ impl Fabric {
         self.switches[at].slots.clear();
     }
 
-    /// The packets that a RESULT becomes when it leaves the server: one for each worker, even with multicast:
-    /// copies are lost one by one, and releases are conditional, so it is the harder case.
+    /// The packets that a RESULT becomes when it leaves the server: one for each worker, even with
+    /// multicast: copies are lost one by one, and releases are conditional, so it is the harder case.
     pub(crate) fn downwards(&self, header: Header, to: Recipient, values: &Values) -> Vec<Packet> {
         let ranks: Vec<Rank> = match to {
             Recipient::Rank(rank) => vec![rank],

@@ -5,7 +5,7 @@ use tributary_wire::Rank;
 
 use super::World;
 
-/// How many orders a host, and how many news the controller may have before them.
+/// Limit on pending orders of a host, and on pending news of the controller.
 const BACKLOG: usize = 6;
 
 /// Something that the controller will hear of.
@@ -20,8 +20,8 @@ pub(super) enum News {
 pub(crate) struct Churn {
     /// Chance of an event, per step.
     pub(crate) rate: f64,
-    /// Chance that controller and members get on with their talk, per step: compared with packets they may be slow
-    /// or swift.
+    /// Chance that controller and members get on with their talk, per step: compared with packets
+    /// they may be slow or swift.
     pub(crate) talk: f64,
     /// True if the controller may take slow members for dead.
     pub(crate) impatient: bool,

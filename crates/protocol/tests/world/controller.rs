@@ -193,7 +193,7 @@ impl World {
         Ok(())
     }
 
-    /// What a controller with a bug would have made of it.
+    /// Returns the decision that a controller with a bug would have made.
     fn spoil(&self, dues: Vec<Seq>, wanted: Vec<(Seq, Rank)>) -> (Vec<Seq>, Vec<(Seq, Rank)>) {
         let window = self.fabric.window;
         let earlier = |due: &Seq| {

@@ -24,7 +24,7 @@ pub(crate) enum Order {
     Removed,
 }
 
-/// What a worker says to the controller.
+/// Message of a worker to the controller.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Prepared { attempt: u32, rank: Rank, standing: Standing },
@@ -178,7 +178,8 @@ impl Host {
         Some(Answer::Prepared { attempt, rank: self.rank, standing })
     }
 
-    /// Takes note of which operations have begun and how others have ended; `Err` when one has ended before.
+    /// Takes note of which operations have begun and how others have ended; `Err`
+    /// when one has ended before.
     pub(crate) fn take_events(&mut self) -> Result<Vec<OperationId>, String> {
         let begun = self.worker.as_ref().map_or(0, |worker| worker.standing().begun);
         for id in (0..begun).map(OperationId).filter(|id| !self.outcomes.get(id).is_some_and(is_missed)) {

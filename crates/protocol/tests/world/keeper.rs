@@ -1,5 +1,5 @@
-//! An attacker between the last switch and the server. It copies finished sums, withholds some of them, and sends them
-//! to members.
+//! An attacker between the last switch and the server.
+//! It copies finished sums, withholds some of them, and sends them to members.
 
 use std::rc::Rc;
 
@@ -31,8 +31,8 @@ impl World {
         takes && self.rng.random_bool(0.6)
     }
 
-    /// Sends a sum of the present or an earlier generation to a member, as if the server had sent it in the present
-    /// generation. It never does so twice for one slice and member, which would fail the operation.
+    /// Sends a sum of the present or an earlier generation to a member, as if the server had sent it in the
+    /// present generation. It never does so twice for one slice and member, which would fail the operation.
     pub(super) fn give(&mut self) -> Result<(), String> {
         let Some(Keeper(kept)) = &self.keeper else { return Ok(()) };
         if kept.is_empty() || !self.rng.random_bool(0.1) {

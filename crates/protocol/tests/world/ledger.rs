@@ -28,8 +28,8 @@ impl Ledger {
         self.checked.contains(&id)
     }
 
-    /// Checks an operation, once all present members have an outcome of it: it is the right one, and the same for
-    /// all of them.
+    /// Checks an operation, once all present members have an outcome of it: it is the right one, and the
+    /// same for all of them.
     pub(crate) fn check(
         &mut self,
         id: OperationId,
@@ -55,8 +55,8 @@ impl Ledger {
         self.check_sum((id, since), reduced, inputs, &gave_up)
     }
 
-    /// Checks a result against the sums over those who can have taken part in each run; `since` is the generation
-    /// in which the first of the present members began the operation.
+    /// Checks a result against the sums over those who can have taken part in each run; `since` is the
+    /// generation in which the first of the present members began the operation.
     fn check_sum(
         &self,
         (id, since): (OperationId, usize),
@@ -87,8 +87,8 @@ impl Ledger {
         if complete { Ok(()) } else { Err(format!("operation {}: {at} of {len} elements", id.0)) }
     }
 
-    /// Returns the members that took part in a run: the only set of members of that size since the operation began.
-    /// Within an operation members only leave.
+    /// Returns the members that took part in a run: the only set of members of that size since the
+    /// operation began. Within an operation members only leave.
     fn members_in(&self, id: OperationId, since: usize, run: &Run) -> Result<&[Rank], String> {
         let of_this_size = |members: &&Vec<Rank>| members.len() == run.contributors as usize;
         let mut possible = self.generations[since..].iter().filter(of_this_size);
@@ -101,8 +101,8 @@ impl Ledger {
     }
 }
 
-/// Returns true if elements and weight of a run are those of exactly these contributions, as precise as their type promises;
-/// with `is_cut`, as precise as first limbs of values below 4 are.
+/// Returns true if elements and weight of a run are those of exactly these contributions, as precise as
+/// their type promises; with `is_cut`, as precise as first limbs of values below 4 are.
 fn is_sum(sums: &Sums, first: usize, run: &Run, inside: &[&AllReduce], is_cut: bool) -> bool {
     let weight: u32 = inside.iter().map(|operation| operation.weight).sum();
     let contributions: Vec<_> = inside.iter().map(|operation| contribution(operation)).collect();

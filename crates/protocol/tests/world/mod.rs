@@ -1,4 +1,5 @@
-//! Workers, servers, a controller and a faulty fabric between them, driven by one random number generator.
+//! Workers, servers, a controller and a faulty fabric between them, driven by one
+//! random number generator.
 
 mod churn;
 mod controller;
@@ -64,7 +65,7 @@ pub(crate) enum Bug {
     OldJob,
 }
 
-/// What a run is made of.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) seed: u64,
@@ -87,10 +88,11 @@ pub(crate) struct World {
     faults: Faults,
     churn: Churn,
     pub(crate) bug: Option<Bug>,
-    /// Whether an operation that fails, or is not the same everywhere, ends the run.
+    /// True if an operation that fails, or is not the same everywhere, ends the run.
     checks: bool,
     now: Time,
-    /// Every server that has not died: the present one, and those whose part is over and who do not know it.
+    /// Every server that has not died: the present one, and those whose part is
+    /// over and who do not know it.
     servers: HashMap<NodeId, Server>,
     pub(crate) hosts: Vec<Host>,
     inputs: Vec<Vec<AllReduce>>,

@@ -1,4 +1,4 @@
-//! Whether a worker's servers have the same job: they do not talk to each other.
+//! Check that a worker's servers have the same job, because they do not talk to each other.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

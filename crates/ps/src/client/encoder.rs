@@ -15,8 +15,8 @@ pub(super) struct Encoder {
 /// Encoded values.
 pub(super) struct Encoded {
     pub(super) code: Vec<u8>,
-    /// The previous residual of a part's values. Empty if there was none, or for the whole range, which is sent in any
-    /// case.
+    /// The previous residual of a part's values.
+    /// Empty if there was none, or for the whole range, which is sent in any case.
     pub(super) owed: Vec<f32>,
 }
 

@@ -65,7 +65,7 @@ pub enum ClientError {
     Away {
         /// The server.
         server: String,
-        /// How long the worker waited for it.
+        /// Time for which the worker waited for it.
         patience: Duration,
         /// The error of the last attempt.
         reason: String,

@@ -1,4 +1,4 @@
-//! What a worker asks of a server's task.
+//! Requests of a worker to a server's task.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) struct Exchange {
 /// The right to hand something in.
 pub(super) type Turn = Arc<OwnedMutexGuard<()>>;
 
-/// What a worker hands in to a server.
+/// Gradient that a worker hands in to a server.
 pub(super) enum HandIn {
     /// Nothing: it joins.
     Nothing,

@@ -1,5 +1,5 @@
-//! The reductions in which a worker takes part. Each has a task, so that the host contributes whatever the training
-//! code is doing.
+//! The reductions in which a worker takes part.
+//! Each has a task, so that the host contributes whatever the training code is doing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -11,12 +11,13 @@ use tributary_api::ps::JoinGroup;
 
 use super::host_fabric::{Contribution, Fabric, FabricError};
 
-/// The most reductions in which a worker takes part at once: the present group's, and those whose last rounds are under
-/// way. A server that opens more is at fault.
+/// The most reductions in which a worker takes part at once: the present group's, and those whose last
+/// rounds are under way. A server that opens more is at fault.
 const GROUPS: usize = 16;
 /// The most rounds of one reduction that may wait for each other: each needs another worker's gradient.
 const ROUNDS: usize = 1024;
-/// The most gradients that may be on their way into sums: the last one, and one of a group that has failed.
+/// The most gradients that may be on their way into sums: the last one, and one of a
+/// group that has failed.
 const GRADIENTS: usize = 2;
 /// The most bytes of a fabric job's name and token.
 const JOIN_BYTES: usize = 1024;
@@ -108,7 +109,8 @@ impl Groups {
         self.tasks.abort_all();
     }
 
-    /// Waits until the host cannot take part in a group any more; returns the group and the reason. Cancel safe.
+    /// Waits until the host cannot take part in a group any more; returns the group and the reason.
+    /// Cancel safe.
     pub(super) async fn failure(&mut self) -> (u64, String) {
         while let Some(ended) = self.tasks.join_next_with_id().await {
             let (task, reason) = match ended {

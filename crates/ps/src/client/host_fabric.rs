@@ -1,4 +1,4 @@
-//! What a worker needs from its host's fabric. The client knows no more of it than this.
+//! The interface that a worker needs from its host's fabric. The client knows no more of it than this.
 
 use std::error::Error;
 use std::fmt;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// Why a host cannot take part, for people.
 pub type FabricError = Box<dyn Error + Send + Sync>;
 
-/// The name of a round's operation. All members of a fabric job, and the server that reads its sums, have to use it:
-/// the name is part of the check.
+/// The name of a round's operation.
+/// All members of a fabric job, and the server that reads its sums, have to use it: the name is part of the check.
 pub fn operation_name(round: u64) -> String {
     format!("gradient of round {round}")
 }
@@ -20,8 +20,8 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     /// This host's name in the topology.
     fn host(&self) -> &str;
 
-    /// Takes part in a fabric job whose operations aggregate `length` f32 values. Returns when the host has joined, or
-    /// when all have. Dropping the future cancels this.
+    /// Takes part in a fabric job whose operations aggregate `length` f32 values.
+    /// Returns when the host has joined, or when all have. Dropping the future cancels this.
     ///
     /// # Errors
     /// The host cannot take part; the group then goes on without the fabric.

@@ -59,9 +59,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// Joins a job. Returns the first step when the job has started. `initial` are the model's first parameters if the
-    /// servers have none yet. Must be called in a tokio runtime: a task for each server keeps listening while the
-    /// caller computes.
+    /// Joins a job.
+    /// Returns the first step when the job has started. `initial` are the model's first parameters if the servers have
+    /// none yet. Must be called in a tokio runtime: a task for each server keeps listening while the caller computes.
     ///
     /// # Errors
     /// [`ClientError`]
@@ -87,8 +87,8 @@ impl Client {
         Ok((client, step))
     }
 
-    /// Hands in the gradient of the last step's iteration and waits for the next step, and for a server that is away.
-    /// The servers decide whether the gradient goes to a server or to the fabric.
+    /// Hands in the gradient of the last step's iteration and waits for the next step, and for a server
+    /// that is away. The servers decide whether the gradient goes to a server or to the fabric.
     ///
     /// The policy may make this worker wait for other workers' gradients; their callers must not in turn wait for this
     /// call.
@@ -124,8 +124,9 @@ impl Client {
         Ok(())
     }
 
-    /// Pushes the gradient that the parts make up, as [`push`](Self::push) does. If the caller stops waiting, the
-    /// gradient is handed in all the same, unless an earlier abandoned call still waits.
+    /// Pushes the gradient that the parts make up, as [`push`](Self::push) does.
+    /// If the caller stops waiting, the gradient is handed in all the same, unless an earlier abandoned call still
+    /// waits.
     ///
     /// # Errors
     /// [`ClientError`]; after [`ClientError::Parts`] some parts are still missing.

@@ -1,4 +1,4 @@
-//! How a worker takes part in a job, and what it gets in each step.
+//! Options with which a worker takes part in a job, and the contents of a step.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::host_fabric::Fabric;
 use super::waiting::Waiting;
 use crate::policy::Worker;
 
-/// How a worker takes part in a job.
+/// Options with which a worker takes part in a job.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// The servers, each of which holds a range of the parameters, in the ranges' order.
@@ -23,7 +23,8 @@ pub struct ClientOptions {
     pub token: Vec<u8>,
     /// This worker's rank.
     pub worker: Worker,
-    /// How many workers share the data, if this one knows: it cannot join a job that has another number.
+    /// Number of workers that share the data, if this one knows: it cannot join a
+    /// job that has another number.
     pub workers: Option<NonZeroU16>,
     /// Further settings that all workers must share, as text of up to 255 bytes.
     ///
@@ -33,7 +34,7 @@ pub struct ClientOptions {
     pub codec: Kind,
     /// The codec of parameters on their way back; it always has error feedback.
     pub parameters_codec: Kind,
-    /// How long a server may be away before the worker gives up.
+    /// Time for which a server may be away before the worker gives up.
     pub patience: Duration,
     /// The fabric that may aggregate a group's gradients; none: all of them go to the servers over TCP.
     pub fabric: Option<Arc<dyn Fabric>>,
@@ -45,7 +46,8 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// Options without a token, a number of workers, settings, codecs and a fabric, and with a patience of five minutes.
+    /// Options without a token, a number of workers, settings, codecs and a fabric, and with a
+    /// patience of five minutes.
     pub fn new(servers: Vec<Remote>, job: impl Into<String>, worker: Worker) -> Self {
         let patience = Duration::from_secs(300);
         Self {
@@ -64,14 +66,15 @@ impl ClientOptions {
     }
 }
 
-/// What to compute the next gradient from.
+/// Parameters from which to compute the next gradient.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// The next iteration: how many of this worker's gradients are in all parameters. After a server has gone back to
-    /// its checkpoint it is lower than expected, and the lost iterations have to be done again.
+    /// The next iteration: how many of this worker's gradients are in all parameters.
+    /// After a server has gone back to its checkpoint it is lower than expected, and the lost iterations have to be
+    /// done again.
     pub iteration: u64,
-    /// The number of updates of the parameters by all workers' gradients; with several servers, of the server that is
-    /// furthest behind. A server's restart from its checkpoint sets it back, too.
+    /// The number of updates of the parameters by all workers' gradients; with several servers, of the
+    /// server that is furthest behind. A server's restart from its checkpoint sets it back, too.
     pub updates: u64,
     /// The whole model's parameters.
     pub parameters: Vec<f32>,

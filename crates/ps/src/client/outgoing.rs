@@ -9,7 +9,8 @@ use tributary_codec::EncodeError;
 
 use super::encoder::{Encoded, Encoder};
 
-/// A gradient that no step has answered yet. It is kept until then, as a session may break and a sum may fail.
+/// A gradient that no step has answered yet.
+/// It is kept until then, as a session may break and a sum may fail.
 pub(super) struct Outgoing {
     pub(super) iteration: u64,
     /// The values; zeros where none has come yet.
@@ -17,7 +18,7 @@ pub(super) struct Outgoing {
     pieces: Vec<Piece>,
     /// True once all values have come.
     is_whole: bool,
-    /// How many pieces have been sent in this session.
+    /// Number of pieces that have been sent in this session.
     sent: usize,
     /// True once the server knows that these are all pieces.
     is_pushed: bool,
@@ -71,8 +72,8 @@ impl Outgoing {
         (self.sent, self.is_pushed) = (0, false);
     }
 
-    /// The next message for the server, or `None` if everything that has come was sent. `updates` is the number of
-    /// updates in the parameters from which the gradient was computed.
+    /// The next message for the server, or `None` if everything that has come was sent.
+    /// `updates` is the number of updates in the parameters from which the gradient was computed.
     ///
     /// # Errors
     /// The next piece cannot be encoded.

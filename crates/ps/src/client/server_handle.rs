@@ -37,8 +37,8 @@ impl ServerHandle {
         HandIn::Whole(Arc::from(&gradient[self.range.clone()]))
     }
 
-    /// Hands in the values of a part of the gradient that fall into the server's range; the part begins at the model's
-    /// parameter `first`.
+    /// Hands in the values of a part of the gradient that fall into the server's range; the part begins at
+    /// the model's parameter `first`.
     pub(super) fn part(&self, first: usize, part: &[f32]) {
         let begin = self.range.start.clamp(first, first + part.len());
         let end = self.range.end.clamp(begin, first + part.len());
@@ -56,8 +56,8 @@ impl ServerHandle {
         dropped
     }
 
-    /// Hands something in at once, and waits for the step that answers it, over as many sessions as it takes.
-    /// `released` says whether another server has released this worker.
+    /// Hands something in at once, and waits for the step that answers it, over as many sessions as it
+    /// takes. `released` says whether another server has released this worker.
     pub(super) fn exchange(
         &self,
         hand_in: HandIn,

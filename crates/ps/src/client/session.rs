@@ -31,8 +31,8 @@ pub(super) enum Heard {
     Released,
 }
 
-/// Waits for the server, for the end of a part in a group, and for another server that releases the worker. Cancel
-/// safe.
+/// Waits for the server, for the end of a part in a group, and for another server that releases the
+/// worker. Cancel safe.
 pub(super) async fn hear(
     session: &mut Option<Session>,
     groups: &mut Groups,

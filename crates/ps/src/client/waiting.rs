@@ -12,12 +12,12 @@ const NAMED: usize = 8;
 pub struct Waiting {
     /// The event that the worker waits for, as text for a user.
     pub what: String,
-    /// How long it has waited.
+    /// Time for which it has waited.
     pub time: Duration,
 }
 
 impl Waiting {
-    /// What a server lets the worker wait for.
+    /// Describes the event for which a server lets the worker wait.
     pub(super) fn told(server: &str, told: &ps::Waiting) -> Self {
         let what = match (named(&told.workers), told.starts_in_milliseconds) {
             (Some(missing), Some(start)) => format!(

@@ -1,5 +1,5 @@
-//! Adam: steps of about equal size for every parameter, with the defaults of its publication (Kingma and Ba, "Adam: A
-//! Method for Stochastic Optimization", 2015, algorithm 1).
+//! Adam: steps of about equal size for every parameter, with the defaults of its publication (Kingma
+//! and Ba, "Adam: A Method for Stochastic Optimization", 2015, algorithm 1).
 
 use super::rule::{Optimizer, OptimizerState};
 

@@ -1,4 +1,4 @@
-//! How a gradient changes the parameters.
+//! Optimizers: the rules by which a gradient changes the parameters.
 
 mod adam;
 mod momentum;

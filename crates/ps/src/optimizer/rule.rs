@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// An update rule, with its state from one update to the next.
 pub trait Optimizer: Send {
-    /// Makes one update. `parameters` and `gradient` have the length for which the optimiser was made; `rate` is the
-    /// learning rate of this step.
+    /// Makes one update.
+    /// `parameters` and `gradient` have the length for which the optimiser was made; `rate` is the learning rate of
+    /// this step.
     fn update(&mut self, parameters: &mut [f32], gradient: &[f32], rate: f32);
 
     /// The state for a checkpoint.

@@ -1,5 +1,5 @@
-//! Adaptive: asynchronous, except for a group of the fastest workers, who wait a little for each other (A2S; Int. J.
-//! Intell. Syst. 37(12), 2022).
+//! Adaptive: asynchronous, except for a group of the fastest workers, who wait a little for each other
+//! (A2S; Int. J. Intell. Syst. 37(12), 2022).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,12 +17,12 @@ pub enum Spread {
     Recent,
 }
 
-/// Whenever every worker has finished another epoch since the last ranking, the synchronous group is dissolved and a
-/// new one formed: the s fastest workers, where s is the number of epochs that the fastest is ahead of the slowest, if
-/// that is more than one. Both happen at once, which follows from the restatement: it ranks whenever every worker has
-/// finished at least one more epoch and the group is empty; it dissolves the group when all workers have finished
-/// another epoch; the group is empty then, so both conditions hold. The asynchronous state in between lasts only if no
-/// group is formed.
+/// Whenever every worker has finished another epoch since the last ranking, the synchronous group is
+/// dissolved and a new one formed: the s fastest workers, where s is the number of epochs that the fastest is ahead of
+/// the slowest, if that is more than one. Both happen at once, which follows from the restatement: it ranks whenever
+/// every worker has finished at least one more epoch and the group is empty; it dissolves the group when all workers
+/// have finished another epoch; the group is empty then, so both conditions hold. The asynchronous state in between
+/// lasts only if no group is formed.
 ///
 /// As long as workers' speeds differ, the lead of the fastest grows, until the group has everyone but the slowest,
 /// waiting for each other as under BSP. Therefore the lead may also be counted [since the last
@@ -104,8 +104,9 @@ impl A2s {
         }
     }
 
-    /// Forms the group if the fastest is more than one epoch ahead. Equal epochs are ranked by iterations, so that the
-    /// workers' numbers matter only if nothing else distinguishes them.
+    /// Forms the group if the fastest is more than one epoch ahead.
+    /// Equal epochs are ranked by iterations, so that the workers' numbers matter only if nothing else distinguishes
+    /// them.
     fn form(&mut self) {
         let mut ranked: Vec<Worker> = self.progress.workers().collect();
         ranked.sort_by_key(|&worker| (Reverse(self.iterations(worker)), worker));

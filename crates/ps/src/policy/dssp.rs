@@ -1,5 +1,5 @@
-//! Dynamic stale-synchronous: the bound follows the workers' speeds (DSSP; Zhao et al., "Dynamic Stale Synchronous
-//! Parallel Distributed Training for Deep Learning", ICDCS 2019).
+//! Dynamic stale-synchronous: the bound follows the workers' speeds (DSSP; Zhao et al., "Dynamic Stale
+//! Synchronous Parallel Distributed Training for Deep Learning", ICDCS 2019).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -52,7 +52,7 @@ impl Dssp {
         actions
     }
 
-    /// Whether a worker beyond the bound may do another iteration; uses its credit.
+    /// Returns true if a worker beyond the bound may do another iteration; uses its credit.
     fn spend(&mut self, worker: Worker) -> bool {
         let left = self.most.saturating_sub(self.ahead(worker));
         if left == 0 {
@@ -73,7 +73,8 @@ impl Dssp {
         progress.workers().all(|other| progress.iterations(other) <= own)
     }
 
-    /// The number of further iterations after which a worker's gradient will come closest to one of the slowest's.
+    /// The number of further iterations after which a worker's gradient will come closest
+    /// to one of the slowest's.
     fn grant(&self, worker: Worker) -> u64 {
         let progress = self.progress();
         let slowest = progress.workers().min_by_key(|&other| progress.iterations(other));

@@ -39,15 +39,16 @@ pub use sync_switch::SyncSwitch;
 pub struct WeightedGradient {
     /// The worker that computed the gradient.
     pub worker: Worker,
-    /// Its weight: the update's direction is the sum of weight · gradient, divided by the sum of the weights. An
-    /// integer, as in the fabric's packets.
+    /// Its weight: the update's direction is the sum of weight · gradient, divided by the sum of the
+    /// weights. An integer, as in the fabric's packets.
     pub weight: u64,
 }
 
 /// An action of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Update the parameters once, by the weighted mean of these workers' gradients. There is at least one part.
+    /// Update the parameters once, by the weighted mean of these workers' gradients.
+    /// There is at least one part.
     Apply(Vec<WeightedGradient>),
     /// Send this worker the present parameters; it computes its next gradient from them.
     Release(Worker),
@@ -61,8 +62,9 @@ pub trait Policy: fmt::Debug + Send {
     /// The name that users choose it by.
     fn name(&self) -> &'static str;
 
-    /// A worker joins. `iterations` of its gradients were used before, 0 when it is new; it counts as no further behind
-    /// than the slowest of the present workers. It is released at once if it may start.
+    /// A worker joins.
+    /// `iterations` of its gradients were used before, 0 when it is new; it counts as no further behind than the
+    /// slowest of the present workers. It is released at once if it may start.
     fn join(&mut self, worker: Worker, iterations: u64) -> Vec<Action>;
 
     /// The gradient of a worker that was released has arrived. It is ignored if the worker has not joined.
@@ -71,9 +73,9 @@ pub trait Policy: fmt::Debug + Send {
     /// A worker has left. It is not released any more.
     fn leave(&mut self, worker: Worker) -> Vec<Action>;
 
-    /// Another server of the same job, which has seen gradients arrive in another order, has released a worker that
-    /// waits here. A policy whose releases depend on that order must not hold the worker any longer, or two servers
-    /// could wait for each other.
+    /// Another server of the same job, which has seen gradients arrive in another order, has released a
+    /// worker that waits here. A policy whose releases depend on that order must not hold the worker any longer, or two
+    /// servers could wait for each other.
     fn urge(&mut self, _worker: Worker) -> Vec<Action> {
         Vec::new()
     }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use super::{Action, Policy, Progress, Worker, apply_alone};
 
-/// Every gradient is a separate update; a worker may start an iteration while it is at most `bound` iterations ahead of
-/// the slowest. With a bound of 0 the workers keep in step, as under BSP.
+/// Every gradient is a separate update; a worker may start an iteration while it is at most `bound`
+/// iterations ahead of the slowest. With a bound of 0 the workers keep in step, as under BSP.
 #[derive(Debug)]
 pub struct Ssp {
     pub(super) progress: Progress,

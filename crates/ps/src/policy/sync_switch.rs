@@ -1,5 +1,5 @@
-//! First synchronous, then asynchronous (Li et al., "Sync-Switch: Hybrid Parameter Synchronization for Distributed Deep
-//! Learning", ICDCS 2021).
+//! First synchronous, then asynchronous (Li et al., "Sync-Switch: Hybrid Parameter Synchronization for
+//! Distributed Deep Learning", ICDCS 2021).
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use super::{Action, Asp, Bsp, Policy, Progress, Worker};
 
-/// BSP until everyone has done some epochs, ASP from then on. An asynchronous update is one gradient, a synchronous one
-/// the mean of all; so at the switch the learning rate is divided by the number of workers, whereas the publication
-/// multiplies it by that number for BSP.
+/// BSP until everyone has done some epochs, ASP from then on.
+/// An asynchronous update is one gradient, a synchronous one the mean of all; so at the switch the learning rate is
+/// divided by the number of workers, whereas the publication multiplies it by that number for BSP.
 #[derive(Debug)]
 pub struct SyncSwitch {
     epoch_iterations: NonZeroU64,
@@ -64,7 +64,8 @@ impl Policy for SyncSwitch {
         self.current().join(worker, iterations)
     }
 
-    /// The round that ends the epochs is still a synchronous update, so the switch is made before the next gradient.
+    /// The round that ends the epochs is still a synchronous update, so the switch is made
+    /// before the next gradient.
     fn arrive(&mut self, worker: Worker, now: Instant) -> Vec<Action> {
         self.look();
         self.current().arrive(worker, now)

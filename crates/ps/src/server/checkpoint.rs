@@ -27,7 +27,8 @@ use crate::policy::Worker;
 const MAGIC: [u8; 8] = *b"TRIBPS\r\n";
 const VERSION: u32 = 1;
 const HEADER_LEN: usize = 16;
-/// The most bytes of a snapshot besides its values: two numbers for each worker, of up to 13 bytes, and some more.
+/// The most bytes of a snapshot besides its values: two numbers for each worker, of up to 13
+/// bytes, and some more.
 const SNAPSHOT_ROOM: u64 = 1 << 20;
 
 /// Everything that a job needs to go on.
@@ -38,7 +39,7 @@ pub(super) struct Snapshot {
     pub(super) first: u64,
     pub(super) parameters: Vec<f32>,
     pub(super) optimizer: OptimizerState,
-    /// How many gradients of each worker are in the parameters, so that each counts only once.
+    /// Number of gradients of each worker that are in the parameters, so that each counts only once.
     pub(super) used: BTreeMap<Worker, u64>,
     pub(super) updates: u64,
 }
@@ -183,7 +184,8 @@ fn parse_header(header: &[u8]) -> Result<u32, String> {
     }
 }
 
-/// The most bytes that a job's snapshot takes: its parameters, the optimiser's vectors, and what is counted for workers.
+/// The most bytes that a job's snapshot takes: its parameters, the optimiser's vectors, and what is
+/// counted for workers.
 fn longest(job: &JobSpec) -> u64 {
     let values = job.max_parameters.saturating_mul(1 + job.optimizer.vectors() as u64);
     values.saturating_mul(size_of::<f32>() as u64).saturating_add(SNAPSHOT_ROOM)

@@ -11,8 +11,8 @@ use crate::policy::Worker;
 /// The channel of a session's answers.
 pub(super) type Replies = mpsc::Sender<Result<ServerMessage, Status>>;
 
-/// Notified when its command is done: the session takes no further message from its worker before. Dropped if the
-/// session is over.
+/// Notified when its command is done: the session takes no further message from its worker before.
+/// Dropped if the session is over.
 pub(super) type Taken = oneshot::Sender<()>;
 
 /// A worker that wants to join.
@@ -28,8 +28,8 @@ pub(super) struct Newcomer {
     pub(super) replies: Replies,
 }
 
-/// An event of a job. Sessions are numbered, so that the end of an old session does not end a new one of the same
-/// worker.
+/// An event of a job.
+/// Sessions are numbered, so that the end of an old session does not end a new one of the same worker.
 pub(super) enum Command {
     Join(Box<Newcomer>),
     Push { worker: Worker, session: u64, gradient: Gradient, taken: Taken },

@@ -12,8 +12,8 @@ use crate::policy::Worker;
 /// The fewest gradients that are worth a reduction: a single one would only be summed with zeros.
 pub(super) const FEWEST: usize = 2;
 
-/// A job's reductions: at most one for the policy's present group, and older ones whose last rounds are still under
-/// way. Nothing is carried over from one to the next.
+/// A job's reductions: at most one for the policy's present group, and older ones whose last rounds are
+/// still under way. Nothing is carried over from one to the next.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     /// The hosts of the workers that can take part.
@@ -61,7 +61,8 @@ impl Groups {
         its.map(|(group, _)| *group).collect()
     }
 
-    /// The workers of the policy's group that can have a reduction: a host takes part in a fabric job only once.
+    /// The workers of the policy's group that can have a reduction: a host takes part in a
+    /// fabric job only once.
     fn able(&self, group: &BTreeSet<Worker>) -> BTreeSet<Worker> {
         let mut taken = BTreeSet::new();
         let able = |worker: &&Worker| self.hosts.get(worker).is_some_and(|host| taken.insert(host));
@@ -117,9 +118,9 @@ impl Groups {
         (fits && reduction.members == self.able(group)).then_some(current)
     }
 
-    /// Begins a round that aggregates these workers' gradients with these weights, with zeros from the rest of the
-    /// group. Returns the reduction's and the round's number, and how many contribute zeros; `None` if not all of the
-    /// workers take part in a live reduction.
+    /// Begins a round that aggregates these workers' gradients with these weights, with zeros from the rest
+    /// of the group. Returns the reduction's and the round's number, and how many contribute zeros; `None` if not all
+    /// of the workers take part in a live reduction.
     pub(super) fn begin(
         &mut self,
         granted: &BTreeMap<Worker, u32>,
@@ -174,13 +175,13 @@ impl Groups {
         Some(Ok(()))
     }
 
-    /// Whether a worker takes part in a reduction.
+    /// Returns true if a worker takes part in a reduction.
     pub(super) fn is_member(&self, worker: Worker, group: u64) -> bool {
         self.reductions.get(&group).is_some_and(|reduction| reduction.members.contains(&worker))
     }
 
-    /// Handles the failure of a reduction; its group goes on without one until the next epoch. Returns whether there
-    /// was one.
+    /// Handles the failure of a reduction; its group goes on without one until the next epoch.
+    /// Returns whether there was one.
     pub(super) fn fail(&mut self, group: u64, epoch: u64, out: &mut Outputs) -> bool {
         let Some(reduction) = self.remove(group, out) else { return false };
         self.failed = Some((reduction.members, epoch));

@@ -23,8 +23,8 @@ pub struct GroupRequest {
 
 /// A reduction that is being made, or at work. Dropping it ends it; later events are ignored.
 pub trait Reduction: Send {
-    /// Announces a round: all hosts will contribute to this operation. Rounds are counted from 0, and several may be
-    /// waiting for their sums.
+    /// Announces a round: all hosts will contribute to this operation.
+    /// Rounds are counted from 0, and several may be waiting for their sums.
     fn expect(&mut self, round: u64);
 }
 

@@ -48,13 +48,15 @@ use pulse::Pulse;
 use runner::Runner;
 use session::{Served, Service};
 
-/// A session whose worker is silent for this long is pinged, and ended after as long again: its worker has left.
+/// A session whose worker is silent for this long is pinged, and ended after as long
+/// again: its worker has left.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// How long sessions may take to end when the server stops.
+/// Time that sessions may take to end when the server stops.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// The most connections besides the workers'.
 const OTHER_CONNECTIONS: usize = 64;
-/// The most calls of one connection that are open, streams included: an agent has one for each of its host's workers.
+/// The most calls of one connection that are open, streams included: an agent has one for each
+/// of its host's workers.
 const STREAMS: u32 = 128;
 /// The most bytes of a call's headers.
 const HEADER_BYTES: u32 = 16 << 10;
@@ -111,9 +113,9 @@ pub struct ParameterServer {
 }
 
 impl ParameterServer {
-    /// Starts all jobs' threads, each from its checkpoint in `checkpoints` if there is one. Without a folder nothing is
-    /// saved. With a `fabric`, gradients that a policy aggregates may be summed on their way; without one, all
-    /// gradients come over TCP.
+    /// Starts all jobs' threads, each from its checkpoint in `checkpoints` if there is one.
+    /// Without a folder nothing is saved. With a `fabric`, gradients that a policy aggregates may be summed on their
+    /// way; without one, all gradients come over TCP.
     ///
     /// # Errors
     /// Invalid settings; checkpoints that cannot be used, or that another server has.
@@ -145,8 +147,8 @@ impl ParameterServer {
         Ok(Self { jobs: Arc::new(served), threads, pulse, _locks: locks })
     }
 
-    /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints. Without `tls`,
-    /// connections are plain text.
+    /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints.
+    /// Without `tls`, connections are plain text.
     ///
     /// # Errors
     /// [`ServerError::Transport`]; [`ServerError::Unsaved`], once everything else has ended as it should.

@@ -9,7 +9,8 @@ use crate::parts::{PartError, Parts};
 pub(super) struct Assembly {
     length: usize,
     parts: Parts,
-    /// As long as the gradient from its first part on, with zeros for values that have not come; empty before that.
+    /// As long as the gradient from its first part on, with zeros for values that have not
+    /// come; empty before that.
     values: Vec<f32>,
 }
 
@@ -19,8 +20,8 @@ impl Assembly {
         Self { length, parts: Parts::new(length), values: Vec::new() }
     }
 
-    /// Decodes a part into its place while the next one is on its way. This runs off the threads that all sessions
-    /// share: a large part takes a while.
+    /// Decodes a part into its place while the next one is on its way.
+    /// This runs off the threads that all sessions share: a large part takes a while.
     ///
     /// # Errors
     /// The error is for the worker alone, whose session then ends.

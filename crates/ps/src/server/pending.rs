@@ -1,5 +1,5 @@
-//! Updates that the policy has decided on, but whose gradients are not all at the server yet. Without I/O; the time
-//! comes as an argument.
+//! Updates that the policy has decided on, but whose gradients are not all at the server yet.
+//! Without I/O; the time comes as an argument.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ pub(super) struct PendingGradient {
     pub(super) pulled: u64,
 }
 
-/// What an update waits for.
+/// Event for which an update waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     /// The sum of the gradients that workers keep.
@@ -30,8 +30,8 @@ pub(super) struct Update {
     /// The learning rate at the time of the policy's decision.
     pub(super) rate: f32,
     pub(super) wait: Wait,
-    /// Workers that the policy has released since, each with the worker that caused it: they get parameters that
-    /// contain this update.
+    /// Workers that the policy has released since, each with the worker that caused it: they get parameters
+    /// that contain this update.
     pub(super) released: Vec<(Worker, Worker)>,
     /// The deadline; set by the next [`Pending::overdue`].
     pub(super) until: Option<Instant>,
@@ -61,8 +61,8 @@ pub(super) enum Overdue {
     Push(Worker),
 }
 
-/// The waiting updates, in the order in which the policy decided on them. A worker's gradient is in at most one of
-/// them, since it computes the next one only after that.
+/// The waiting updates, in the order in which the policy decided on them.
+/// A worker's gradient is in at most one of them, since it computes the next one only after that.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     updates: Vec<Update>,
@@ -105,8 +105,8 @@ impl Pending {
         self.updates.extract_if(.., |update| update.is_complete()).collect()
     }
 
-    /// No sum of this reduction will come. Returns how many updates waited for one, and the workers that have to push
-    /// instead.
+    /// No sum of this reduction will come.
+    /// Returns how many updates waited for one, and the workers that have to push instead.
     pub(super) fn fall_back(&mut self, group: u64) -> (u64, Vec<Worker>) {
         let (mut rounds, mut workers) = (0, Vec::new());
         for update in &mut self.updates {
@@ -119,8 +119,8 @@ impl Pending {
         (rounds, workers)
     }
 
-    /// A worker has left: updates go on without its gradient, which it will be asked for again when it comes back. Not
-    /// to be called while a sum may still contain the gradient.
+    /// A worker has left: updates go on without its gradient, which it will be asked for again when it
+    /// comes back. Not to be called while a sum may still contain the gradient.
     pub(super) fn leave(&mut self, worker: Worker) {
         for update in &mut self.updates {
             update.parts.retain(|(part, _)| part.worker != worker);
@@ -128,7 +128,8 @@ impl Pending {
         }
     }
 
-    /// Everything that has not come in time, each once; `patience` begins when an update is first seen here.
+    /// Everything that has not come in time, each once; `patience` begins when an
+    /// update is first seen here.
     pub(super) fn overdue(&mut self, now: Instant, patience: Duration) -> Vec<Overdue> {
         let mut overdue = Vec::new();
         for update in &mut self.updates {

@@ -27,10 +27,10 @@ use super::steps;
 use crate::policy::Worker;
 use crate::values;
 
-/// Messages that may wait for a worker: a step, the reason of an end, and what concerns its group. A worker that lets
-/// more wait does not read.
+/// Messages that may wait for a worker: a step, the reason of an end, and what concerns its group.
+/// A worker that lets more wait does not read.
 const REPLIES: usize = 64;
-/// How long a worker may take to introduce itself, with its initial parameters.
+/// Time that a worker may take to introduce itself, with its initial parameters.
 const HELLO_PATIENCE: Duration = Duration::from_secs(120);
 /// The longest name of a host, in bytes.
 const HOST_LEN: usize = 255;
@@ -268,8 +268,8 @@ fn check(spec: &JobSpec, hello: &Hello) -> Result<(Worker, Vec<f32>), Status> {
     Ok((worker, initial))
 }
 
-/// Decodes a gradient; an error is for its worker alone. This runs off the threads that all sessions share: a large
-/// gradient takes a while.
+/// Decodes a gradient; an error is for its worker alone.
+/// This runs off the threads that all sessions share: a large gradient takes a while.
 async fn decode(push: Push, length: usize) -> Result<Gradient, Status> {
     let Push { iteration, updates: pulled, code } = push;
     let decoded = tokio::task::spawn_blocking(move || tributary_codec::decode(&code, length)).await;

@@ -39,16 +39,18 @@ pub struct JobSpec {
     pub workers: NonZeroU16,
     /// When gradients are used, and when workers go on.
     pub policy: PolicyKind,
-    /// How many iterations a worker may be ahead of the slowest under SSP; under DSSP, without credit.
+    /// Number of iterations that a worker may be ahead of the slowest under SSP; under
+    /// DSSP, without credit.
     #[serde(default = "default_bound")]
     pub bound: u64,
-    /// How many iterations it may be ahead with credit under DSSP: at least `bound`, and at most 1,000 more.
+    /// Number of iterations that it may be ahead with credit under DSSP: at least `bound`,
+    /// and at most 1,000 more.
     #[serde(default = "default_most_bound")]
     pub most_bound: u64,
-    /// How many epochs of the slowest worker are synchronous, under Sync-Switch.
+    /// Number of epochs of the slowest worker that are synchronous, under Sync-Switch.
     #[serde(default = "default_switch_epochs")]
     pub switch_epochs: u64,
-    /// How many gradients may arrive while the synchronous group waits, under A2S.
+    /// Number of gradients that may arrive while the synchronous group waits, under A2S.
     #[serde(default = "default_slack")]
     pub slack: u64,
     /// Iterations of one worker that make an epoch.
@@ -58,7 +60,7 @@ pub struct JobSpec {
     /// The learning rate is multiplied by this in each epoch of the slowest worker; above 0, at most 1.
     #[serde(default = "default_decay")]
     pub decay: f32,
-    /// How a gradient changes the parameters.
+    /// Rule by which a gradient changes the parameters.
     #[serde(default)]
     pub optimizer: OptimizerKind,
     /// The most parameters that workers may bring.
@@ -67,8 +69,8 @@ pub struct JobSpec {
     /// Updates between two checkpoints.
     #[serde(default = "default_checkpoint_updates")]
     pub checkpoint_updates: NonZeroU64,
-    /// How long to wait for all workers after the first one, in seconds, before training starts without the missing
-    /// ones.
+    /// Time to wait for all workers after the first one, in seconds, before training starts
+    /// without the missing ones.
     #[serde(default = "default_gather_seconds")]
     pub gather_seconds: u64,
 }

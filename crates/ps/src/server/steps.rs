@@ -9,7 +9,8 @@ use tributary_codec::Kind;
 use crate::changes::{Change, Sent};
 use crate::values;
 
-/// Messages that may wait to be encoded. No step follows the first one, since a worker has one at a time.
+/// Messages that may wait to be encoded.
+/// No step follows the first one, since a worker has one at a time.
 const WAITING: usize = 8;
 
 type Reply = Result<ServerMessage, Status>;
@@ -31,8 +32,8 @@ pub(super) fn codec(name: &str) -> Result<Kind, Status> {
     Ok(kind)
 }
 
-/// The channel for a job's answers to a session, which go to `replies`, through a codec if there is one. Ends with
-/// either end.
+/// The channel for a job's answers to a session, which go to `replies`, through a codec if there is
+/// one. Ends with either end.
 pub(super) fn encoded(kind: Kind, seed: u64, replies: mpsc::Sender<Reply>) -> mpsc::Sender<Reply> {
     if kind == Kind::None {
         return replies;

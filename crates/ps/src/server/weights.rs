@@ -2,13 +2,13 @@
 
 use crate::policy::{WeightedGradient, Worker};
 
-/// The largest weight of a contribution. The bits of the sum of all weights are lost from the fabric's 30 bits for a
-/// value.
+/// The largest weight of a contribution.
+/// The bits of the sum of all weights are lost from the fabric's 30 bits for a value.
 pub(super) const MOST: u64 = 256;
 
-/// Scales parts so that weights are at most [`MOST`]: unchanged if they are already, otherwise w = max(1, round(`MOST`
-/// · it / max it)). Rounding is off by at most half a unit of the largest weight's `MOST`: a share changes by less than
-/// 0.4 % of the largest one.
+/// Scales parts so that weights are at most [`MOST`]: unchanged if they are already, otherwise w =
+/// max(1, round(`MOST` · it / max it)). Rounding is off by at most half a unit of the largest weight's `MOST`: a share
+/// changes by less than 0.4 % of the largest one.
 pub(super) fn scale(parts: &[WeightedGradient]) -> Vec<WeightedGradient> {
     let most = parts.iter().map(|part| part.weight).max().unwrap_or(0);
     if most <= MOST {

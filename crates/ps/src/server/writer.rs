@@ -12,7 +12,7 @@ use super::stats::JobStats;
 /// Writes one job's checkpoints.
 pub(super) struct Writer {
     snapshots: Sender<Snapshot>,
-    /// Whether a snapshot is on its way to the disk.
+    /// True if a snapshot is on its way to the disk.
     busy: Arc<AtomicBool>,
     /// Ends with whether the last snapshot was written.
     thread: JoinHandle<bool>,

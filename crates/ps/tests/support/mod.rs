@@ -77,9 +77,10 @@ impl Clock {
     }
 }
 
-/// What a policy does with gradients, known by worker and iteration, checked at each action.
+/// Record of each gradient's way through a policy, by worker and iteration, checked at each action.
 pub(crate) struct Ledger {
-    /// How many gradients each worker has handed in, and how many were applied or, when it left, dropped.
+    /// Numbers of gradients that each worker has handed in, and that were applied
+    /// or, when it left, dropped.
     pub(crate) arrived: BTreeMap<Worker, u64>,
     pub(crate) settled: BTreeMap<Worker, u64>,
     pub(crate) updates: Vec<Vec<WeightedGradient>>,

@@ -78,7 +78,7 @@ fn check_meters(
     })
 }
 
-/// How a meter marks packets, by the P4Info.
+/// Returns the kind of a meter, by the P4Info.
 pub(super) fn meter_kind(spec: Option<&MeterSpec>) -> MeterKind {
     match spec.map(MeterSpec::r#type).unwrap_or_default() {
         meter_spec::Type::TwoRateThreeColor => MeterKind::TwoRates,

@@ -1,5 +1,5 @@
-//! Checks that the BMv2 JSON and the P4Info belong to the same program, and ties the P4Info's ids to the JSON's
-//! objects.
+//! Checks that the BMv2 JSON and the P4Info belong to the same program, and ties the P4Info's
+//! ids to the JSON's objects.
 
 mod externs;
 mod translations;
@@ -130,7 +130,8 @@ pub(crate) struct ActionIds {
     pub(crate) scope: Scope,
 }
 
-/// Compares a program with its P4Info, and finds the fields that are `optional`: the JSON calls them ternary.
+/// Compares a program with its P4Info, and finds the fields that are `optional`: the
+/// JSON calls them ternary.
 pub(crate) fn check(
     document: &Document,
     program: &mut Program,

@@ -60,8 +60,8 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Returns an Internet checksum over fields as a sum, or `None` for other checksums. Each field has the shift that
-/// aligns it to the end of a 16-bit word.
+/// Returns an Internet checksum over fields as a sum, or `None` for other checksums.
+/// Each field has the shift that aligns it to the end of a 16-bit word.
 fn sum(calculation: &Calculation) -> Option<program::FieldSum> {
     if calculation.algorithm != Algorithm::Internet || calculation.payload {
         return None;

@@ -15,8 +15,9 @@ use crate::json::{self, ActionCallNode, Conditional, ControlFlow, Table};
 use crate::profiles::ProfileProgram;
 use crate::program::{ActionProgram, CodeIndex, Op, TableProgram};
 
-/// Compiles a control flow: code that ends with [`Op::End`], then the code of its tables' actions. `visible` are the
-/// tables that the control plane sees; compiled tables are added to `tables`, action profiles to `profiles`.
+/// Compiles a control flow: code that ends with [`Op::End`], then the code of its tables' actions.
+/// `visible` are the tables that the control plane sees; compiled tables are added to `tables`, action profiles to
+/// `profiles`.
 pub(super) fn compile(
     flow: &ControlFlow,
     objects: &Objects<'_>,
@@ -131,7 +132,8 @@ struct Graph<'a> {
     visible: &'a HashSet<&'a str>,
     nodes: HashMap<&'a str, Node<'a>>,
     place: String,
-    /// The tables that are looked up, in the order of their indices, and where the masked fields of their keys are.
+    /// The tables that are looked up, in the order of their indices, and where the masked
+    /// fields of their keys are.
     applied: Vec<(&'a Table, Vec<Option<Storage>>)>,
     /// Index of the first of these tables.
     first_table: usize,

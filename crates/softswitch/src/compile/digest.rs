@@ -8,7 +8,8 @@ use crate::error::LoadError;
 use crate::json::Document;
 use crate::program::{DigestFields, DigestProgram, KeySource};
 
-/// Compiles all lists, in the order of the JSON, and the digests that they belong to: those of one name are one digest.
+/// Compiles all lists, in the order of the JSON, and the digests that they belong to: those of
+/// one name are one digest.
 pub(super) fn compile(
     document: &Document,
     layout: &Layout,

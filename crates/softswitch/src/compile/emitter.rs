@@ -64,8 +64,8 @@ impl Emitter {
         }
     }
 
-    /// Makes one pass of the last three instructions if they read a register of `lines` lines, add its lanes to other lines,
-    /// and write these back. Nothing moves, so that labels between them stay right.
+    /// Makes one pass of the last three instructions if they read a register of `lines` lines, add its
+    /// lanes to other lines, and write these back. Nothing moves, so that labels between them stay right.
     pub(super) fn join_addition_to_register(&mut self, lines: u16) {
         let Some(
             [read, Op::LanesAdd { d, a, b, n }, Op::WideRegisterWrite { a: written, register, index, .. }],

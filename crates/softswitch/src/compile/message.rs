@@ -1,4 +1,4 @@
-//! What a program logs: `log_msg`, and conditions that it asserts.
+//! Messages that a program logs: `log_msg`, and conditions that it asserts.
 
 use std::cell::RefCell;
 

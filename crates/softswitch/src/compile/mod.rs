@@ -49,8 +49,9 @@ const MAX_COUNTERS: u64 = 1 << 24;
 /// The most objects of one kind; indices of 16 bits leave room for them.
 const MAX_OBJECTS: usize = 10_000;
 
-/// Compiles a program. `visible` are the names of the tables that the control plane can see; `noted` is true if the
-/// program reports its steps to the packet log.
+/// Compiles a program.
+/// `visible` are the names of the tables that the control plane can see; `noted` is true if the program reports its
+/// steps to the packet log.
 pub(crate) fn compile(
     document: &Document,
     visible: &HashSet<&str>,

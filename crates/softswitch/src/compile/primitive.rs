@@ -97,8 +97,8 @@ impl Objects<'_> {
         Ok(())
     }
 
-    /// Marks the packet's metadata, or a copy of it that is copied back later: p4c makes one where an action is given it
-    /// as a parameter.
+    /// Marks the packet's metadata, or a copy of it that is copied back later: p4c makes one where an
+    /// action is given it as a parameter.
     fn mark_to_drop(
         &self,
         metadata: Option<&Argument>,

@@ -6,8 +6,8 @@
 
 use crate::program::{Op, RegisterProgram};
 
-/// Sets in each instruction the number of following instructions that continue at its end. No instruction moves, so
-/// that jumps between them stay correct.
+/// Sets in each instruction the number of following instructions that continue at its end.
+/// No instruction moves, so that jumps between them stay correct.
 pub(super) fn join(code: &mut [Op], registers: &[RegisterProgram]) {
     for at in (0..code.len()).rev() {
         let further = match code[at..] {
@@ -23,7 +23,7 @@ pub(super) fn join(code: &mut [Op], registers: &[RegisterProgram]) {
     }
 }
 
-/// How many writes follow `next`, if it goes on where `this` ends.
+/// Returns the number of writes that follow `next`, if it goes on where `this` ends.
 fn written_behind(this: Op, next: Op, registers: &[RegisterProgram]) -> Option<u8> {
     let Op::WideRegisterWrite { a, register, index, .. } = this else { return None };
     let Op::WideRegisterWrite { a: next_a, register: next_register, index: next_index, more } = next else {
@@ -33,8 +33,8 @@ fn written_behind(this: Op, next: Op, registers: &[RegisterProgram]) -> Option<u
     (index == next_index && usize::from(a) + lines == usize::from(next_a)).then_some(more)
 }
 
-/// How many additions follow `next`, if it goes on where `this` ends. All have to read their register to the same place, where
-/// only what the last one reads stays.
+/// Returns the number of additions that follow `next`, if it goes on where `this` ends.
+/// All have to read their register to the same place, where only what the last one reads stays.
 fn added_behind(this: [Op; 2], next: [Op; 2], registers: &[RegisterProgram]) -> Option<u8> {
     let [Op::LanesAddToRegister { d, register, index, .. }, Op::LanesAdd { d: sum, n, .. }] = this else {
         return None;

@@ -15,8 +15,8 @@ use crate::program::{
 };
 use crate::translation::Translation;
 
-/// Describes a table; `masked` are the key fields that are masked before the lookup, and `actions` its actions, compiled, in
-/// the order of the JSON.
+/// Describes a table; `masked` are the key fields that are masked before the lookup, and `actions` its
+/// actions, compiled, in the order of the JSON.
 pub(super) fn table(
     table: &json::Table,
     masked: &[Option<Storage>],

@@ -48,7 +48,8 @@ pub struct Checkpoint {
 }
 
 impl Switch {
-    /// Copies these parts; what the program does not have is left out. It takes as long as the parts are large.
+    /// Copies these parts; what the program does not have is left out.
+    /// It takes as long as the parts are large.
     pub fn checkpoint(&self, parts: impl IntoIterator<Item = Part>) -> Checkpoint {
         let mut checkpoint = Checkpoint { next_scan: self.next_scan, ..Checkpoint::default() };
         let (directory, state) = (&self.pipeline.directory, &self.state);

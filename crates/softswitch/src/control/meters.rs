@@ -6,7 +6,8 @@ use crate::meters::{Meter, MeterKind};
 use crate::switch::Switch;
 
 impl Switch {
-    /// The rates of all cells of a meter array, by index (`None`: all packets are green), and what they have marked.
+    /// The rates of all cells of a meter array, by index (`None`: all packets are green),
+    /// and what they have marked.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -60,7 +61,7 @@ fn name(id: u32) -> String {
     format!("meter {id:#010x}")
 }
 
-/// What a meter has marked.
+/// Returns the packets and bytes that a meter has marked.
 pub(super) fn colours(meter: &Meter) -> MeterColours {
     let [green, yellow, red] = meter.marked();
     MeterColours { green, yellow, red }

@@ -99,7 +99,7 @@ impl TableEntry {
     }
 }
 
-/// What an entry does.
+/// Effect of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryAction {
     /// Runs an action.
@@ -145,7 +145,7 @@ impl Watch {
 pub struct WeightedCall {
     /// The action.
     pub call: ActionCall,
-    /// How many times it counts.
+    /// Number of times that it counts.
     pub weight: u32,
     /// The port that has to be up for it.
     pub watch: Watch,
@@ -180,13 +180,13 @@ pub struct ProfileGroup {
 pub struct GroupMember {
     /// The member's id.
     pub member_id: u32,
-    /// How many times it counts.
+    /// Number of times that it counts.
     pub weight: u32,
     /// The port that has to be up for it.
     pub watch: Watch,
 }
 
-/// What a counter has counted.
+/// Value of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CounterValue {
     /// Packets.
@@ -195,8 +195,8 @@ pub struct CounterValue {
     pub bytes: u64,
 }
 
-/// The rates of a meter: tokens a second, packets or bytes as the program says, and the most tokens at once. The peak rate
-/// is not below the committed one; a meter with a single rate has it as the peak rate, too.
+/// The rates of a meter: tokens a second, packets or bytes as the program says, and the most tokens at
+/// once. The peak rate is not below the committed one; a meter with a single rate has it as the peak rate, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MeterConfig {
     /// Packets within it are green.
@@ -211,7 +211,7 @@ pub struct MeterConfig {
     pub excess_burst: u64,
 }
 
-/// What a meter has marked, by colour.
+/// Packets and bytes that a meter has marked, by colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MeterColours {
     /// Within the committed rate.
@@ -242,7 +242,7 @@ pub struct DefaultEntry {
     pub resources: DirectResources,
 }
 
-/// What an entry has besides its action.
+/// Resources of an entry besides its action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DirectResources {
     /// Its counter; `None` where the table has none.
@@ -251,7 +251,7 @@ pub struct DirectResources {
     pub meter: Option<MeterConfig>,
     /// The packets that its meter has marked; `None` where the table has no meter.
     pub colours: Option<MeterColours>,
-    /// How long ago a packet last hit it, or it was written; `None` where the table has no timeouts.
+    /// Time since a packet last hit it, or since it was written; `None` where the table has no timeouts.
     pub since_last_hit: Option<Duration>,
     /// True if the program fixed the entry, so that its action cannot be changed.
     pub constant: bool,
@@ -260,7 +260,7 @@ pub struct DirectResources {
 /// Configuration of a digest by the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DigestConfig {
-    /// How long a message may wait for others; zero: not at all.
+    /// Time for which a message may wait for others; zero: not at all.
     pub max_timeout: Duration,
     /// The most messages of a list; 0: as many as the switch likes.
     pub max_list_size: usize,
@@ -309,7 +309,7 @@ pub struct CloneSession {
     pub replicas: Vec<Replica>,
     /// The class of service, kept for the controller: this switch has one queue for all.
     pub class_of_service: u32,
-    /// How many bytes of the packet a clone carries; 0: all. Headers stay whole.
+    /// Number of bytes of the packet that a clone carries; 0: all. Headers stay whole.
     pub packet_length: u32,
     /// The controller's own note, returned unchanged.
     pub metadata: Vec<u8>,
@@ -332,8 +332,8 @@ pub struct MulticastGroup {
     pub id: u16,
     /// The copies to make.
     pub replicas: Vec<Replica>,
-    /// For each replica, in the same order, those that take its place while its port is down, the best first. Empty where
-    /// no replica has any. A replica that has some is left out while none of the ports is up.
+    /// For each replica, in the same order, those that take its place while its port is down, the best
+    /// first. Empty where no replica has any. A replica that has some is left out while none of the ports is up.
     pub backups: Vec<Vec<Replica>>,
     /// The controller's own note, returned unchanged.
     pub metadata: Vec<u8>,

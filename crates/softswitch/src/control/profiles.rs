@@ -150,8 +150,8 @@ impl Switch {
         Ok(groups.map(shown).collect())
     }
 
-    /// Notes whether a port is up: selectors choose no member that watches one that is down, and multicast groups take
-    /// replicas' backups.
+    /// Notes whether a port is up: selectors choose no member that watches one that is down, and multicast
+    /// groups take replicas' backups.
     pub fn set_port(&mut self, port: u16, up: bool) {
         self.state.tell(|journal, _| journal.set_port(port, up));
         self.replication.set_port(port, up);
@@ -208,7 +208,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What an entry does that refers to the table's action profile.
+    /// Returns the behaviour of an entry that refers to the table's action profile.
     pub(super) fn profile_behaviour(
         &self,
         described: Described<'_>,

@@ -129,8 +129,8 @@ impl Switch {
         Ok(table.entries().map(|entry| self.show(described, entry, now)).collect())
     }
 
-    /// Sets the default action of a table, for packets that nothing matches; `None` restores the program's own, without a
-    /// note and without rates.
+    /// Sets the default action of a table, for packets that nothing matches; `None` restores the program's
+    /// own, without a note and without rates.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`.
@@ -167,7 +167,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What a table does with packets that nothing matches.
+    /// Returns the entry for packets that nothing matches.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -261,7 +261,8 @@ impl Switch {
         })
     }
 
-    /// The entries that no packet has hit for as long as their timeouts. Each is named again after another timeout.
+    /// The entries that no packet has hit for as long as their timeouts.
+    /// Each is named again after another timeout.
     pub(super) fn expired(&mut self, now: Instant) -> Vec<TableEntry> {
         let pipeline = self.pipeline.clone();
         let mut expired = Vec::new();

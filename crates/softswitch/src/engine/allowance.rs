@@ -1,13 +1,14 @@
-//! Limits the frames from a port that go to the controller. All ports share one connection to it: a flood from one port
-//! must not keep it from hearing the others.
+//! Limits the frames from a port that go to the controller.
+//! All ports share one connection to it: a flood from one port must not keep it from hearing the others.
 
 use std::time::{Duration, Instant};
 
-/// Frames to the controller that a port may have in a second, and in one burst. Cables are probed ten times a second.
+/// Frames to the controller that a port may have in a second, and in one burst.
+/// Cables are probed ten times a second.
 const A_SECOND: u32 = 100;
 const EACH_TAKES: Duration = Duration::from_millis(1000 / A_SECOND as u64);
 
-/// What a port may still send to the controller.
+/// Allowance of packets that a port may still send to the controller.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Allowance {
     /// When the full allowance will be back; `None`: nothing was taken yet.

@@ -17,11 +17,13 @@ use crate::switch::Switch;
 /// Work to do between two packets.
 pub(super) type Request = Box<dyn FnOnce(&mut EngineState) + Send>;
 
-/// Frames that the switch sends to the CPU port. They begin with the program's `packet_in` controller header in wire
-/// format. When they are not read fast enough, the newest are dropped.
+/// Frames that the switch sends to the CPU port.
+/// They begin with the program's `packet_in` controller header in wire format. When they are not read fast enough, the
+/// newest are dropped.
 pub type PacketIns = tokio::sync::mpsc::Receiver<Vec<u8>>;
 
-/// Receives the switch's notifications to its controller. If the receiver is full, the newest are dropped.
+/// Receives the switch's notifications to its controller.
+/// If the receiver is full, the newest are dropped.
 pub type Notices = tokio::sync::mpsc::Receiver<Notice>;
 
 /// A handle on a running switch, for the control plane. Cheap to clone.
@@ -63,8 +65,8 @@ impl Control {
         self.install(Switch::new(pipeline)).await
     }
 
-    /// Installs a switch whose tables are filled already, in the same way. It happens even if the returned future is
-    /// dropped.
+    /// Installs a switch whose tables are filled already, in the same way.
+    /// It happens even if the returned future is dropped.
     ///
     /// # Errors
     /// [`ControlError::Stopped`].
@@ -78,9 +80,9 @@ impl Control {
         self.request(replace).await.map(drop)
     }
 
-    /// Runs `work` on the switch's own thread between two packets, and returns its result. Packets see all of it happen
-    /// at once; they wait meanwhile, so keep it short (one batch of updates). It happens even if the returned future is
-    /// dropped.
+    /// Runs `work` on the switch's own thread between two packets, and returns its result.
+    /// Packets see all of it happen at once; they wait meanwhile, so keep it short (one batch of updates). It happens
+    /// even if the returned future is dropped.
     ///
     /// # Errors
     /// [`ControlError::NoPipeline`] before the first commit, [`ControlError::Stopped`] after the end.

@@ -38,8 +38,8 @@ const PACKET_INS: usize = 1024;
 const NOTICES: usize = 256;
 /// The control plane's token; a port's token is its index.
 const CONTROL: Token = Token(usize::MAX);
-/// Readiness events that the thread takes from the operating system at once. The thread polls all ports, also those
-/// without an event.
+/// Readiness events that the thread takes from the operating system at once.
+/// The thread polls all ports, also those without an event.
 const EVENTS: usize = 256;
 
 /// A running thread. It ends when this is dropped.
@@ -51,8 +51,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts a thread that switches between `ports`, each with its number in the program. Until a pipeline is
-    /// committed, every frame is dropped.
+    /// Starts a thread that switches between `ports`, each with its number in the program.
+    /// Until a pipeline is committed, every frame is dropped.
     ///
     /// # Errors
     /// [`SwitchError`]: a port's number is taken or invalid, or the operating system has no resources left.
@@ -109,8 +109,8 @@ impl Engine {
         &self.control
     }
 
-    /// Returns the receiver of the switches' notifications to their controllers. The first call takes the only
-    /// receiver.
+    /// Returns the receiver of the switches' notifications to their controllers.
+    /// The first call takes the only receiver.
     pub fn notices(&mut self) -> Option<Notices> {
         self.notices.take()
     }

@@ -21,7 +21,7 @@ pub(super) struct Ports {
     cpu_port: u16,
     packet_ins: Sender<Vec<u8>>,
     drops: Drops,
-    /// How many ports have failed.
+    /// Number of ports that have failed.
     failures: usize,
     /// Room for the index of each frame that leaves, behind that of its link.
     leaving: Vec<(usize, usize)>,
@@ -37,7 +37,7 @@ struct Link {
 struct LinkState {
     /// The port cannot be used any more.
     failed: bool,
-    /// How many of its frames may still go to the controller.
+    /// Number of its frames that may still go to the controller.
     to_controller: Allowance,
 }
 
@@ -91,7 +91,7 @@ impl Ports {
         self.cpu_port
     }
 
-    /// How many ports have failed.
+    /// Returns the number of ports that have failed.
     pub(super) fn failures(&self) -> usize {
         self.failures
     }

@@ -206,8 +206,8 @@ impl State {
         self.emit(program, packet, out)
     }
 
-    /// Writes the frame to the beginning of `out`, which has room for all headers and the payload, and returns
-    /// its length.
+    /// Writes the frame to the beginning of `out`, which has room for all headers and the payload,
+    /// and returns its length.
     #[inline(always)]
     fn emit(&self, program: &Program, packet: &Packet<'_>, out: &mut [u8]) -> usize {
         let mut end = 0;

@@ -30,10 +30,11 @@ const MAX_VISITS: u32 = 1024;
 /// The number of times that actions may go back for one packet.
 const MAX_ROUNDS: u32 = 1 << 16;
 
-/// What a switch remembers from packet to packet, as far as instructions can access it.
+/// State that a switch keeps from packet to packet, as far as instructions can access it.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// As many as an index can name, so that no index has to be checked. Memory is used for the first ones only.
+    /// As many as an index can name, so that no index has to be checked.
+    /// Memory is used for the first ones only.
     pub(crate) words: Box<[u64; WORDS]>,
     pub(crate) lines: Lines,
     pub(crate) tables: Vec<Table>,
@@ -48,14 +49,14 @@ pub(crate) struct State {
     start: Instant,
     /// Room for what calculations put together.
     bytes: Vec<u8>,
-    /// Whether to use the processor's wide vectors.
+    /// True if the processor's wide vectors are used.
     pub(crate) vectors: bool,
     /// The packet log, if the packets are logged.
     pub(crate) journal: Option<Box<Journal>>,
 }
 
-/// Returns true if the processor has the vectors of AVX2. The same code, compiled for them, moves and adds wide values
-/// in half the time.
+/// Returns true if the processor has the vectors of AVX2.
+/// The same code, compiled for them, moves and adds wide values in half the time.
 pub(crate) fn has_vectors() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has = is_x86_feature_detected!("avx2")
@@ -69,8 +70,8 @@ pub(crate) fn has_vectors() -> bool {
     has
 }
 
-/// Clears lines, and does nothing where there are none: the C library would store by an empty mask, and to an address without
-/// memory that takes a processor as long as looking up a packet does.
+/// Clears lines, and does nothing where there are none: the C library would store by an empty mask, and
+/// to an address without memory that takes a processor as long as looking up a packet does.
 #[inline]
 pub(crate) fn clear(lines: &mut [Line]) {
     if !lines.is_empty() {
@@ -83,7 +84,7 @@ pub(crate) fn clear(lines: &mut [Line]) {
 pub(crate) struct Packet<'a> {
     /// The frame as it came.
     pub(crate) frame: &'a [u8],
-    /// How many of its bits the parser has passed.
+    /// Number of its bits that the parser has passed.
     pub(crate) cursor: usize,
     visits: u32,
     rounds: u32,
@@ -93,7 +94,7 @@ pub(crate) struct Packet<'a> {
     pub(crate) limit: usize,
 }
 
-/// Whether a run goes on or is over.
+/// State of a run: it goes on or is over.
 type Flow = std::ops::ControlFlow<()>;
 
 impl<'a> Packet<'a> {
@@ -277,7 +278,8 @@ impl State {
         }
     }
 
-    /// Runs instructions that take longer anyway, or are rare: they are kept out of the inner loop's registers.
+    /// Runs instructions that take longer anyway, or are rare: they are kept out of the
+    /// inner loop's registers.
     #[inline(never)]
     fn run_rare(&mut self, program: &Program, packet: &mut Packet<'_>, op: Op) -> Flow {
         match op {

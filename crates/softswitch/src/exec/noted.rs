@@ -22,7 +22,8 @@ impl State {
         self.tell(|journal, state| journal.note(program, state, packet, note));
     }
 
-    /// The entry that a table has for the packet, and the action that it is going to run. Nothing is counted.
+    /// The entry that a table has for the packet, and the action that it is going to run.
+    /// Nothing is counted.
     pub(crate) fn peek(&self, program: &Program, table: usize) -> (Option<&Entry>, Option<&BoundAction>) {
         let Self { tables, profiles, words, lines, .. } = self;
         let (Some(known), Some(described)) = (tables.get(table), program.tables.get(table)) else {

@@ -1,4 +1,5 @@
-//! Compares the two ways in which the inner loop is compiled, and what is done to neighbouring registers with its single steps.
+//! Compares the two ways in which the inner loop is compiled, and what is done to neighbouring
+//! registers with its single steps.
 
 use std::sync::Arc;
 
@@ -63,7 +64,8 @@ impl Series {
         self.code.iter().map(step).collect()
     }
 
-    /// Runs code on a cell and a packet's lines that are `held` and `own` before. Returns the cells, and the packet's lines.
+    /// Runs code on a cell and a packet's lines that are `held` and `own` before.
+    /// Returns the cells, and the packet's lines.
     fn run(
         &self,
         mut program: Program,

@@ -6,7 +6,8 @@ use crate::program::{Format, Header, LIMBS, Line};
 /// Bytes in a line.
 const LINE_BYTES: usize = LIMBS * 8;
 
-/// Reads a header from the beginning of `bytes`, which is at least as long as the header, and makes it valid.
+/// Reads a header from the beginning of `bytes`, which is at least as long as the
+/// header, and makes it valid.
 #[inline(always)]
 pub(super) fn extract(format: &Format, header: Header, bytes: &[u8], words: &mut [u64], lines: &mut [Line]) {
     let words = &mut words[usize::from(header.word)..][..usize::from(format.words)];

@@ -374,7 +374,7 @@ pub(crate) struct TableKey {
     pub(crate) mask: Option<String>,
 }
 
-/// What a table does on a miss.
+/// Entry of a table that applies on a miss.
 #[derive(Debug, Deserialize)]
 pub(crate) struct DefaultEntry {
     pub(crate) action_id: u64,

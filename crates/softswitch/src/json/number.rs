@@ -1,6 +1,7 @@
 //! Integers of any size, as the JSON writes them.
 
-/// An integer: its sign and magnitude, in limbs of 64 bits, the lowest first, without zero limbs at the top.
+/// An integer: its sign and magnitude, in limbs of 64 bits, the lowest first, without
+/// zero limbs at the top.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Number {
     negative: bool,

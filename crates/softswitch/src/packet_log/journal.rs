@@ -16,7 +16,7 @@ const MOST_EVENTS: usize = 2048;
 #[derive(Debug)]
 pub(crate) struct Journal {
     log: PacketLog,
-    /// How many packets have come in.
+    /// Number of packets that have come in.
     received: u64,
     current: Option<Block>,
     /// The packet's fields at the last report of changes.
@@ -171,7 +171,7 @@ fn changes(header: &HeaderNames, before: Fields<'_>, now: Fields<'_>, events: &m
     }
 }
 
-/// What a step is for this packet.
+/// Returns the event of a step for this packet.
 fn event(note: &Note, program: &Program, state: &mut State, packet: &Packet<'_>) -> Option<Event> {
     Some(match note {
         Note::State { name } => Event::State { name: name.clone() },

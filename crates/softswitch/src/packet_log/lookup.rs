@@ -1,4 +1,4 @@
-//! What a packet finds in a table.
+//! Results of a packet's lookups in tables.
 
 use super::event::{At, Call, Event, Hit, Key, Named};
 use super::value::Value;
@@ -7,8 +7,8 @@ use crate::exec::State;
 use crate::program::{KeyField, KeySource, Program, Source, TableProgram, lines_for};
 use crate::table::{Behaviour, BoundAction, Entry};
 
-/// Returns the event of a table lookup, with the action that the table will run. `parameters` are the names of its
-/// actions' parameters.
+/// Returns the event of a table lookup, with the action that the table will run.
+/// `parameters` are the names of its actions' parameters.
 pub(super) fn event(
     program: &Program,
     state: &State,

@@ -40,7 +40,8 @@ pub struct PacketLog {
 }
 
 impl PacketLog {
-    /// A log that is written to `to`. When the last clone is dropped, what waits is [flushed](PacketLog::flush).
+    /// A log that is written to `to`.
+    /// When the last clone is dropped, what waits is [flushed](PacketLog::flush).
     ///
     /// # Errors
     /// The operating system has no thread left.
@@ -56,8 +57,9 @@ impl PacketLog {
         Ok(Self { form, outlet: Arc::new(Outlet::start(to, lost)?) })
     }
 
-    /// Waits until all is written. Returns `false` if its reader has read nothing for a second before that: whatever else
-    /// is written there would wait for that reader, too.
+    /// Waits until all is written.
+    /// Returns `false` if its reader has read nothing for a second before that: whatever else is written there would
+    /// wait for that reader, too.
     pub fn flush(&self) -> bool {
         self.outlet.flush()
     }

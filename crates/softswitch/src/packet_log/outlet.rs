@@ -8,9 +8,9 @@ use std::time::Duration;
 
 /// The most text that waits to be written.
 const ROOM: usize = 4 << 20;
-/// How much of it is written at once.
+/// Bytes of it that are written at once.
 const PIECE: usize = 64 << 10;
-/// How long the end waits until something more is written.
+/// Time for which the end waits until something more is written.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The end that text goes in at.
@@ -29,11 +29,11 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     text: String,
-    /// How many texts there was no room for since.
+    /// Number of texts that did not fit since then.
     lost: u64,
     /// The writer has all text, and still writes.
     writing: bool,
-    /// How many pieces were written.
+    /// Number of pieces that were written.
     written: u64,
     /// There will be no more text.
     ending: bool,
@@ -84,8 +84,8 @@ impl Outlet {
         }
     }
 
-    /// Waits while the thread makes progress until all text is written. Returns true if all text is written, or if
-    /// writing has failed and the text can never be written.
+    /// Waits while the thread makes progress until all text is written.
+    /// Returns true if all text is written, or if writing has failed and the text can never be written.
     pub(super) fn flush(&self) -> bool {
         let mut waiting = self.shared.lock();
         self.tell_lost(&mut waiting);

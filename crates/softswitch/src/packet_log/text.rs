@@ -32,7 +32,7 @@ impl Display for Block {
 }
 
 impl Event {
-    /// How far to the right it begins.
+    /// Returns the column at which it begins.
     fn indent(&self) -> usize {
         match self {
             Self::State { .. }

@@ -1,5 +1,5 @@
-//! Action profiles and selectors: actions that several entries refer to, and groups of them between which a hash
-//! chooses.
+//! Action profiles and selectors: actions that several entries refer to, and groups of them between
+//! which a hash chooses.
 //!
 //! As on BMv2 a member has the lowest free place in its profile, and a group's members are in the order of their places:
 //! the hash, modulo their number, chooses the same member.
@@ -133,8 +133,8 @@ fn is_up(watch: Watch, down: &BTreeSet<u16>) -> bool {
 }
 
 impl Profile {
-    /// The action that a packet gets; `None`: the group is empty, or no member's port is up. `hash` is that of the
-    /// profile's selector.
+    /// The action that a packet gets; `None`: the group is empty, or no member's port is up.
+    /// `hash` is that of the profile's selector.
     pub(crate) fn choose<'a>(
         &'a self,
         behaviour: &'a Behaviour,
@@ -218,7 +218,7 @@ impl Profile {
         self.refresh();
     }
 
-    /// Whether an entry refers to the group; `None`: it is not there.
+    /// Returns true if an entry refers to the group; `None`: it is not there.
     pub(crate) fn group_in_use(&self, id: u32) -> Option<bool> {
         Some(self.groups.get(id)?.uses > 0)
     }
@@ -229,12 +229,12 @@ impl Profile {
         }
     }
 
-    /// What an entry that refers to this member does.
+    /// Returns the behaviour of an entry that refers to this member.
     pub(crate) fn member_behaviour(&self, id: u32) -> Option<Behaviour> {
         self.members.by_id.get(&id).copied().map(Behaviour::Member)
     }
 
-    /// What an entry that refers to this group does.
+    /// Returns the behaviour of an entry that refers to this group.
     pub(crate) fn group_behaviour(&self, id: u32) -> Option<Behaviour> {
         self.groups.by_id.get(&id).copied().map(Behaviour::Group)
     }

@@ -31,7 +31,7 @@ pub(crate) enum KeySource {
     Lines(LineIndex, usize),
 }
 
-/// How a field of a key matches.
+/// Match kind of a field of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MatchKind {
     Exact,

@@ -1,9 +1,9 @@
-//! What an instruction can name: words, lines and other instructions.
+//! Operands that an instruction can name: words, lines and other instructions.
 
 /// Index of a word.
 pub(crate) type Word = u16;
 
-/// How many words an index can name.
+/// Number of words that an index can name.
 pub(crate) const WORDS: usize = 1 << Word::BITS;
 
 /// Index of a line, or of the first of several.

@@ -54,13 +54,13 @@ pub(crate) struct Program {
     pub(crate) words: Vec<u64>,
     /// The lines as they are before the first packet: constants set.
     pub(crate) lines: Vec<Line>,
-    /// How many words at the front hold fields and validity: they are cleared for each packet.
+    /// Number of words at the front that hold fields and validity: they are cleared for each packet.
     pub(crate) field_words: usize,
-    /// How many words at the front hold metadata.
+    /// Number of words at the front that hold metadata.
     pub(crate) metadata_words: usize,
-    /// How many lines at the front hold metadata: they are cleared for each packet.
+    /// Number of lines at the front that hold metadata: they are cleared for each packet.
     pub(crate) metadata_lines: usize,
-    /// How many lines at the front hold fields.
+    /// Number of lines at the front that hold fields.
     pub(crate) field_lines: usize,
     /// True if egress changes wide fields, so that each copy of a packet needs its own.
     pub(crate) egress_changes_lines: bool,
@@ -215,7 +215,7 @@ pub(crate) struct VariableField {
     pub(crate) bit: u32,
     /// Its first line, counted from the header's first.
     pub(crate) line: u16,
-    /// How many lines it takes.
+    /// Number of lines that it takes.
     pub(crate) lines: u16,
     /// The word of its length in bits, counted from the header's first.
     pub(crate) length: u16,
@@ -224,7 +224,7 @@ pub(crate) struct VariableField {
 }
 
 impl VariableField {
-    /// How many bits it has in a header; never more than there is room for.
+    /// Returns the number of bits that it has in a header; never more than there is room for.
     pub(crate) fn bits_of(&self, header: Header, words: &[u64]) -> usize {
         let bits = words[usize::from(header.word + self.length)];
         usize::try_from(bits).unwrap_or(usize::MAX).min(usize::from(self.bytes) * 8)
@@ -260,7 +260,8 @@ pub(crate) struct Group {
     pub(crate) offset: usize,
     /// Its length, at most 8 bytes.
     pub(crate) bytes: usize,
-    /// For each field its word, counted from the header's first, and the number of bits of the group behind it.
+    /// For each field its word, counted from the header's first, and the number of bits of
+    /// the group behind it.
     pub(crate) parts: Vec<(u16, u8)>,
 }
 
@@ -291,7 +292,7 @@ pub(crate) struct Header {
 pub(crate) struct Stack {
     /// Index of its first header.
     pub(crate) first: u16,
-    /// How many there are.
+    /// Number of headers.
     pub(crate) size: u16,
     /// The word with the number of headers in use.
     pub(crate) count: Word,
@@ -331,7 +332,7 @@ pub(crate) struct Calculation {
     pub(crate) payload: bool,
 }
 
-/// How a calculation is done.
+/// Algorithm of a calculation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     /// The complement of the ones' complement sum.
@@ -362,7 +363,7 @@ pub(crate) enum CalculationInput {
     Header(u16),
 }
 
-/// What a program logs.
+/// Message that a program logs.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) level: Level,
@@ -387,7 +388,7 @@ pub(crate) enum ChecksumPart {
     Lines(LineIndex, u8, u8),
 }
 
-/// How a table finds its entries.
+/// Lookup of a table's entries.
 #[derive(Debug, Clone)]
 pub(crate) struct TableProgram {
     /// Its name, for messages.
@@ -472,7 +473,8 @@ impl RegisterProgram {
     }
 }
 
-/// Where an action finds its arguments: the n-th narrow one in the n-th word, the wide ones likewise in lines.
+/// Where an action finds its arguments: the n-th narrow one in the n-th word, the wide
+/// ones likewise in lines.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Arguments {
     /// First word.
@@ -481,7 +483,7 @@ pub(crate) struct Arguments {
     pub(crate) line: LineIndex,
 }
 
-/// How many lines hold `bits`.
+/// Returns the number of lines that hold `bits`.
 pub(crate) fn lines_for(bits: u32) -> u16 {
     bits.div_ceil(LINE_BITS) as u16
 }

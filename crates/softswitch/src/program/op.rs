@@ -349,19 +349,19 @@ pub(crate) enum Op {
         register: u16,
         index: Word,
     },
-    /// Writes lines to a cell, and the following lines to the cells of the next `more` registers. All these cells have
-    /// the same index. The next `more` instructions, which would do the same step by step, are skipped, unless the
-    /// cells do not exist.
+    /// Writes lines to a cell, and the following lines to the cells of the next `more` registers.
+    /// All these cells have the same index. The next `more` instructions, which would do the same step by step, are
+    /// skipped, unless the cells do not exist.
     WideRegisterWrite {
         a: LineIndex,
         register: u16,
         index: Word,
         more: u8,
     },
-    /// [`Op::WideRegisterRead`] to `d`, and what the next two instructions do, in one pass over the cell: an
-    /// [`Op::LanesAdd`] that adds `d` to other lines, and an [`Op::WideRegisterWrite`] of those to the same cell. So it does
-    /// with the `more` registers behind it, whose sums lie behind one another. What it does is skipped, unless there are no
-    /// such cells.
+    /// [`Op::WideRegisterRead`] to `d`, and what the next two instructions do, in one pass over the cell:
+    /// an [`Op::LanesAdd`] that adds `d` to other lines, and an [`Op::WideRegisterWrite`] of those to the same cell. So
+    /// it does with the `more` registers behind it, whose sums lie behind one another. If the cells exist, the
+    /// instructions that it replaces are skipped.
     LanesAddToRegister {
         d: LineIndex,
         register: u16,
@@ -383,7 +383,7 @@ pub(crate) enum Op {
         d: Word,
         calculation: u16,
     },
-    /// What a / b leaves; 0 if b is 0.
+    /// Remainder of a / b; 0 if b is 0.
     Remainder {
         d: Word,
         a: Word,

@@ -1,10 +1,11 @@
-//! Converts between the control plane's match fields and the patterns that packets' keys are compared with.
+//! Converts between the control plane's match fields and the patterns that packets'
+//! keys are compared with.
 
 use super::key::{KeyField, MatchKind};
 use crate::control::KeyMatch;
 use crate::json::number::Number;
 
-/// What an entry matches.
+/// Keys that an entry matches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Pattern {
     /// The bits to match, or the lowest number.

@@ -1,5 +1,6 @@
-//! The answer to a Read. It is found piece by piece, so that neither packets nor other readers wait for it, and no
-//! faster than its reader takes it.
+//! The answer to a Read.
+//! It is found piece by piece, so that neither packets nor other readers wait for it, and no faster than its reader
+//! takes it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,14 +18,16 @@ use super::status::{self, Refusal};
 
 /// Most clients refuse messages above 4 MiB.
 const RESPONSE_BYTES: usize = 1 << 20;
-/// How long a reader may take nothing before it counts as gone.
+/// Time that a reader may take nothing before it counts as gone.
 const READER_PATIENCE: Duration = Duration::from_secs(30);
-/// The pause of all readers after a lookup, as a multiple of its duration. The switch serves packets meanwhile.
+/// The pause of all readers after a lookup, as a multiple of its duration.
+/// The switch serves packets meanwhile.
 const TO_PACKETS: u32 = 4;
 /// The shortest pause; less is not worth it.
 const REST: Duration = Duration::from_millis(1);
 
-/// Looks up the requested entities, piece by piece. Returns at the first part of the answer, or at an error.
+/// Looks up the requested entities, piece by piece.
+/// Returns at the first part of the answer, or at an error.
 ///
 /// Each part shows the state at its own lookup; other requests may come between two parts. A pattern that fails ends a
 /// read of this pattern alone, with its own code as on simple_switch_grpc. Of several patterns the others are answered,

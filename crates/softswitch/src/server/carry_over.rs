@@ -10,9 +10,10 @@ use crate::control::{
 use crate::error::ControlError;
 use crate::switch::Switch;
 
-/// Everything that controllers have written to a switch, except arrays. It includes entries with their counters and
-/// meters, action profiles, changed default entries, value sets, multicast groups, clone sessions, and digest
-/// configurations. Arrays of counters, meters and registers belong to the program, and start from zero.
+/// Everything that controllers have written to a switch, except arrays.
+/// It includes entries with their counters and meters, action profiles, changed default entries, value sets, multicast
+/// groups, clone sessions, and digest configurations. Arrays of counters, meters and registers belong to the program,
+/// and start from zero.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// Tables whose initial entries the controller may have changed or deleted.
@@ -28,8 +29,8 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Reads it from a switch that runs the program of this P4Info. `fresh` runs the same program and has not been
-    /// written to.
+    /// Reads it from a switch that runs the program of this P4Info.
+    /// `fresh` runs the same program and has not been written to.
     pub(super) fn on(switch: &Switch, fresh: &Switch, p4info: &P4Info) -> Result<Self, ControlError> {
         let mut written = Self { groups: switch.groups(), sessions: switch.sessions(), ..Self::default() };
         for profile in p4info.message().action_profiles.iter().filter(|one| !one.table_ids.is_empty()) {

@@ -139,8 +139,9 @@ pub(super) fn nanoseconds(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The data that the controller wants back with an entry. P4Runtime has two fields for it, the switch one: eight bytes
-/// for the older field, then the newer one; empty where both are unset.
+/// The data that the controller wants back with an entry.
+/// P4Runtime has two fields for it, the switch one: eight bytes for the older field, then the newer one; empty where
+/// both are unset.
 pub(super) fn note(entry: &message::TableEntry) -> Vec<u8> {
     if entry.controller_metadata == 0 && entry.metadata.is_empty() {
         return Vec::new();
@@ -156,7 +157,7 @@ pub(super) fn read_note(note: &[u8]) -> (u64, &[u8]) {
     }
 }
 
-/// Whether a table's entries have meters.
+/// Returns true if a table's entries have meters.
 pub(super) fn has_direct_meter(table: &Table) -> bool {
     table.direct_resources.iter().any(|id| id >> 24 == Prefix::DirectMeter as u32)
 }

@@ -41,7 +41,8 @@ pub(super) struct Device {
     pub(super) stopping: watch::Receiver<bool>,
 }
 
-/// Proof that a request comes from its role's primary; no other controller becomes primary until this is dropped.
+/// Proof that a request comes from its role's primary; no other controller becomes primary
+/// until this is dropped.
 pub(super) type Primacy = OwnedRwLockReadGuard<Roles<Mailbox>>;
 
 /// A controller's connection.
@@ -52,8 +53,8 @@ pub(super) struct Controller {
     pub(super) id: ConnectionId,
 }
 
-/// Carries out work that must not end half-way: it goes on even when the caller hangs up and this future is dropped. It
-/// has to own the guards that it needs.
+/// Carries out work that must not end half-way: it goes on even when the caller hangs up and this
+/// future is dropped. It has to own the guards that it needs.
 pub(super) async fn carry_through<T: Send + 'static>(
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {

@@ -1,5 +1,5 @@
-//! Calls whose callers hang up, at each point where a call waits: the program that runs and the program that is
-//! reported stay the same.
+//! Calls whose callers hang up, at each point where a call waits: the program that runs and the program
+//! that is reported stay the same.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,8 @@ static CONFIG: LazyLock<ForwardingPipelineConfig> = LazyLock::new(|| {
     }
 });
 
-/// Polls a future up to `polls` times, once for each wake-up, then drops it. Returns its output if it finished before.
+/// Polls a future up to `polls` times, once for each wake-up, then drops it.
+/// Returns its output if it finished before.
 async fn cut_off<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut polled = 0;
@@ -73,7 +74,8 @@ impl Rig {
         Self { engine, device, service, _packets: packets, _stop: stop }
     }
 
-    /// Has the primary set a program, and drops the call after `polls` polls. Returns true if the call finished before.
+    /// Has the primary set a program, and drops the call after `polls` polls.
+    /// Returns true if the call finished before.
     async fn set(&self, action: Action, cookie: u64, polls: usize) -> bool {
         let config = (action != Action::Commit)
             .then(|| ForwardingPipelineConfig { cookie: Some(Cookie { cookie }), ..CONFIG.clone() });
@@ -108,7 +110,8 @@ impl Rig {
     }
 }
 
-/// Cuts off a call after one poll, after two, and so on, until it finishes; `prepare` comes before each attempt.
+/// Cuts off a call after one poll, after two, and so on, until it finishes; `prepare` comes
+/// before each attempt.
 async fn at_every_point(action: Action, prepare: Option<Action>) {
     let rig = Rig::start().await;
     assert!(rig.set(Action::VerifyAndCommit, 0, usize::MAX).await);

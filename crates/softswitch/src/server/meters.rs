@@ -56,7 +56,8 @@ fn check(kind: update::Type) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether an update sets a meter's counters by colour to zero. It can give them no other value.
+/// Returns true if an update sets a meter's counters by colour to zero.
+/// It can give them no other value.
 pub(super) fn clears(colours: Option<&message::MeterCounterData>) -> Result<bool, Refusal> {
     let Some(message::MeterCounterData { green, yellow, red }) = colours else { return Ok(false) };
     let counts = [green, yellow, red].into_iter().flatten();
@@ -66,7 +67,7 @@ pub(super) fn clears(colours: Option<&message::MeterCounterData>) -> Result<bool
     Ok(true)
 }
 
-/// What a meter has marked, as a message.
+/// Converts the packets and bytes that a meter has marked to a message.
 pub(super) fn colours_message(colours: MeterColours) -> message::MeterCounterData {
     let [green, yellow, red] =
         [colours.green, colours.yellow, colours.red].map(|count| Some(convert::counter_data(count)));

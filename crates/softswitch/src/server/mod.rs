@@ -63,16 +63,18 @@ const CONNECTIONS: usize = 64;
 const STREAMS: u32 = 64;
 /// The most calls of one connection that are handled at once; further ones wait.
 const UNANSWERED: usize = 4;
-/// The most bytes of a call's headers. The two windows below limit the unread bytes of a call and of a connection.
+/// The most bytes of a call's headers.
+/// The two windows below limit the unread bytes of a call and of a connection.
 const HEADER_BYTES: u32 = 8 << 10;
 const CALL_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
-/// How long a call may take, including the time in which the client sends it.
+/// Time that a call may take, including the time in which the client sends it.
 const CALL_PATIENCE: Duration = Duration::from_secs(60);
-/// A client that is silent for this long is pinged, and counts as gone if it does not answer for as long again.
+/// A client that is silent for this long is pinged, and counts as gone if it does not
+/// answer for as long again.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// How long a client that stops in the middle of a request can delay the server's end.
+/// Time for which a client that stops in the middle of a request can delay the server's end.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A running P4Runtime server; it stops when this is dropped.
@@ -84,8 +86,9 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Listens on `address` (port 0: any free one) for controllers of the device `device_id`, which get the `packets` and
-    /// `notices` of the switch, which runs `program` if it was started with one. It runs on the current tokio runtime.
+    /// Listens on `address` (port 0: any free one) for controllers of the device `device_id`, which
+    /// get the `packets` and `notices` of the switch, which runs `program` if it was started with one. It runs on the
+    /// current tokio runtime.
     ///
     /// # Errors
     /// [`ServerError`] names the address, and reports if another process has it.

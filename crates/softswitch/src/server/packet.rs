@@ -8,7 +8,8 @@ use tributary_p4runtime::p4::v1::{PacketIn, PacketMetadata, PacketOut};
 use super::status::Refusal;
 use crate::check::ControllerField;
 
-/// A packet as it enters the switch at the CPU port. As with simple_switch_grpc, a field that is left out is 0.
+/// A packet as it enters the switch at the CPU port.
+/// As with simple_switch_grpc, a field that is left out is 0.
 pub(super) fn pack(fields: &[ControllerField], packet: &PacketOut) -> Result<Vec<u8>, Refusal> {
     for (at, one) in packet.metadata.iter().enumerate() {
         let id = one.metadata_id;
@@ -32,7 +33,8 @@ pub(super) fn pack(fields: &[ControllerField], packet: &PacketOut) -> Result<Vec
     Ok(frame)
 }
 
-/// Converts a frame from the CPU port to a packet-in; `None` if it is shorter than the program's header.
+/// Converts a frame from the CPU port to a packet-in; `None` if it is shorter
+/// than the program's header.
 pub(super) fn unpack(fields: &[ControllerField], frame: &[u8]) -> Option<PacketIn> {
     let width: usize = fields.iter().map(|field| field.bits as usize).sum();
     let payload = frame.get(width.div_ceil(8)..)?.to_vec();

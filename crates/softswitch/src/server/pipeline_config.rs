@@ -18,8 +18,9 @@ use crate::engine::Control;
 use crate::packet_log::PacketLog;
 use crate::switch::Switch;
 
-/// Carries out a SetForwardingPipelineConfig of the primary. Once anything changes, all of it does: the running and the
-/// reported program must not diverge because a caller has hung up.
+/// Carries out a SetForwardingPipelineConfig of the primary.
+/// Once anything changes, all of it does: the running and the reported program must not diverge because a caller has
+/// hung up.
 pub(super) async fn set(
     device: &Device,
     primacy: Primacy,
@@ -79,7 +80,8 @@ async fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Resul
 enum Change {
     /// Runs a program, in place of what ran before.
     Commit(Arc<Program>),
-    /// Keeps a program for COMMIT; from then on requests refer to it, while packets still go through the running one.
+    /// Keeps a program for COMMIT; from then on requests refer to it, while packets still go
+    /// through the running one.
     Save(Arc<Program>),
     /// Runs the saved program, with everything written to it since.
     CommitSaved,

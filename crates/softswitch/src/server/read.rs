@@ -57,7 +57,7 @@ pub(super) struct Filter {
     metadata: Vec<u8>,
 }
 
-/// How an entry is shown.
+/// Form in which an entry is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Show {
     /// The entry, and of its resources those that the reader names.
@@ -74,7 +74,7 @@ pub(super) enum Show {
     },
 }
 
-/// What a query found.
+/// Result of a query.
 #[derive(Debug)]
 pub(super) enum QueryResult {
     Entries(Vec<(TableEntry, DirectResources)>, Show),
@@ -341,7 +341,7 @@ fn one_or_all<T: Clone>(
     }
 }
 
-/// Whether a table's entries can time out.
+/// Returns true if a table's entries can time out.
 fn has_timeouts(table: &Table, p4info: &P4Info) -> bool {
     p4info.message().tables.iter().any(|message| {
         message.preamble.as_ref().is_some_and(|preamble| preamble.id == table.name.id)

@@ -13,7 +13,7 @@ const READS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Readers {
     places: Arc<Semaphore>,
-    /// How long packets have the switch to themselves before the next lookup.
+    /// Time for which packets have the switch to themselves before the next lookup.
     pub(super) owed: Mutex<Duration>,
 }
 

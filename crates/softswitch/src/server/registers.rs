@@ -1,4 +1,5 @@
-//! Registers: between P4Runtime's messages and the switch's own types. BMv2 does not give access to them.
+//! Registers: between P4Runtime's messages and the switch's own types.
+//! BMv2 does not give access to them.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::p4_data::Data;

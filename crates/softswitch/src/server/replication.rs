@@ -103,8 +103,9 @@ fn in_range(id: u32, last: u32, what: &str) -> Result<u16, Refusal> {
 const AS_NUMBER: u8 = 0;
 const AS_BYTES: u8 = 1;
 
-/// Converts the replicas of a group or session. Also returns the beginning of its note: for each replica the form of
-/// its port. The switch checks that each replica occurs once.
+/// Converts the replicas of a group or session.
+/// Also returns the beginning of its note: for each replica the form of its port. The switch checks that each replica
+/// occurs once.
 fn replicas(place: &str, messages: &[message::Replica]) -> Result<(Vec<Replica>, Vec<u8>), Refusal> {
     let replica = |one: &message::Replica| match &one.port_kind {
         Some(PortKind::EgressPort(port)) => Ok((replica(place, *port, one.instance)?, AS_NUMBER)),

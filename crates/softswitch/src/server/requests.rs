@@ -1,5 +1,5 @@
-//! Controllers' requests, carried out on a switch without a server: what remains of them once device and primary are
-//! checked. For fuzzing.
+//! Controllers' requests, carried out on a switch without a server: what remains of them once device
+//! and primary are checked. For fuzzing.
 
 use tonic::Status;
 use tributary_p4runtime::p4::v1::{Entity, PacketOut, ReadRequest, Update};

@@ -103,8 +103,8 @@ fn pack(error: &Error) -> Option<Any> {
     Any::from_msg(error).ok()
 }
 
-/// A status with details. As PI does, the whole status goes into `grpc-status-details-bin` too, for clients that look
-/// only there.
+/// A status with details.
+/// As PI does, the whole status goes into `grpc-status-details-bin` too, for clients that look only there.
 fn with_details(code: Code, message: String, details: Vec<Any>) -> Status {
     let whole = rpc::Status { code: code.into(), message: message.clone(), details };
     Status::with_details(code, message, whole.encode_to_vec().into())

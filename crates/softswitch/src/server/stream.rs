@@ -17,7 +17,8 @@ use super::device::{Controller, Device, Mailbox};
 use super::roles::claimed;
 use super::status::{Refusal, SPACE};
 
-/// The largest packet that is returned with the reason for its refusal: it waits until the controller reads it.
+/// The largest packet that is returned with the reason for its refusal: it waits until the
+/// controller reads it.
 const ECHO_BYTES: usize = 2 << 10;
 
 /// Serves a stream until one side ends it; then the controller leaves the arbitration.

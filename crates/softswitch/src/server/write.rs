@@ -398,8 +398,8 @@ fn direct_counter(kind: update::Type, entry: message::DirectCounterEntry) -> Res
     Ok(Operation::SetDirectCounter(convert::entry_ref(table)?, value))
 }
 
-/// The value that an update gives a counter, if it does. As with simple_switch_grpc, MODIFY sets it, DELETE clears it,
-/// and INSERT is an error.
+/// The value that an update gives a counter, if it does.
+/// As with simple_switch_grpc, MODIFY sets it, DELETE clears it, and INSERT is an error.
 fn counted(kind: update::Type, data: Option<&message::CounterData>) -> Result<Option<CounterValue>, Refusal> {
     match kind {
         update::Type::Insert => Err(Refusal::invalid("a counter can't be inserted: modify it")),

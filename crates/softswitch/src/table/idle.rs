@@ -1,4 +1,4 @@
-//! How long no packet has hit an entry.
+//! The time for which no packet has hit an entry.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,8 @@ impl Idle {
         now.saturating_duration_since(self.last_hit)
     }
 
-    /// Returns true if the switch must notify the controller now. The next notification is due after another timeout.
+    /// Returns true if the switch must notify the controller now.
+    /// The next notification is due after another timeout.
     pub(crate) fn expires(&mut self, now: Instant) -> bool {
         let since = self.told.map_or(self.last_hit, |told| told.max(self.last_hit));
         let expired = !self.timeout.is_zero() && now.saturating_duration_since(since) >= self.timeout;

@@ -264,12 +264,13 @@ impl Ordered {
     }
 }
 
-/// How many entries are compared at once.
+/// Number of entries that are compared at once.
 const BLOCK: usize = 8;
 /// A pair that no word matches, neither as a value with a mask nor as a range.
 const NOTHING: (u64, u64) = (1, 0);
 
-/// The values that entries compare with one word of a key. Whole blocks are filled with values that nothing matches.
+/// The values that entries compare with one word of a key.
+/// Whole blocks are filled with values that nothing matches.
 #[derive(Debug, Clone)]
 struct Column {
     is_range: bool,
@@ -277,9 +278,9 @@ struct Column {
     values: Vec<u64>,
     /// Which bits count, or the highest number.
     masks: Vec<u64>,
-    /// How many bits count in all entries together; none in ranges.
+    /// Number of bits that count in all entries together; none in ranges.
     counting: u64,
-    /// Whether to use the processor's wide vectors.
+    /// True if the processor's wide vectors are used.
     has_vectors: bool,
 }
 
@@ -380,7 +381,7 @@ mod tests {
     }
 
     impl Checked {
-        /// Whether an entry matches, bit by bit as it is defined.
+        /// Returns true if an entry matches, bit by bit as it is defined.
         fn matches(&self, pattern: &Pattern, key: &[u64]) -> bool {
             (0..key.len()).all(|at| {
                 let (value, mask) = (pattern.value[at], pattern.mask[at]);

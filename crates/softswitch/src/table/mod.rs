@@ -76,7 +76,7 @@ pub(crate) struct DefaultEntry {
     pub(crate) resources: Resources,
 }
 
-/// What an entry does.
+/// Behaviour of an entry.
 #[derive(Debug, Clone)]
 pub(crate) enum Behaviour {
     Action(Action),
@@ -126,7 +126,7 @@ pub(crate) struct Table {
     default: DefaultEntry,
 }
 
-/// What a lookup found to do.
+/// Choice that a lookup has made.
 pub(crate) enum Choice<'a> {
     /// An action of the table's own.
     Action(&'a BoundAction),
@@ -136,11 +136,11 @@ pub(crate) enum Choice<'a> {
 
 /// The result of a lookup.
 pub(crate) struct Lookup<'a> {
-    /// Whether an entry matched.
+    /// True if an entry matched.
     pub(crate) hit: bool,
     /// The colour that the entry's meter gives the packet, where it has one.
     pub(crate) colour: Option<u64>,
-    /// What to do; `None`: nothing.
+    /// Action to run; `None` if there is nothing to do.
     pub(crate) choice: Option<Choice<'a>>,
 }
 
@@ -167,7 +167,7 @@ impl Table {
         table
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }

@@ -1,4 +1,4 @@
-//! What a controller may write and read, sensible or not, one group of steps after another.
+//! Entities that a controller may write and read, sensible or not, one group of steps after another.
 
 use tributary_p4runtime::entry::{ActionCall, CounterCell, MulticastGroup, Query, TableEntry};
 use tributary_p4runtime::p4::v1::entity::Entity as Kind;

@@ -80,13 +80,15 @@ fn fence(destination: u64) -> Vec<u8> {
     frame
 }
 
-/// A packet to the controller in the switch's wire format: the port in the first 9 of 16 bits, then the frame.
+/// A packet to the controller in the switch's wire format: the port in the first 9 of
+/// 16 bits, then the frame.
 fn on_the_wire(packet: &ControllerPacket) -> Vec<u8> {
     let port = packet.fields["ingress_port"] as u16;
     [&(port << 7).to_be_bytes()[..], &packet.payload].concat()
 }
 
-/// Every cell of every counter. At egress BMv2 counts a packet's bytes as it came in, so bytes are left out there.
+/// Every cell of every counter.
+/// At egress BMv2 counts a packet's bytes as it came in, so bytes are left out there.
 async fn counters(session: &Session, info: &P4Info) -> BTreeMap<(String, u64), (u64, u64)> {
     let cells = session.read(vec![Query::AllCounters.to_proto(info).unwrap()]).await.unwrap();
     let cell = |message| match Entity::from_proto(info, message).unwrap() {

@@ -26,11 +26,13 @@ pub(crate) struct Program {
     pub(crate) burst: usize,
 }
 
-/// The program for Ethernet. Fewer packets are under way than a queue of BMv2 holds: BMv2 silently drops the rest.
+/// The program for Ethernet.
+/// Fewer packets are under way than a queue of BMv2 holds: BMv2 silently drops the rest.
 pub(crate) static ETHERNET: LazyLock<Program> =
     LazyLock::new(|| Program::read("256", SliceWidth::ETHERNET, 32));
-/// Tofino's controls behind the shim. Slots are in egress, where BMv2 has a thread for every fourth port: a result and
-/// a gradient of the same slice can overtake each other, as on a network, and the protocol tolerates that.
+/// Tofino's controls behind the shim.
+/// Slots are in egress, where BMv2 has a thread for every fourth port: a result and a gradient of the same slice can
+/// overtake each other, as on a network, and the protocol tolerates that.
 pub(crate) static TOFINO: LazyLock<Program> =
     LazyLock::new(|| Program::read("tna-32", SliceWidth::NARROWEST, 1));
 

@@ -1,4 +1,5 @@
-//! A program that our client installs again starts with empty state, even on BMv2, which keeps some of it.
+//! A program that our client installs again starts with empty state, even on BMv2,
+//! which keeps some of it.
 
 use tributary_p4runtime::Session;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};

@@ -44,8 +44,9 @@ pub(crate) mod sender {
     pub(crate) const ALL: [(u64, u32); 3] = [CHILD, PARENT, NEIGHBOUR];
 }
 
-/// Jobs of the test. The first job aggregates; the second job passes packets through; two more share slots with the
-/// first, or have two children at one port; the ports of the last job have neighbours.
+/// Jobs of the test.
+/// The first job aggregates; the second job passes packets through; two more share slots with the first, or have two
+/// children at one port; the ports of the last job have neighbours.
 pub(crate) const JOBS: [Job; 5] = [
     Job {
         id: 100,

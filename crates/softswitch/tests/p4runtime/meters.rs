@@ -153,7 +153,7 @@ async fn meters_that_can_not_be_are_refused() {
 }
 
 #[tokio::test]
-async fn an_entrys_meter_comes_and_goes_with_its_updates() {
+async fn the_meter_of_an_entry_comes_and_goes_with_its_updates() {
     let (rig, session) = start().await;
     let plain = entry("metered", 7, Action(call("mark", &[])));
     // Bytes: one packet is green, the next yellow, then all are red.

@@ -1,4 +1,5 @@
-//! Values that controllers see otherwise than packets carry them, wide value sets, and objects that only the P4Info has.
+//! Values that controllers see otherwise than packets carry them, wide value sets, and objects that
+//! only the P4Info has.
 
 use tributary_p4runtime::Code;
 use tributary_p4runtime::p4::v1::entity::Entity;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries of which the controller is told when no packet has met them for long.
+// Entries that the switch reports to the controller when no packet has hit them for some time.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,5 +1,5 @@
-//! The same packets through the program for Tofino and through v1model's: the same frames leave by the same ports, and
-//! the counters agree.
+//! The same packets through the program for Tofino and through v1model's: the same frames leave by the
+//! same ports, and the counters agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

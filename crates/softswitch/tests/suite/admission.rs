@@ -302,8 +302,8 @@ fn tagged(frame: &[u8], types: &[u16], vlan: u16) -> Vec<u8> {
     [&frame[..12], &tags, &frame[12..]].concat()
 }
 
-/// Stacks of one to three tags, 802.1Q and 802.1ad and their predecessors' types, each in a VLAN and with a priority
-/// only.
+/// Stacks of one to three tags, 802.1Q and 802.1ad and their predecessors' types, each in a VLAN and
+/// with a priority only.
 fn every_tagging(frame: &[u8]) -> Vec<Vec<u8>> {
     const TYPES: [u16; 5] = [0x8100, 0x88a8, 0x9100, 0x9200, 0x9300];
     let one = TYPES.map(|outer| vec![outer]);

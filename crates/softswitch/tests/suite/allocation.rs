@@ -10,8 +10,8 @@ use tributary_softswitch::{Outputs, Switch};
 
 use crate::support::{JOB, Rig, Sent, UP, values};
 
-/// Every kind of packet: consumed, completing, stale, retransmitted, results for one and for all, rejected, plain, for
-/// the controller.
+/// Every kind of packet: consumed, completing, stale, retransmitted, results for one and for all,
+/// rejected, plain, for the controller.
 fn packets() -> Vec<(u16, Vec<u8>)> {
     let mut packets = Vec::new();
     for seq in 100..120 {
@@ -52,7 +52,8 @@ fn packets_allocate_nothing_once_the_outputs_have_their_size() {
     assert!(left > packets.len());
 }
 
-/// Sends the frames into a switch again and again until none of them is on its way. Returns how many frames left.
+/// Sends the frames into a switch again and again until none of them is on its way.
+/// Returns how many frames left.
 fn run(switch: &mut Switch, outputs: &mut Outputs, frames: &[Vec<u8>]) -> usize {
     let mut left = 0;
     for frame in frames {

@@ -1,5 +1,5 @@
-//! Constructs beyond our own program, tested with `programs/constructs.p4` as p4c compiled it. The results that P4
-//! defines are computed here a second time.
+//! Constructs beyond our own program, tested with `programs/constructs.p4` as p4c compiled it.
+//! The results that P4 defines are computed here a second time.
 
 use std::sync::{Arc, LazyLock};
 

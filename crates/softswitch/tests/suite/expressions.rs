@@ -229,7 +229,8 @@ fn truth(number: impl Strategy<Value = Number> + 'static) -> impl Strategy<Value
     })
 }
 
-/// A program that reads its operands from a packet, computes one field, and sets another one by a conditional jump.
+/// A program that reads its operands from a packet, computes one field, and sets
+/// another one by a conditional jump.
 fn program(target: usize, number: &Number, truth: &Truth) -> Value {
     let fields = |widths: &[u32]| -> Vec<Value> {
         widths.iter().enumerate().map(|(index, width)| json!([format!("f{index}"), width, false])).collect()

@@ -1,5 +1,5 @@
-//! P4 features beyond our own program, tested with `programs/language.p4` as p4c compiled it. The results that P4
-//! defines are computed here a second time.
+//! P4 features beyond our own program, tested with `programs/language.p4` as p4c compiled it.
+//! The results that P4 defines are computed here a second time.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,5 @@
-//! Random packets through the real program, compared with a second implementation of section 5 of the specification.
+//! Random packets through the real program, compared with a second implementation of section 5
+//! of the specification.
 
 use std::collections::HashMap;
 

@@ -105,7 +105,7 @@ fn packet(source: u8, network: u8, protocol: u8) -> Vec<u8> {
     [&ethernet[..], &ip, b"rest"].concat()
 }
 
-/// What a router logs of these packets, of port 1.
+/// Returns the log of a router for these packets, of port 1.
 fn logged(form: LogForm, packets: &[Vec<u8>]) -> String {
     let written = Written::default();
     let mut switch = router(Some(PacketLog::new(form, written.clone()).unwrap()));

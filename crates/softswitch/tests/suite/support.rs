@@ -28,7 +28,7 @@ pub(crate) const BASE: u32 = 64;
 /// Slots of its window.
 pub(crate) const WINDOW: u32 = 16;
 
-/// How many values a slice has.
+/// Number of values that a slice has.
 pub(crate) const VALUES: usize = PROGRAM.1.values();
 /// A slice's values.
 pub(crate) type Values = [i32; VALUES];

@@ -65,7 +65,8 @@ fn every_program_aggregates_slices_of_its_own_width_and_of_all_narrower_ones() {
     }
 }
 
-/// The values of a wide slice in a slot do not end up in a later narrow slice's sum, nor the other way round.
+/// The values of a wide slice in a slot do not end up in a later narrow slice's sum,
+/// nor the other way round.
 #[test]
 fn a_slot_that_was_wide_can_be_narrow() {
     let mut random = ChaCha8Rng::seed_from_u64(13);

@@ -37,7 +37,8 @@ use crate::error::TrainerError;
 pub use shards::Shards;
 use shards::piece;
 
-/// Values that stand for one number in a state: 16 bits each, which f32 and the fabric's fixed point hold exactly.
+/// Values that stand for one number in a state: 16 bits each, which f32 and the
+/// fabric's fixed point hold exactly.
 const DIGITS: usize = 4;
 const DIGIT: u64 = 1 << 16;
 
@@ -56,8 +57,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler before the first step, with all workers in. Each shard gives `batch` samples to a step. The seed
-    /// determines their order.
+    /// A sampler before the first step, with all workers in.
+    /// Each shard gives `batch` samples to a step. The seed determines their order.
     ///
     /// # Errors
     ///
@@ -85,7 +86,7 @@ impl Sampler {
         from_first.skip(mine.start - first * self.batch).take(mine.len()).collect()
     }
 
-    /// How many samples all members process in this step together.
+    /// Returns the number of samples that all members process in this step together.
     pub fn total(&self) -> usize {
         self.batch * self.used.len()
     }
@@ -97,8 +98,8 @@ impl Sampler {
         }
     }
 
-    /// Sets the members, and the shards whose data they process, from this step on, according to a `Regroup`. Both are
-    /// ascending.
+    /// Sets the members, and the shards whose data they process, from this step on, according to a
+    /// `Regroup`. Both are ascending.
     ///
     /// # Errors
     ///
@@ -123,8 +124,8 @@ impl Sampler {
         Ok(())
     }
 
-    /// The state that a newcomer needs besides the members, for [`restore`](Self::restore). It consists of whole
-    /// numbers below 65536, which an all-reduce keeps exactly.
+    /// The state that a newcomer needs besides the members, for [`restore`](Self::restore).
+    /// It consists of whole numbers below 65536, which an all-reduce keeps exactly.
     pub fn state(&self) -> Vec<f32> {
         self.taken.iter().flat_map(|taken| digits(*taken)).collect()
     }
@@ -229,8 +230,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever changes, no sample is lost, none is repeated within its shard's epoch, and none is taken from a
-        /// shard that is not in use.
+        /// Whatever changes, no sample is lost, none is repeated within its shard's epoch, and none is taken
+        /// from a shard that is not in use.
         #[test]
         fn every_sample_of_the_shards_in_use_is_taken_once_an_epoch(
             (workers, samples, batch, seed, stretches) in course(),

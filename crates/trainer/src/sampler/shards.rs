@@ -4,8 +4,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::error::TrainerError;
 
-/// The samples of a training in parts of equal size, give or take one: one for each worker, as if each had data of its
-/// own.
+/// The samples of a training in parts of equal size, give or take one: one for each worker, as if each
+/// had data of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shards {
     /// Indices of samples; none is in two shards.
@@ -24,8 +24,8 @@ impl Shards {
         Self::split(&order, workers)
     }
 
-    /// Shards that are skewed by class: each has samples of as few classes as possible. `labels` has the class of each
-    /// sample.
+    /// Shards that are skewed by class: each has samples of as few classes as possible.
+    /// `labels` has the class of each sample.
     ///
     /// # Errors
     ///

@@ -38,8 +38,8 @@ impl ClientTls {
         Self::load_for(files, None)
     }
 
-    /// Reads the files of a host that takes part in jobs: its certificate has to be for this name, now and whenever it
-    /// is read again.
+    /// Reads the files of a host that takes part in jobs: its certificate has to be for this name, now and
+    /// whenever it is read again.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -70,7 +70,7 @@ impl ClientTls {
         &self.files
     }
 
-    /// Whether a certificate can be for this host at all, that is, for a DNS name or an address.
+    /// Returns true if a certificate can be for this host at all, that is, for a DNS name or an address.
     pub(crate) fn can_verify(host: &str) -> bool {
         ServerName::try_from(host).is_ok()
     }

@@ -1,4 +1,4 @@
-//! Whether a certificate is fit for use: whether its owner's peers could trust it now.
+//! The check that a certificate is fit for use: its owner's peers could trust it now.
 //!
 //! A process checks its files at the start and at each reload. With a certificate that its peers do not trust, it would
 //! lose all of them: a controller would consider all of its hosts dead.

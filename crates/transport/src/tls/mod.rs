@@ -24,7 +24,8 @@ pub use server::ServerTls;
 /// The name of HTTP/2, which gRPC uses, in TLS's protocol negotiation.
 const HTTP2: &[u8] = b"h2";
 
-/// Returns the names in a certificate; none if it cannot be read. A certificate without names matches no peer.
+/// Returns the names in a certificate; none if it cannot be read.
+/// A certificate without names matches no peer.
 fn names_of(certificate: &CertificateDer<'_>) -> Names {
     let certificate = EndEntityCert::try_from(certificate);
     certificate.map(|certificate| certificate.valid_dns_names().collect()).unwrap_or_default()

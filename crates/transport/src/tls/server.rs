@@ -19,9 +19,10 @@ use super::{HTTP2, names_of, words};
 use crate::cause::carried;
 use crate::connection::{Peer, Stream};
 
-/// How long a client may take for the handshake.
+/// Time that a client may take for the handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client that was turned away may take, and how much it may send, until it has read the reason.
+/// Time that a client that was turned away may take, and how much it may send, until it
+/// has read the reason.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
 const FAREWELL_BYTES: u64 = 64 * 1024;
 
@@ -111,8 +112,8 @@ impl ServerTls {
     }
 }
 
-/// Closes a connection so that the client can read what was sent last: with unread bytes left the system would reset
-/// the connection, and the last data would be lost.
+/// Closes a connection so that the client can read what was sent last: with unread bytes left the
+/// system would reset the connection, and the last data would be lost.
 async fn farewell(mut stream: TcpStream) {
     let _ = stream.shutdown().await;
     let mut rest = (&mut stream).take(FAREWELL_BYTES);

@@ -59,8 +59,8 @@ pub(crate) async fn turned_away(address: SocketAddr, ca: &Ca, shows: Option<&Tls
     stream.read(&mut [0]).await.unwrap_err().to_string()
 }
 
-/// Starts a server that shows these files without checking them. Its clock is `days_ahead` days ahead. It sends
-/// nothing.
+/// Starts a server that shows these files without checking them.
+/// Its clock is `days_ahead` days ahead. It sends nothing.
 pub(crate) async fn serve(files: &TlsFiles, days_ahead: u32) -> SocketAddr {
     let (chain, key) = own(files);
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(&files.ca)), provider());

@@ -72,7 +72,8 @@ struct ControllerOptions {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     switch: Vec<SwitchAt>,
 
-    /// Folder of another compiled pipeline: tributary.p4info.txtpb, and tributary.json or, for Tofino, tributary.pb.bin
+    /// Folder of another compiled pipeline: tributary.p4info.txtpb, and tributary.json or, for
+    /// Tofino, tributary.pb.bin
     #[arg(long, value_name = "DIR")]
     pipeline: Option<PathBuf>,
 
@@ -80,12 +81,13 @@ struct ControllerOptions {
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u16>,
 
-    /// Folder in which jobs are recorded, so that they outlive the controller [default: none, they end with it]
+    /// Folder in which jobs are recorded, so that they outlive the controller [default:
+    /// none, they end with it]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 
-    /// Jobs that one creator may have at a time: an operator or a host, by the name in its certificate; all callers
-    /// together where there are none [default: as many as there can be]
+    /// Jobs that one creator may have at a time: an operator or a host, by the name in its certificate; all
+    /// callers together where there are none [default: as many as there can be]
     #[arg(long, value_name = "JOBS")]
     jobs_per_creator: Option<u32>,
 
@@ -101,8 +103,8 @@ struct ControllerOptions {
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
 
-    /// Address that browsers find the live page at: with TLS, and for who has a certificate, where the API is [default:
-    /// none]
+    /// Address that browsers find the live page at: with TLS, and for who has a certificate, where
+    /// the API is [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     page: Option<SocketAddr>,
 }
@@ -236,8 +238,8 @@ async fn collect(observer: Observer) -> Page {
     page
 }
 
-/// How many switches forward a running job's gradients without aggregating them, by job and cause. A job without
-/// fallbacks has samples, too: 0.
+/// Returns the number of switches that forward a running job's gradients without aggregating them, by
+/// job and cause. A job without fallbacks has samples, too: 0.
 fn fallbacks(jobs: &[v1::Job]) -> Vec<(Labels, f64)> {
     let running = jobs.iter().filter(|job| job.state() == v1::JobState::Running);
     let of_job = |job: &v1::Job| {

@@ -1,5 +1,6 @@
-//! HTTP for browsers and for Prometheus. Any client that reaches the address may connect. So the number of connections
-//! is limited, and so is the time that a connection stays open without a request.
+//! HTTP for browsers and for Prometheus.
+//! Any client that reaches the address may connect. So the number of connections is limited, and so is the time that a
+//! connection stays open without a request.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,10 +20,10 @@ use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt;
 use tributary_transport::{ServerTls, incoming};
 
-/// How long a client may take for a request, and how long a connection stays without a further one. A browser and
-/// Prometheus connect again.
+/// Time that a client may take for a request, and how long a connection stays without a further one.
+/// A browser and Prometheus connect again.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an answer under way may take then.
+/// Time that an answer under way may take then.
 const GRACE: Duration = Duration::from_secs(2);
 /// Requests of one connection that are answered at once.
 const REQUESTS: u32 = 16;

@@ -65,8 +65,8 @@ struct HostArgs {
     #[arg(long, value_name = "HOST:PORT")]
     controller: Option<String>,
 
-    /// Send neighbouring packets as one frame where the interface is a veth with its offloads on: only if the other end
-    /// is an embedded switch that was also started with this option
+    /// Send neighbouring packets as one frame where the interface is a veth with its offloads on: only if
+    /// the other end is an embedded switch that was also started with this option
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     segmentation_offload: bool,
@@ -120,8 +120,8 @@ pub(crate) fn reload_certificates(controller: &Remote) {
     }
 }
 
-/// Waits until the controller has accepted this host, for as long as the controller is away. `false`: the daemon is to
-/// stop instead.
+/// Waits until the controller has accepted this host, for as long as the controller is away.
+/// `false`: the daemon is to stop instead.
 ///
 /// # Errors
 /// The controller turns the host away, and says why.

@@ -69,8 +69,8 @@ impl Page {
     }
 }
 
-/// Serves what `collect` collects under `/metrics` until the returned value is dropped; does nothing without an
-/// address.
+/// Serves what `collect` collects under `/metrics` until the returned value is dropped; does
+/// nothing without an address.
 ///
 /// # Errors
 /// The address cannot be listened on.

@@ -15,9 +15,9 @@ use tributary_lab::{CONTROLLER, Lab};
 
 use super::launch::{Launch, Ready};
 
-/// How long a daemon may take to be ready, even on a slow machine; longer is a defect.
+/// Time that a daemon may take to be ready, even on a slow machine; longer is a defect.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How many of the last lines of a log an error shows.
+/// Number of last lines of a log that an error shows.
 const SHOWN_LINES: usize = 5;
 /// The interval of checks that a daemon accepts connections, and the timeout of each check.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -43,8 +43,8 @@ impl Background {
         Self::start(folder, name, (launch.command(), Stdio::null()), launch.ready())
     }
 
-    /// Starts a command with this standard input and a log in `folder`, in a process group of its own so that Ctrl-C
-    /// does not reach it.
+    /// Starts a command with this standard input and a log in `folder`, in a process group of its own so
+    /// that Ctrl-C does not reach it.
     pub(crate) fn start(
         folder: &Path,
         name: &str,

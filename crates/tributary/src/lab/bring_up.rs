@@ -17,8 +17,8 @@ use crate::daemons::service::Stop;
 use crate::options::topology;
 use tributary_cli::options::{Aggregation, Downlink, probability, window};
 
-/// Name of the controller's copy of the topology: the user may change the original, and a relative path would depend on
-/// this process's folder.
+/// Name of the controller's copy of the topology: the user may change the original, and a relative path
+/// would depend on this process's folder.
 const TOPOLOGY_FILE: &str = "topology.toml";
 /// Where each agent serves its metrics, on its own host.
 const METRICS: &str = "127.0.0.1:9100";
@@ -34,8 +34,8 @@ pub(crate) struct FabricArgs {
     #[arg(long, requires = "topology")]
     no_rates: bool,
 
-    /// Longest packet of all links, in bytes, in place of the topology's: slices are eight times as wide with 9000 as
-    /// with 1500
+    /// Longest packet of all links, in bytes, in place of the topology's: slices are eight times as wide
+    /// with 9000 as with 1500
     #[arg(long, value_name = "BYTES", requires = "topology")]
     mtu: Option<u16>,
 
@@ -51,12 +51,13 @@ pub(crate) struct FabricArgs {
     #[arg(long, value_enum, default_value_t = Downlink::Multicast, requires = "topology")]
     downlink: Downlink,
 
-    /// Slices in flight at once, a power of two: the slots that the job owns on each switch [default: the controller's]
+    /// Slices in flight at once, a power of two: the slots that the job owns on each switch
+    /// [default: the controller's]
     #[arg(long, value_name = "SLOTS", value_parser = window, requires = "topology")]
     window: Option<u32>,
 
-    /// Run the programs of each node on one processor only, and those of its neighbours on the same: faster where all
-    /// nodes have about as much to do, and there are more of them than processors
+    /// Run the programs of each node on one processor only, and those of its neighbours on the same: faster
+    /// where all nodes have about as much to do, and there are more of them than processors
     #[arg(long, requires = "topology")]
     pin: bool,
 
@@ -64,7 +65,8 @@ pub(crate) struct FabricArgs {
     #[arg(long, requires = "topology")]
     confidential: bool,
 
-    /// Show the controller's live page to browsers on this machine, at this port of 127.0.0.1 [default: nowhere]
+    /// Show the controller's live page to browsers on this machine, at this port of
+    /// 127.0.0.1 [default: nowhere]
     #[arg(long, value_name = "PORT", requires = "topology", value_parser = clap::value_parser!(u16).range(1..))]
     page: Option<u16>,
 }
@@ -86,8 +88,8 @@ impl From<Switches> for SwitchProgram {
 }
 
 impl FabricArgs {
-    /// Takes the place where browsers are to find the controller's page, if they are to find it. An ordinary user's
-    /// process must do so before it has the rights to make a lab: then it is in another network.
+    /// Takes the place where browsers are to find the controller's page, if they are to find it.
+    /// An ordinary user's process must do so before it has the rights to make a lab: then it is in another network.
     ///
     /// # Errors
     /// Something else has the place.

@@ -15,7 +15,7 @@ use super::record::{JobOptions, Record};
 use crate::commands::jobs::{queue, write_token};
 use crate::options::remote::{self, read_token, refused};
 
-/// How long the controller may take to answer.
+/// Time that the controller may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time that failed parts have to recover.
 ///
@@ -114,8 +114,9 @@ fn state(lab: &Lab, record: &Record) -> Result<Option<v1::JobState>> {
     Ok(job.map(|job| job.state()))
 }
 
-/// Ends the job if it has begun, when none of its processes is left. One that has gone without a word takes its host
-/// out of the job a little later, and a process of the next command would meet that.
+/// Ends the job if it has begun, when none of its processes is left.
+/// One that has gone without a word takes its host out of the job a little later, and a process of the next command
+/// would meet that.
 ///
 /// # Errors
 /// The controller does not answer.
@@ -165,7 +166,8 @@ async fn connect(record: &Record) -> Result<ControllerClient<Channel>> {
     remote::connect(&Remote::controller(&record.controller.to_string(), None)?).await
 }
 
-/// Works on a thread in the controller's namespace, since this process is in none of the lab's namespaces.
+/// Works on a thread in the controller's namespace, since this process is in none of
+/// the lab's namespaces.
 fn beside_controller<T: Send>(lab: &Lab, work: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T> {
     let done = lab.inside(CONTROLLER, || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;

@@ -22,7 +22,7 @@ pub(crate) struct Launch {
     ready: Ready,
 }
 
-/// How a daemon shows that it is ready.
+/// Sign by which a daemon shows that it is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ready {

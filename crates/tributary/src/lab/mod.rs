@@ -1,5 +1,5 @@
-//! A whole fabric on this machine, every node of it in a network namespace of its own: for `tributary lab`, and for
-//! experiments.
+//! A whole fabric on this machine, every node of it in a network namespace of its own: for `tributary
+//! lab`, and for experiments.
 
 mod background;
 mod bring_up;

@@ -50,7 +50,8 @@ pub(crate) struct CutArgs {
     #[command(flatten)]
     link: LinkArgs,
 
-    /// Take the interface down at one end, a switch's if there is one, so that the other end loses its carrier
+    /// Take the interface down at one end, a switch's if there is one, so that the other
+    /// end loses its carrier
     #[arg(long)]
     carrier: bool,
 }
@@ -171,7 +172,8 @@ pub(crate) fn kill(lab: &Lab, name: &str) -> Result<u32> {
     })
 }
 
-/// Restarts the daemon at a station with its earlier command, and waits until it is ready. Returns its process id.
+/// Restarts the daemon at a station with its earlier command, and waits until it is ready.
+/// Returns its process id.
 ///
 /// # Errors
 /// The station does not exist, has no daemon or a running daemon, or the daemon does not become ready.

@@ -1,7 +1,7 @@
-//! The live page of a lab's controller, on this machine: the controller listens in a network namespace that browsers
-//! are not in. A process outside of it takes their connections on loopback and carries the bytes across. An ordinary
-//! user's lab is in a network of its own as a whole, so that the socket for browsers is made before this program goes
-//! there.
+//! The live page of a lab's controller, on this machine: the controller listens in a network
+//! namespace that browsers are not in. A process outside of it takes their connections on loopback and carries the
+//! bytes across. An ordinary user's lab is in a network of its own as a whole, so that the socket for browsers is made
+//! before this program goes there.
 
 use std::future::pending;
 use std::io;
@@ -29,7 +29,7 @@ use crate::daemons::service::{self, Stop};
 const PORT: u16 = 29880;
 /// The process's name, for its log.
 const NAME: &str = "page";
-/// How long the controller may take to accept a connection.
+/// Time that the controller may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Options for serving a lab's page at the listening socket that is the standard input.
@@ -116,7 +116,8 @@ pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
     }
 }
 
-/// Carries the bytes until the controller has nothing more to say, which does not wait for a browser that stays.
+/// Carries the bytes until the controller has nothing more to say, which does not wait
+/// for a browser that stays.
 async fn carry(mut browser: TcpStream, mut controller: TcpStream) {
     let ((mut asks, mut reads), (mut answers, mut takes)) = (browser.split(), controller.split());
     let asking = async {

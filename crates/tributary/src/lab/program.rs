@@ -1,5 +1,5 @@
-//! The program of a command that a user runs in a lab. `ip netns exec`, which enters a node, would not say what is
-//! wrong with it.
+//! The program of a command that a user runs in a lab.
+//! `ip netns exec`, which enters a node, would not say what is wrong with it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};

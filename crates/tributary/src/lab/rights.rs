@@ -1,4 +1,4 @@
-//! What an ordinary user's command needs before it makes or uses a lab.
+//! Rights that an ordinary user's command needs before it makes or uses a lab.
 
 use std::env;
 use std::path::Path;
@@ -10,8 +10,8 @@ use tributary_lab::rootless::{self, Rights};
 /// The hidden command that calls [`hold_namespaces`].
 const HOLDER: [&str; 2] = ["lab", "hold-namespaces"];
 
-/// Gives this process the rights to make and use labs, in namespaces of the user's where it is not root's. Called
-/// before there is a second thread: the kernel lets only a whole process in.
+/// Gives this process the rights to make and use labs, in namespaces of the user's where it is not
+/// root's. Called before there is a second thread: the kernel lets only a whole process in.
 ///
 /// # Errors
 /// The kernel forbids it.

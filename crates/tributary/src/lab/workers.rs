@@ -21,7 +21,7 @@ use crate::daemons::service::Stop;
 
 /// The port at which the ranks of a program meet, as with torchrun.
 const MASTER_PORT: u16 = 29500;
-/// How long commands may take to end after another has failed, and after each signal.
+/// Time that commands may take to end after another has failed, and after each signal.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The prefix of each line that a worker's command prints.
@@ -83,8 +83,8 @@ pub(crate) async fn run(
     }
 }
 
-/// A command that a user runs at a station: at a worker as its rank of the job, and anywhere with this program on the
-/// PATH, which finds the lab's controller.
+/// A command that a user runs at a station: at a worker as its rank of the job, and anywhere with this
+/// program on the PATH, which finds the lab's controller.
 ///
 /// # Errors
 /// The lab has no such station; [`NoProgram`](super::NoProgram).
@@ -106,7 +106,8 @@ pub(crate) fn command_at(
     Ok(command)
 }
 
-/// Starts a user's command at a worker, in a process group of its own, so that its children can be ended with it.
+/// Starts a user's command at a worker, in a process group of its own, so that its
+/// children can be ended with it.
 fn start(lab: &Lab, record: &Record, host: &str, command: &[OsString]) -> Result<Child> {
     let (program, arguments) = command.split_first().context("no command")?;
     let mut command = command_at(lab, record, host, program)?;
@@ -142,8 +143,8 @@ pub(crate) fn worker_command(
     Ok(command)
 }
 
-/// The variables that torchrun would set, for programs written for it: they meet on the data network, and each host
-/// counts as a machine.
+/// The variables that torchrun would set, for programs written for it: they meet on the data network,
+/// and each host counts as a machine.
 fn launcher_variables(
     lab: &Lab,
     record: &Record,
@@ -168,9 +169,10 @@ fn launcher_variables(
     Ok(variables.into_iter().chain(interface).chain(threads_of_a_rank()).collect())
 }
 
-/// The number of threads in which a rank computes: one, unless the user says otherwise. All ranks share this machine's
-/// processors, and OpenMP threads, of which PyTorch starts one for each processor, spin while they wait for one
-/// another, at the expense of the other ranks. torchrun does the same where a machine has several ranks.
+/// The number of threads in which a rank computes: one, unless the user says otherwise.
+/// All ranks share this machine's processors, and OpenMP threads, of which PyTorch starts one for each processor, spin
+/// while they wait for one another, at the expense of the other ranks. torchrun does the same where a machine has
+/// several ranks.
 pub(crate) fn threads_of_a_rank() -> Option<(&'static str, String)> {
     const THREADS: &str = "OMP_NUM_THREADS";
     std::env::var_os(THREADS).is_none().then(|| (THREADS, "1".to_owned()))

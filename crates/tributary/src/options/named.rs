@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tributary_capture::PortFiles;
 use tributary_controller::SwitchAddress;
 
-/// Where a switch listens for P4Runtime: `NAME=HOST:PORT`, or `NAME=HOST:PORT/DEVICE-ID` where its device id
-/// is not its node id in the topology.
+/// Where a switch listens for P4Runtime: `NAME=HOST:PORT`, or `NAME=HOST:PORT/DEVICE-ID` where its
+/// device id is not its node id in the topology.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct SwitchAt {
@@ -53,7 +53,8 @@ impl fmt::Display for SwitchAt {
     }
 }
 
-/// What a port of a switch is: `NUMBER=INTERFACE`, or `NUMBER=pcap:IN,OUT` for captures, of which one may be left out.
+/// A port of a switch: `NUMBER=INTERFACE`, or `NUMBER=pcap:IN,OUT` for captures, of
+/// which one may be left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct PortAt {

@@ -14,12 +14,13 @@ use crate::daemons::service::WrongUse;
 /// The default name in the certificate of operators, who create and end all jobs.
 pub(crate) const DEFAULT_OPERATOR: &str = "operator";
 
-/// The files of a client of the controller or of a parameter server; a parameter server itself has the same.
+/// The files of a client of the controller or of a parameter server; a parameter server
+/// itself has the same.
 #[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ClientTlsArgs {
-    /// Certificate of the CA that has signed all other certificates: enables TLS, with the two options below [default:
-    /// plain text]
+    /// Certificate of the CA that has signed all other certificates: enables TLS, with the two options
+    /// below [default: plain text]
     #[arg(long, global = true, value_name = "FILE", env = "TRIBUTARY_TLS_CA")]
     tls_ca: Option<PathBuf>,
 
@@ -64,8 +65,8 @@ impl ClientTlsArgs {
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ControllerTlsArgs {
-    /// Certificate to show to agents and `tributary jobs`: enables TLS, with the two options below [default: plain
-    /// text]
+    /// Certificate to show to agents and `tributary jobs`: enables TLS, with the two options below
+    /// [default: plain text]
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 
@@ -73,12 +74,13 @@ pub(crate) struct ControllerTlsArgs {
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
-    /// Certificate of the CA that has signed the certificates of agents and operators: clients without such a
-    /// certificate cannot connect
+    /// Certificate of the CA that has signed the certificates of agents and operators: clients without such
+    /// a certificate cannot connect
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 
-    /// Operator, who may create and end all jobs: a DNS name in the certificate; may be given often [default: operator]
+    /// Operator, who may create and end all jobs: a DNS name in the certificate; may be
+    /// given often [default: operator]
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tls_operator: Vec<String>,

@@ -1,4 +1,5 @@
-//! The profile of a backward pass and its time points as a picture: a mark for each gradient, a band for each set.
+//! The profile of a backward pass and its time points as a picture: a mark for each
+//! gradient, a band for each set.
 
 use bytesize::ByteSize;
 use svg::node::element::{Circle, Group};

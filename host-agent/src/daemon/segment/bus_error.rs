@@ -42,8 +42,8 @@ struct Prepared {
 }
 
 thread_local! {
-    /// The memory that this thread accesses within [`survive`]; null outside of it. The signal handler reads this
-    /// pointer, so the pointer needs neither initialisation nor a destructor.
+    /// The memory that this thread accesses within [`survive`]; null outside of it.
+    /// The signal handler reads this pointer, so the pointer needs neither initialisation nor a destructor.
     static ACCESSED: Cell<*const Accessed<'static>> = const { Cell::new(ptr::null()) };
 }
 
@@ -65,9 +65,9 @@ pub(super) fn prepare() -> io::Result<()> {
     Ok((*outcome)?)
 }
 
-/// Runs `access`, which reads or writes memory at these addresses only: at most [`PIECE_BYTES`] bytes of a mapping of a
-/// file. Afterwards `lost` says whether there was something else in the place of its pages, perhaps since an earlier
-/// access.
+/// Runs `access`, which reads or writes memory at these addresses only: at most [`PIECE_BYTES`] bytes
+/// of a mapping of a file. Afterwards `lost` says whether there was something else in the place of its pages, perhaps
+/// since an earlier access.
 pub(super) fn survive(addresses: Range<usize>, lost: &AtomicBool, access: impl FnOnce()) {
     let page = page_size();
     let addresses = addresses.start / page * page..addresses.end.next_multiple_of(page);
@@ -102,8 +102,8 @@ fn handler() -> libc::sigaction {
     action
 }
 
-/// Only calls what is allowed in a signal handler: system calls, atomics, and a thread-local value without
-/// initialisation.
+/// Only calls what is allowed in a signal handler: system calls, atomics, and a thread-local value
+/// without initialisation.
 #[allow(unsafe_code, reason = "the kernel calls it")]
 extern "C" fn on_bus_error(signal: c_int, info: *mut siginfo_t, _context: *mut c_void) {
     // SAFETY: the kernel passes a valid description with SA_SIGINFO; for a SIGBUS of its own, with an address.

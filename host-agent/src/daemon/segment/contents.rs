@@ -10,8 +10,8 @@ use tributary_wire::SliceWidth;
 
 use super::{ElementRange, Segment, vector};
 
-/// The number of elements that are copied at once: what is done with them next finds them in the processor's cache.
-/// Whole slices of every width.
+/// The number of elements that are copied at once: what is done with them next finds them in the
+/// processor's cache. Whole slices of every width.
 const AT_ONCE: usize = 4 << 10;
 
 const _: () = assert!(AT_ONCE.is_multiple_of(SliceWidth::WIDEST.values()));
@@ -22,8 +22,8 @@ pub(super) fn memory(element_type: ElementType) -> usize {
 }
 
 impl Segment {
-    /// A copy of the elements, in `vector` if it has the right length, and the bounds of their slices of this width.
-    /// 16-bit floats are widened.
+    /// A copy of the elements, in `vector` if it has the right length, and the bounds of their slices of
+    /// this width. 16-bit floats are widened.
     ///
     /// # Errors
     /// The process has shortened the segment, or the copy cannot be allocated.

@@ -19,13 +19,14 @@ use crate::daemon::budget::{LimitError, Permit, User};
 /// A file's device and inode, which identify it even if it is opened twice.
 pub(super) type Identity = (u64, u64);
 
-/// The mappings of this process, by the files' users. File systems may reuse a file's number over time, and a user must
-/// not get another user's mapping. A file that is opened again is not mapped again: each mapping would count as memory
-/// of this process, and the system kills the largest process when memory runs out.
+/// The mappings of this process, by the files' users.
+/// File systems may reuse a file's number over time, and a user must not get another user's mapping. A file that is
+/// opened again is not mapped again: each mapping would count as memory of this process, and the system kills the
+/// largest process when memory runs out.
 static MAPPINGS: Mutex<BTreeMap<(User, Identity, usize), Weak<Mapping>>> = Mutex::new(BTreeMap::new());
 
-/// A mapping of a file, from its first byte on. Its bytes are copied in and out and never referred to: the other
-/// process may change them meanwhile.
+/// A mapping of a file, from its first byte on.
+/// Its bytes are copied in and out and never referred to: the other process may change them meanwhile.
 ///
 /// A copy by system calls, with `pread` and `pwrite`, takes three times as long.
 #[derive(Debug)]
@@ -47,8 +48,8 @@ pub(super) enum MappingError {
 }
 
 impl Mapping {
-    /// Returns the mapping of this user's file, which must have exactly `len` bytes. Makes a new mapping, for which it
-    /// calls `permit`, unless one exists.
+    /// Returns the mapping of this user's file, which must have exactly `len` bytes.
+    /// Makes a new mapping, for which it calls `permit`, unless one exists.
     ///
     /// # Errors
     /// The error of `permit`, or an error of the system: for example, a lack of address space.
@@ -81,8 +82,8 @@ impl Mapping {
         self.memory.len()
     }
 
-    /// Checks that the file still has bytes up to `end`. The mapping alone would not tell that of its last page: what
-    /// is beyond the end there reads as zeros.
+    /// Checks that the file still has bytes up to `end`.
+    /// The mapping alone would not tell that of its last page: what is beyond the end there reads as zeros.
     ///
     /// # Errors
     /// It has not.
@@ -93,9 +94,9 @@ impl Mapping {
         }
     }
 
-    /// Returns true if all of these bytes are in memory. Holes and pages that were never written are not in memory:
-    /// reading a hole through the mapping would allocate a page, which this process's control group would have to pay
-    /// for.
+    /// Returns true if all of these bytes are in memory.
+    /// Holes and pages that were never written are not in memory: reading a hole through the mapping would allocate a
+    /// page, which this process's control group would have to pay for.
     pub(super) fn is_there(&self, bytes: Range<usize>) -> bool {
         let hole = seek(&self.file, SeekFrom::Hole(bytes.start as u64));
         bytes.is_empty() || hole.is_ok_and(|hole| hole >= bytes.end as u64)

@@ -35,7 +35,8 @@ const BLOCK_BYTES: u64 = 512;
 pub(crate) struct Segment {
     mapping: Arc<Mapping>,
     identity: Identity,
-    /// For the file. Given back when no operation uses the segment any more, which may be after it was closed.
+    /// For the file.
+    /// Given back when no operation uses the segment any more, which may be after it was closed.
     _descriptor: Permit,
 }
 
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn anothers_file_and_another_size_are_refused() {
+    fn a_foreign_file_and_another_size_are_refused() {
         let made = Made::new(&[0; 16]);
         let code = |result: Result<Segment, Status>| result.unwrap_err().code();
         let other = own_uid() + 1;

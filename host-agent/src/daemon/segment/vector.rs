@@ -6,8 +6,8 @@ use bytemuck::{Pod, allocation::try_zeroed_vec};
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
-/// The size in bytes from which vectors use huge pages if the system has some: the huge-page size of most processors. A
-/// smaller vector cannot fill a huge page.
+/// The size in bytes from which vectors use huge pages if the system has some: the huge-page size of
+/// most processors. A smaller vector cannot fill a huge page.
 const HUGE_FROM: usize = 2 << 20;
 
 /// Returns a vector of `len` zeros.
@@ -21,8 +21,8 @@ pub(super) fn zeros<T: Pod>(len: usize) -> io::Result<Vec<T>> {
     Ok(zeros)
 }
 
-/// Requests huge pages for a new vector. They save a page fault for every 4 KiB, and later most of the processor's
-/// page-table walks.
+/// Requests huge pages for a new vector.
+/// They save a page fault for every 4 KiB, and later most of the processor's page-table walks.
 #[allow(unsafe_code, reason = "no safe interface has it")]
 fn in_huge_pages<T: Pod>(vector: &mut [T]) {
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(vector);

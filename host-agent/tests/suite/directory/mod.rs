@@ -1,4 +1,5 @@
-//! A controller of one job: it starts the job when all workers have joined, and otherwise does what its test orders.
+//! A controller of one job: it starts the job when all workers have joined, and otherwise does
+//! what its test orders.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -55,7 +56,8 @@ struct State {
 }
 
 impl Directory {
-    /// Starts a controller. Worker 0 is on host w0, and so on. The job fails with the first member that leaves.
+    /// Starts a controller.
+    /// Worker 0 is on host w0, and so on. The job fails with the first member that leaves.
     pub(crate) async fn start(configs: Vec<JobConfig>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();

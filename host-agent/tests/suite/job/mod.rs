@@ -1,4 +1,5 @@
-//! A job in each of its generations; its members know each other's addresses and have no switch between them.
+//! A job in each of its generations; its members know each other's addresses and have
+//! no switch between them.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -160,8 +160,8 @@ impl Process {
         one(self.client.clone(), request).await
     }
 
-    /// Reduces several ranges of a segment, each an offset and a count, in one stream; returns the answers by request
-    /// number.
+    /// Reduces several ranges of a segment, each an offset and a count, in one stream; returns the
+    /// answers by request number.
     pub(crate) async fn reduce_all(
         &mut self,
         segment: u32,
@@ -213,7 +213,8 @@ impl Process {
         tokio::spawn(async move { Ok(client.begin_training(request).await?.into_inner()) })
     }
 
-    /// Begins the training, and returns once the agent waits for the silent server (`None`), or with the refusal.
+    /// Begins the training, and returns once the agent waits for the silent server
+    /// (`None`), or with the refusal.
     pub(crate) async fn begin_and_wait(&mut self, segment: u32, count: u64) -> Option<Status> {
         let parameters = Some(v1::Values { segment, offset: 0, count });
         let request = v1::BeginTrainingRequest { session: self.session.clone(), parameters };

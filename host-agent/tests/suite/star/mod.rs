@@ -1,5 +1,5 @@
-//! A job around one wire hub: every worker and the server have a link to it, and it forwards frames by their
-//! destination address. No switch aggregates, so the server waits for every worker itself.
+//! A job around one wire hub: every worker and the server have a link to it, and it forwards frames by
+//! their destination address. No switch aggregates, so the server waits for every worker itself.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,8 @@ use crate::job::{SERVER_NUMBER, configs};
 const FRAMES: Token = Token(0);
 const WAKE: Token = Token(1);
 
-/// Changes a frame in the hub. The first argument is the number of the link that it came from; the servers' are the
-/// last.
+/// Changes a frame in the hub.
+/// The first argument is the number of the link that it came from; the servers' are the last.
 pub(crate) type Meddle = Box<dyn FnMut(usize, &mut Vec<u8>) + Send>;
 
 /// A job with all of its agents. Dropping it stops them and the hub.
@@ -108,8 +108,8 @@ impl Hub {
         Self { plugs, thread: Some(thread) }
     }
 
-    /// Opens links of this host, for one job after another. As with an interface's sockets, all of them get the frames
-    /// that are sent to the host.
+    /// Opens links of this host, for one job after another.
+    /// As with an interface's sockets, all of them get the frames that are sent to the host.
     pub(crate) fn opener(&self, number: u8) -> OpenPort {
         let plugs = Arc::clone(&self.plugs);
         Arc::new(move || Ok(Box::new(plugs.open(number.into()))))

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Contender {
     /// This project's fabric: switches aggregate.
     Ours,
-    /// This project's fabric where only switches that workers are linked to aggregate, as in a single-hop system.
+    /// This project's fabric where only switches that workers are linked to aggregate, as
+    /// in a single-hop system.
     Leaf,
     /// PyTorch's gloo, as `torch.distributed` uses it by default.
     Gloo,

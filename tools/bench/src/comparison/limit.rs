@@ -4,11 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The share of the time from which on the busiest link is the limit. The rest is the latency of the first slice on the
-/// way there and of the last one on the way back, which no bandwidth shortens.
+/// The share of the time from which on the busiest link is the limit.
+/// The rest is the latency of the first slice on the way there and of the last one on the way back, which no bandwidth
+/// shortens.
 const LINK_LIMITS: f64 = 0.85;
-/// The share of the processors' time from which on the machine is the limit: all nodes share it, and the kernel's work
-/// for the frames has to fit in between.
+/// The share of the processors' time from which on the machine is the limit: all nodes share it, and
+/// the kernel's work for the frames has to fit in between.
 const PROCESSOR_LIMITS: f64 = 0.85;
 
 /// The resource that limits an all-reduce.
@@ -24,8 +25,8 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The limit, given the shares of the time that the busiest link sent and that the processors were busy. A link
-    /// that sends all the time is the limit, however busy the processors are: faster ones would not help.
+    /// The limit, given the shares of the time that the busiest link sent and that the processors were
+    /// busy. A link that sends all the time is the limit, however busy the processors are: faster ones would not help.
     pub fn of(link_share: f64, processor_share: f64) -> Self {
         if link_share >= LINK_LIMITS {
             Self::Link

@@ -14,7 +14,8 @@ use crate::statistics::{Ratio, StatisticsError, Summary};
 pub struct Turn {
     /// The time of each all-reduce on its slowest rank; at least one.
     pub seconds: Vec<f64>,
-    /// Bytes that the busiest direction of a link carried per all-reduce, including headers and retransmissions.
+    /// Bytes that the busiest direction of a link carried per all-reduce, including headers
+    /// and retransmissions.
     pub link_bytes: f64,
     /// Share of all processors' time that was not idle during the turn.
     pub processor_share: f64,
@@ -83,8 +84,8 @@ impl Report {
         bare_seconds(&self.setting, rate)
     }
 
-    /// The least load of the busiest link in any all-reduce without aggregation in the network, relative to the tensor:
-    /// 2 (n - 1) / n, which a ring reaches (Patarasuk and Yuan, 2009).
+    /// The least load of the busiest link in any all-reduce without aggregation in the network, relative to
+    /// the tensor: 2 (n - 1) / n, which a ring reaches (Patarasuk and Yuan, 2009).
     pub fn ring_bound(&self) -> f64 {
         let workers = self.setting.workers.max(1) as f64;
         2.0 * (workers - 1.0) / workers
@@ -114,7 +115,8 @@ fn row(setting: &Setting, case: Case, turns: &[&Turn]) -> Result<Row, Statistics
     })
 }
 
-/// At each rate: ours without losses relative to each other contender, and ours with losses relative to ours without.
+/// At each rate: ours without losses relative to each other contender, and ours with losses
+/// relative to ours without.
 fn ratios(rows: &[Row]) -> Result<Vec<Ratios>, StatisticsError> {
     let mut ratios = Vec::new();
     for row in rows {

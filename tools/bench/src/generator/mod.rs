@@ -34,8 +34,8 @@ pub(crate) use slices::VALUES_AT;
 pub use slices::{CHILDREN, Contributions, Flow};
 use socket::BATCH;
 
-/// An item is sent again if it takes longer than this. A switch with thousands of them queued answers sooner, and a loss
-/// delays only its own place.
+/// An item is sent again if it takes longer than this.
+/// A switch with thousands of them queued answers sooner, and a loss delays only its own place.
 const RESEND_AFTER: Duration = Duration::from_millis(50);
 
 /// The result of one run.
@@ -84,8 +84,8 @@ impl<L: Load> Generator<L> {
         Self { load, senders, receiver, places, started: false }
     }
 
-    /// Keeps the switch busy for `duration`, or until `stop` is set, and counts. Another call goes on with the items in
-    /// flight.
+    /// Keeps the switch busy for `duration`, or until `stop` is set, and counts.
+    /// Another call goes on with the items in flight.
     ///
     /// # Errors
     /// A frame that is wrong; a socket that fails; and [`GeneratorError::Silent`] when nothing came out at all.

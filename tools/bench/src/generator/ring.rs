@@ -16,14 +16,16 @@ use rustix::io::Errno;
 use super::GeneratorError;
 use super::socket::{self, failed};
 
-/// The slots of a ring for each item in flight: an item that is sent again may come twice, and a loss here would not be the
-/// switch's fault. With many more, each frame would come to memory that no processor has in its cache.
+/// The slots of a ring for each item in flight: an item that is sent again may come
+/// twice, and a loss here would not be the switch's fault. With many more, each frame would come to memory that no
+/// processor has in its cache.
 const SLOTS_AN_ITEM: usize = 4;
 /// The most that a ring takes, however many items are in flight.
 const MOST_BYTES: usize = 64 << 20;
 /// The least that the kernel gets at once; a slot is a power of two, so that blocks have no gaps.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Room in a slot besides the frame: the kernel's header, and so that a frame that became longer is noticed.
+/// Room in a slot besides the frame: the kernel's header, and so that a frame that
+/// became longer is noticed.
 const ROOM: usize = 1024;
 
 /// A packet socket that receives single frames.
@@ -36,7 +38,8 @@ pub(super) struct Ring {
     slots: usize,
     /// The slot of the next frame, or of the present one.
     at: usize,
-    /// True while the caller has a frame. The slot of this frame goes back to the kernel with the next call.
+    /// True while the caller has a frame.
+    /// The slot of this frame goes back to the kernel with the next call.
     holds: bool,
 }
 
@@ -68,7 +71,8 @@ impl Ring {
         Ok(Self { interface: interface.to_owned(), socket, memory, slot_bytes, slots, at: 0, holds: false })
     }
 
-    /// Returns the next frame, or `None` if no frame has arrived. The previous frame goes back to the kernel.
+    /// Returns the next frame, or `None` if no frame has arrived.
+    /// The previous frame goes back to the kernel.
     #[allow(unsafe_code)]
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         if std::mem::take(&mut self.holds) {

@@ -5,8 +5,8 @@ use tributary_link::{FramePort, InterfacePort};
 use super::GeneratorError;
 use super::socket::{BATCH, Frames, SendingSocket};
 
-/// The least number of batches in a window, as agents let slices go: while the switch has one of them, the others are made,
-/// or taken in.
+/// The least number of batches in a window, as agents let slices go: while the switch has one of them,
+/// the others are made, or taken in.
 const BATCHES: u32 = 4;
 
 /// The way in which frames leave a host that sends.

@@ -21,8 +21,8 @@ pub(crate) const VALUES_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOP
 
 /// The number of children that send: each slice is the sum of one contribution from each child.
 pub const CHILDREN: usize = SENDERS;
-/// The increment of each child's values, and of its checks, from one slice to the next: odd, so that 2^32 slices
-/// differ.
+/// The increment of each child's values, and of its checks, from one slice to the next: odd, so
+/// that 2^32 slices differ.
 const STEPS: [u32; CHILDREN] = [0x9e37_79b1, 0x85eb_ca77];
 
 /// One job at one switch.

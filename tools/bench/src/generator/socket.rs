@@ -111,7 +111,8 @@ fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno
     if answer == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Sends frames until one is refused, and returns how many were sent: rustix has no calls for many frames.
+/// Sends frames until one is refused, and returns how many were sent: rustix has no
+/// calls for many frames.
 #[allow(unsafe_code)]
 fn send_all(socket: &OwnedFd, frames: &mut Frames, places: Range<usize>) -> Result<usize, Errno> {
     let count = places.len().min(BATCH);

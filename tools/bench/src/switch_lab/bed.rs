@@ -43,7 +43,8 @@ pub(super) fn topology(mtu: u16) -> Result<Topology, SwitchLabError> {
     topology.with_mtu(mtu).map_err(SwitchLabError::BadMtu)
 }
 
-/// Brings the network up: its links are as fast as they can be, and carry joined frames if a host or switch joins them.
+/// Brings the network up: its links are as fast as they can be, and carry joined frames if a
+/// host or switch joins them.
 pub(super) fn lab(topology: &Topology, options: &SwitchLabOptions) -> Result<Lab, SwitchLabError> {
     let lab_options = LabOptions { rates: false, offloads: true, ..LabOptions::new(&options.name) };
     Ok(Lab::up(topology, &lab_options)?)

@@ -1,5 +1,5 @@
-//! One switch between three veth interfaces, under the load of the [`generator`](crate::generator). The embedded switch
-//! and BMv2 take turns, with the same program, tables and load.
+//! One switch between three veth interfaces, under the load of the [`generator`](crate::generator).
+//! The embedded switch and BMv2 take turns, with the same program, tables and load.
 //!
 //! - [`aggregation`]: sums of two children's slices, beside a bare loop, too;
 //! - [`forwarding`]: packets through programs of the kind that people run on BMv2.

@@ -101,8 +101,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a switch that runs programs at its station, on all interfaces there. It may not be up yet when this
-    /// returns.
+    /// Starts a switch that runs programs at its station, on all interfaces there.
+    /// It may not be up yet when this returns.
     ///
     /// # Errors
     /// It does not start, or runs no programs.

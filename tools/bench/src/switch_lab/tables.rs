@@ -24,7 +24,8 @@ pub(super) struct Programming {
     pub(super) updates: Vec<Update>,
 }
 
-/// Installs a program and its entries as soon as the switch is up. Both stay installed when this returns.
+/// Installs a program and its entries as soon as the switch is up.
+/// Both stay installed when this returns.
 pub(super) fn install(lab: &Lab, target: Target, programming: Programming) -> Result<(), SwitchLabError> {
     let Programming { json, p4info, updates } = programming;
     lab.inside(CONTROLLER, || {

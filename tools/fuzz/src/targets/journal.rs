@@ -1,5 +1,5 @@
-//! A controller's journal: jobs as written by an earlier controller, perhaps of another version or with another
-//! topology.
+//! A controller's journal: jobs as written by an earlier controller, perhaps of another version
+//! or with another topology.
 //!
 //! Checked: a record is accepted or refused; an accepted plan is the same after it is written and read again.
 

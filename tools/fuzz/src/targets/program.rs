@@ -36,8 +36,8 @@ const TEST_PROGRAMS: [(&str, &str, &str); 21] = test_programs![
     "arithmetic" "checksums" "clocks" "constructs" "control" "copies" "drops" "externs" "hashing" "language" "logged"
     "matching" "packet_io" "parsing" "paths" "router" "selectors" "stacks" "state" "timeouts" "unions"
 ];
-/// First bytes of inputs that damage a program: two for each, for one with a log and one without. Text never begins with
-/// them.
+/// First bytes of inputs that damage a program: two for each, for one with a log and one without.
+/// Text never begins with them.
 const DAMAGED: RangeInclusive<u8> = 0x80..=0xbf;
 /// The most changes in one input.
 const CHANGES: usize = 6;
@@ -88,8 +88,9 @@ impl Original {
         Pipeline::load_to_log(json, self.p4info.clone(), log)
     }
 
-    /// The text with other parts at some positions. It works on text and not on a tree of values: copying a tree and
-    /// writing it out would take longer than the check itself.
+    /// The text with other parts at some positions.
+    /// It works on text and not on a tree of values: copying a tree and writing it out would take longer than the check
+    /// itself.
     fn damaged(&self, input: &mut Input<'_>) -> String {
         let mut changes = Vec::<(Range<usize>, _)>::new();
         for _ in 0..usize::from(input.byte()) % (CHANGES + 1) {
@@ -189,7 +190,8 @@ fn run(bytes: &[u8]) {
     }
 }
 
-/// Runs a program on frames that reach all of ours and of those that choose by the first byte, and on `frame`.
+/// Runs a program on frames that reach all of ours and of those that choose by the
+/// first byte, and on `frame`.
 fn exercise(pipeline: Pipeline, frame: &[u8]) {
     let mut switch = Switch::new(Arc::new(pipeline));
     let mut outputs = Outputs::new();
@@ -239,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_the_switchs_test_programs_are_damaged() {
+    fn all_test_programs_of_the_switch_are_damaged() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/softswitch/tests/programs");
         let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
         let sources = files.filter(|file| file.extension() == Some(OsStr::new("p4")));

@@ -1,5 +1,5 @@
-//! A whole job, two workers and a server that reads the sums, with an attacker on the wire who does not have the
-//! secret.
+//! A whole job, two workers and a server that reads the sums, with an attacker on the wire who
+//! does not have the secret.
 //!
 //! An input determines what happens to packets: they are delivered in any order and any number of times, with bytes
 //! changed or with other packets in their place; time passes. Checked: an operation ends with exactly the sum of an
@@ -304,8 +304,9 @@ fn picked(world: &mut World, stays: u8, number: u8) -> Option<(End, Vec<u8>)> {
     if stays & 1 == 0 { world.wire.get(at).cloned() } else { world.wire.remove(at) }
 }
 
-/// Delivers a packet, and checks what a worker believed. Lanes after a tensor's last bound have no meaning, so slices
-/// of bounds are checked through the sums that follow from them.
+/// Delivers a packet, and checks what a worker believed.
+/// Lanes after a tensor's last bound have no meaning, so slices of bounds are checked through the sums that follow from
+/// them.
 fn believe(world: &mut World, end: End, bytes: &[u8]) {
     let accepted = |world: &World| match end {
         End::Worker(at) => world.workers[at].stats().results,

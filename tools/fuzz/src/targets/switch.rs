@@ -1,4 +1,5 @@
-//! Frames, as a switch receives them: the embedded switch with the real program and the tables of two jobs.
+//! Frames, as a switch receives them: the embedded switch with the real program
+//! and the tables of two jobs.
 //!
 //! An input is some frames, each with its ingress port. The attackers have the ports of the first job, and an unused
 //! port. The target checks that frames leave only at ports of the job, and in no more copies than the groups say. It
@@ -93,7 +94,8 @@ fn others_gradient(child: u8) -> Vec<u8> {
     packets::frame(header, &hops, Some(&values(child.into())))
 }
 
-/// A switch with its tables as the controller writes them; each input gets a new one, so that inputs are independent.
+/// A switch with its tables as the controller writes them; each input gets a new one, so that
+/// inputs are independent.
 fn switch() -> Switch {
     let mut switch = Switch::new(Arc::clone(&PIPELINE));
     TABLES.with_borrow(|tables| {

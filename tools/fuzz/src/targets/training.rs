@@ -1,5 +1,5 @@
-//! A worker's stream to a parameter server, through the server itself: Hello, pushed gradients in codes, and everything
-//! else that it may send, in any order.
+//! A worker's stream to a parameter server, through the server itself: Hello, pushed gradients in
+//! codes, and everything else that it may send, in any order.
 //!
 //! Each input has a job of its own; a server has many jobs, since starting one takes ten times as long as an input.
 //! Checked: the stream ends with an answer or a reason; the job's thread survives, and has as many parameters as a

@@ -1,5 +1,5 @@
-//! The time that a training takes over links of a given speed, by codec. Both directions count, and every codec that can
-//! has error feedback.
+//! The time that a training takes over links of a given speed, by codec.
+//! Both directions count, and every codec that can has error feedback.
 
 mod network;
 
@@ -117,7 +117,7 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
          training sends, its beginning included, in which parameters go whole, once each way. *Times less* is of both ways \
          together. The learning rate is {LEARNING_RATE} for all. Parameters come back as they are, or encoded as what has changed; then what a code leaves out comes \
          later, whatever the codec. *By layer* the codec scales each of the three layers by itself. Time is to the first round after which \
-         {:.0} % of held-out images are told right; many trainings are less accurate in the end. Where there are several seeds figures are means, with the least and the most.",
+         {:.0} % of held-out images are classified correctly; many trainings are less accurate in the end. Where there are several seeds figures are means, with the least and the most.",
         100.0 * TARGET
     );
     let mut results = Results::start(out, "codecs", "Codecs over links of a given speed", &said)?;

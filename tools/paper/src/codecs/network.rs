@@ -15,7 +15,8 @@ use super::Candidate;
 const WORKERS: u16 = 8;
 const PORT: u16 = 29812;
 const JOB: &str = "codecs";
-/// The rate at which synchronous training needs the fewest rounds to 90 % (`docs/results/policies-digits`).
+/// The rate at which synchronous training needs the fewest rounds to 90 %
+/// (`docs/results/policies-digits`).
 pub(super) const LEARNING_RATE: f32 = 0.4;
 
 /// The exit status after SIGINT, as shells have it.

@@ -24,7 +24,8 @@ pub(crate) struct Measurement {
 /// A command, and the parts of its report that the page shows.
 struct MeasuredCommand {
     heading: &'static str,
-    /// The command line, without quotes. `tributary` and `python` come from [`Programs`]; FOLDER is a temporary folder.
+    /// The command line, without quotes.
+    /// `tributary` and `python` come from [`Programs`]; FOLDER is a temporary folder.
     line: &'static str,
     /// The file in FOLDER with the command's JSON; `None` if the JSON is on standard output.
     report: Option<&'static str>,
@@ -117,7 +118,8 @@ impl MeasuredCommand {
     }
 }
 
-/// Returns a program's absolute path. A name without a folder is a program on the PATH, and stays unchanged.
+/// Returns a program's absolute path.
+/// A name without a folder is a program on the PATH, and stays unchanged.
 fn absolute(program: &Path) -> PathBuf {
     let named = program.components().count() == 1;
     if named {

@@ -87,7 +87,8 @@ fn said(value: &Value) -> String {
     }
 }
 
-/// Adds the figures of a value by path. Lists of objects are separate rows; a list of figures is one text.
+/// Adds the figures of a value by path.
+/// Lists of objects are separate rows; a list of figures is one text.
 fn flatten(prefix: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(object) => object.iter().for_each(|(name, value)| {

@@ -88,7 +88,8 @@ impl Swept {
         &self.rates[self.best_place()]
     }
 
-    /// The shortest mean time to an accuracy, and the rate that has it: at others it may take longer, or not be reached.
+    /// The shortest mean time to an accuracy, and the rate that has it: at others it may take
+    /// longer, or not be reached.
     pub(crate) fn fastest(&self, accuracy: f64) -> Option<(f64, f32)> {
         let times = self.rates.iter().filter_map(|at| Some((at.time_to(accuracy)?, at.rate)));
         times.min_by(|a, b| a.0.total_cmp(&b.0))

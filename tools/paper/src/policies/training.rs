@@ -1,4 +1,5 @@
-//! One training on a virtual clock: the server's own policies, real gradients, and workers with given speeds.
+//! One training on a virtual clock: the server's own policies, real gradients, and
+//! workers with given speeds.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;

@@ -6,8 +6,8 @@ use tributary_protocol::DEFAULT_WINDOW;
 /// The model's assumptions about machines and protocols. Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Assumptions {
-    /// Delay from one node to the next in addition to the frame's time at the link's rate: a cable, and the switch
-    /// behind it.
+    /// Delay from one node to the next in addition to the frame's time at the link's rate: a cable,
+    /// and the switch behind it.
     pub hop_seconds: f64,
     /// A host's delay for each packet that it sends or receives, between the wire and the program.
     pub host_seconds: f64,
@@ -22,9 +22,9 @@ pub struct Assumptions {
 }
 
 impl Assumptions {
-    /// 1 µs per hop, 10 µs per host and packet, hosts as fast as their links; 0.9 s until another tree, as `tributary
-    /// lab chaos` measures when a switch is killed (0.87 s, median); and 0.2 s until hosts use other ways, the least
-    /// timeout of Linux's TCP.
+    /// 1 µs per hop, 10 µs per host and packet, hosts as fast as their links; 0.9 s until another tree, as
+    /// `tributary lab chaos` measures when a switch is killed (0.87 s, median); and 0.2 s until hosts use other ways,
+    /// the least timeout of Linux's TCP.
     pub fn with_slots(slots: u32) -> Self {
         Self {
             hop_seconds: 1e-6,

@@ -10,12 +10,13 @@ use super::network::Network;
 use super::route::{Routes, Way};
 use super::share::Stream;
 
-/// Background traffic. Every host sends to one other host, under another switch if there is one, and receives from one:
-/// a random permutation. Each sends a random volume over one TCP connection, pauses for a random time, and repeats.
+/// Background traffic.
+/// Every host sends to one other host, under another switch if there is one, and receives from one: a random
+/// permutation. Each sends a random volume over one TCP connection, pauses for a random time, and repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Background {
-    /// The share of the slowest link direction on its way that each source would use in the long run if it were alone:
-    /// at least 0, less than 1. Where ways meet, the demand on a link can be higher.
+    /// The share of the slowest link direction on its way that each source would use in the long run if it
+    /// were alone: at least 0, less than 1. Where ways meet, the demand on a link can be higher.
     pub load: f64,
     /// Mean volume in bytes, headers included. Volumes and pauses are exponentially distributed.
     pub mean_bytes: f64,
@@ -32,7 +33,8 @@ pub(super) struct Source {
 }
 
 impl Background {
-    /// The pairs, and the long-term bytes/s of each link direction, by its index, if nothing slows the sources down.
+    /// The pairs, and the long-term bytes/s of each link direction, by its index, if
+    /// nothing slows the sources down.
     pub(super) fn sources(
         &self,
         network: &Network<'_>,
@@ -63,8 +65,8 @@ impl Background {
     }
 }
 
-/// A random permutation of the hosts, as pairs of a host and its successor. A few exchanges keep hosts under one switch
-/// apart as far as they can.
+/// A random permutation of the hosts, as pairs of a host and its successor.
+/// A few exchanges keep hosts under one switch apart as far as they can.
 fn pairs(network: &Network<'_>, rng: &mut ChaCha8Rng) -> Vec<(NodeKey, NodeKey)> {
     const EXCHANGES: usize = 20;
     let topology = network.topology;

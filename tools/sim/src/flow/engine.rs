@@ -22,7 +22,8 @@ const DONE: f64 = 1e-3;
 /// The relative difference up to which a rate equals its limit.
 const CLOSE: f64 = 1e-9;
 
-/// Separate streams of random numbers, so that methods are compared with the same computations and background.
+/// Separate streams of random numbers, so that methods are compared with the same
+/// computations and background.
 const OF_BACKGROUND: u64 = 0;
 const fn of_ways(job: usize) -> u64 {
     1 + 2 * job as u64
@@ -434,8 +435,8 @@ fn count(transfer: &mut Transfer, carried: &mut [f64]) {
     }
 }
 
-/// Continues a transfer over other links. The bytes left stay the same, since a gradient always has the same number of
-/// frames.
+/// Continues a transfer over other links.
+/// The bytes left stay the same, since a gradient always has the same number of frames.
 fn replace(transfer: &mut Transfer, stream: &Stream, carried: &mut [f64]) {
     count(transfer, carried);
     transfer.stream.uses.clone_from(&stream.uses);

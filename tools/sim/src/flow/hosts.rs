@@ -9,8 +9,8 @@ use super::network::{Network, direction};
 use super::route::{Routes, Way};
 use super::share::Stream;
 
-/// Frames of TCP over Ethernet with an MTU of 1,500: headers of Ethernet (14), IPv4 (20) and TCP (20) with timestamps (12),
-/// without preamble and FCS, as the planner counts ours.
+/// Frames of TCP over Ethernet with an MTU of 1,500: headers of Ethernet (14), IPv4 (20) and TCP (20)
+/// with timestamps (12), without preamble and FCS, as the planner counts ours.
 const FRAME_BYTES: usize = 1_514;
 const PAYLOAD_BYTES: usize = 1_448;
 const OVERHEAD: f64 = FRAME_BYTES as f64 / PAYLOAD_BYTES as f64;
@@ -27,7 +27,8 @@ struct Bundle {
 #[derive(Debug, Clone)]
 pub(super) struct Connections {
     bundles: Vec<Bundle>,
-    /// The latency of one synchronisation in addition to its bytes, in units of the mean latency of the ways.
+    /// The latency of one synchronisation in addition to its bytes, in units of the mean
+    /// latency of the ways.
     turns: f64,
 }
 
@@ -94,8 +95,8 @@ impl Connections {
         self.turns * all / ways().count().max(1) as f64
     }
 
-    /// Reroutes connections around dead parts where there is a way, and back once their own ways are alive. Returns
-    /// whether anything changed.
+    /// Reroutes connections around dead parts where there is a way, and back once their own ways are alive.
+    /// Returns whether anything changed.
     pub(super) fn reroute(&mut self, network: &Network<'_>, rng: &mut ChaCha8Rng) -> bool {
         let mut routes = Routes::new(network.topology, &network.dead);
         let mut has_changed = false;
@@ -120,8 +121,9 @@ fn ring(count: usize) -> Vec<Edge> {
     (0..count).map(|rank| (rank, (rank + 1) % count)).collect()
 }
 
-/// One of the two trees, as edges from each rank to its parent. The leaves of one tree are inner nodes of the other:
-/// that is the same tree with the ranks reversed or, for an odd number of ranks, shifted by one.
+/// One of the two trees, as edges from each rank to its parent.
+/// The leaves of one tree are inner nodes of the other: that is the same tree with the ranks reversed or, for an odd
+/// number of ranks, shifted by one.
 fn double_tree(count: usize, second: bool) -> Vec<Edge> {
     let placed = |rank: usize| match (second, count.is_multiple_of(2)) {
         (false, _) => rank,
@@ -131,7 +133,8 @@ fn double_tree(count: usize, second: bool) -> Vec<Edge> {
     (1..count).map(|rank| (placed(rank), placed(parent(rank, count)))).collect()
 }
 
-/// The parent of a rank in a binary tree in which every rank lies between its children; rank 0 is the root.
+/// The parent of a rank in a binary tree in which every rank lies between its
+/// children; rank 0 is the root.
 fn parent(rank: usize, count: usize) -> usize {
     let bit = rank & rank.wrapping_neg();
     let above = (rank ^ bit) | (bit << 1);

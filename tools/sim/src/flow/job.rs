@@ -17,16 +17,16 @@ pub enum Method {
         /// The job's window, in slices.
         window: u32,
     },
-    /// A parameter server on hosts: each worker sends an equal part of its gradient to each of the servers, and gets
-    /// the sum back.
+    /// A parameter server on hosts: each worker sends an equal part of its gradient to each of the servers,
+    /// and gets the sum back.
     ParameterServer {
         /// The number of hosts that serve.
         servers: usize,
     },
     /// Ring all-reduce, by reduce-scatter and all-gather.
     Ring,
-    /// Tree all-reduce: the double binary tree of Sanders, Speck and Träff (2009), laid as NCCL lays it, a half of the
-    /// gradient on each tree.
+    /// Tree all-reduce: the double binary tree of Sanders, Speck and Träff (2009), laid as NCCL lays it, a
+    /// half of the gradient on each tree.
     DoubleTree,
 }
 
@@ -51,13 +51,14 @@ impl Method {
 pub struct Compute {
     /// The shortest time, in seconds.
     pub seconds: f64,
-    /// The most by which a worker can be slower, as a share of `seconds`: each draws a time between `seconds` and `(1 +
-    /// spread) · seconds` in each iteration, uniformly distributed.
+    /// The most by which a worker can be slower, as a share of `seconds`: each draws a time between
+    /// `seconds` and `(1 + spread) · seconds` in each iteration, uniformly distributed.
     pub spread: f64,
 }
 
-/// A training. In each iteration its workers compute, and then synchronise gradients; the synchronisation begins when
-/// the slowest worker has finished its computation, and the next iteration begins when the synchronisation ends.
+/// A training.
+/// In each iteration its workers compute, and then synchronise gradients; the synchronisation begins when the slowest
+/// worker has finished its computation, and the next iteration begins when the synchronisation ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// The hosts that train, in the order of their ranks: neighbours in a ring, and in trees. At least two.

@@ -87,8 +87,8 @@ impl<'a> Network<'a> {
         way.iter().filter_map(|&at| self.capacity.get(at)).copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// The time of a packet with a frame of this length over these links, from one program to the other, in seconds.
-    /// Switches store the frame before they forward it, and no queue delays it.
+    /// The time of a packet with a frame of this length over these links, from one program to the other, in
+    /// seconds. Switches store the frame before they forward it, and no queue delays it.
     pub(super) fn latency(&self, links: impl Iterator<Item = LinkKey>, frame_bytes: usize) -> f64 {
         let Assumptions { hop_seconds, host_seconds, .. } = self.assumptions;
         let bits = frame_bytes as f64 * BITS_PER_BYTE;

@@ -12,11 +12,12 @@ use super::job::{Job, Method};
 use super::network::{Network, direction, index};
 use super::share::Stream;
 
-/// Round trips of an all-reduce in addition to its bytes: one for the exponents, without which no value is sent, and
-/// one for the values.
+/// Round trips of an all-reduce in addition to its bytes: one for the exponents, without which no value
+/// is sent, and one for the values.
 const ROUND_TRIPS: f64 = 2.0;
 
-/// The planner's knowledge of the fabric: the slots that jobs have taken, and the long-term load of links.
+/// The planner's knowledge of the fabric: the slots that jobs have taken, and the
+/// long-term load of links.
 #[derive(Debug)]
 pub(super) struct PlannedFabric {
     state: FabricState,
@@ -72,8 +73,8 @@ impl PlannedFabric {
         Ok(tree)
     }
 
-    /// Plans a job again around dead parts if its tree has lost something. Returns whether it has another tree now:
-    /// without an alternative it keeps its own.
+    /// Plans a job again around dead parts if its tree has lost something.
+    /// Returns whether it has another tree now: without an alternative it keeps its own.
     pub(super) fn mend(&mut self, tree: &mut Tree, network: &Network<'_>) -> bool {
         if !tree.is_hit(network) {
             return false;
@@ -124,8 +125,9 @@ impl Tree {
         (aggregating, meeting.saturating_sub(aggregating))
     }
 
-    /// The stream of one synchronisation. All links of the tree move together, since a worker sends a slice only when
-    /// it has the result of the slice that used the slot before. So its limit is S slices per round trip.
+    /// The stream of one synchronisation.
+    /// All links of the tree move together, since a worker sends a slice only when it has the result of the slice that
+    /// used the slot before. So its limit is S slices per round trip.
     pub(super) fn stream(&self, network: &Network<'_>) -> Stream {
         let plan = &self.plan;
         let frames = plan.traffic.links.iter().map(|link| link.frames).min().unwrap_or(0);
@@ -135,8 +137,8 @@ impl Tree {
         Stream { bytes, limit: window / self.round_trip(network), uses: uses.collect() }
     }
 
-    /// The time of one synchronisation in addition to its bytes, in seconds. The last slices arrive half a round trip
-    /// after they were sent, and the last results half a round trip later.
+    /// The time of one synchronisation in addition to its bytes, in seconds.
+    /// The last slices arrive half a round trip after they were sent, and the last results half a round trip later.
     pub(super) fn latency(&self, network: &Network<'_>) -> f64 {
         ROUND_TRIPS * self.round_trip(network)
     }

@@ -20,8 +20,8 @@ const FAR: u32 = u32::MAX;
 pub(super) struct Way {
     from: NodeKey,
     to: NodeKey,
-    /// The link directions that it uses while all of them are alive. Switches choose them by a hash, so they do not
-    /// change.
+    /// The link directions that it uses while all of them are alive.
+    /// Switches choose them by a hash, so they do not change.
     own: Vec<usize>,
     /// The link directions that it uses now.
     links: Vec<usize>,
@@ -47,8 +47,8 @@ impl Way {
         &self.links
     }
 
-    /// Reroutes it around dead parts if there is a way, and back once its own way is alive. Returns whether anything
-    /// changed.
+    /// Reroutes it around dead parts if there is a way, and back once its own way is alive.
+    /// Returns whether anything changed.
     pub(super) fn reroute(
         &mut self,
         network: &Network<'_>,

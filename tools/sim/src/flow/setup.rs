@@ -16,8 +16,8 @@ pub struct Setup<'a> {
     pub assumptions: Assumptions,
     /// The jobs, in the order in which they are planned: all of them before the first begins.
     pub jobs: Vec<Job>,
-    /// Number of iterations of each job that count. Jobs that finish first go on, so that the others do not get their
-    /// links.
+    /// Number of iterations of each job that count.
+    /// Jobs that finish first go on, so that the others do not get their links.
     pub iterations: u32,
     /// Other traffic on the links.
     pub background: Option<Background>,

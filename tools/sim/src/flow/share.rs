@@ -20,7 +20,8 @@ pub struct Stream {
     pub bytes: f64,
     /// The greatest rate that it can use, in bytes/s; infinite without a limit.
     pub limit: f64,
-    /// The link directions that it uses, each once, with a factor of its rate: 1 for one copy, 2 for two, and so on.
+    /// The link directions that it uses, each once, with a factor of its rate: 1 for one
+    /// copy, 2 for two, and so on.
     pub uses: Vec<(usize, f64)>,
 }
 
@@ -118,8 +119,8 @@ impl Sharing {
         self.rates.resize(streams.len(), f64::INFINITY);
     }
 
-    /// Handles a full link direction. If streams that use it have been fixed since its level was computed, it fills up
-    /// later: then it is queued again.
+    /// Handles a full link direction.
+    /// If streams that use it have been fixed since its level was computed, it fills up later: then it is queued again.
     fn fill(&mut self, at: usize, level: Ordered, streams: &[&Stream]) {
         if self.links[at].growing == 0 {
             return;

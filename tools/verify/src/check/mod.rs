@@ -1,4 +1,5 @@
-//! The search: breadth first through all states, so that it finds each violation by the shortest schedule.
+//! The search: breadth first through all states, so that it finds each
+//! violation by the shortest schedule.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
@@ -20,7 +21,8 @@ use crate::world::{Parts, World};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "property")]
 pub enum Violation {
-    /// The server has finished a slice with a sum other than that of each member's contribution, counted once.
+    /// The server has finished a slice with a sum other than that of each member's
+    /// contribution, counted once.
     WrongSum {
         /// The number of the slice, from 0.
         slice: u8,
@@ -98,7 +100,8 @@ struct Search<'p> {
     /// For each state: the state before it, and the event in between.
     ways: Vec<(u32, Event)>,
     steps: usize,
-    /// States of all parts, each with the first state that has them, in the order of distance from the start.
+    /// States of all parts, each with the first state that has them, in the order of
+    /// distance from the start.
     parts: Vec<(Parts, u32)>,
     parts_seen: FxHashSet<Parts>,
     progress: &'p mut dyn FnMut(Progress),
@@ -324,8 +327,8 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// Forgets the first generation. After its change the server accepts nothing of it, so that it can only go on in
-    /// slots of its own.
+    /// Forgets the first generation.
+    /// After its change the server accepts nothing of it, so that it can only go on in slots of its own.
     fn forget_first_generation(&self, state: &mut State) {
         if self.world.setup.bug == Some(Bug::SharedSlots) {
             return;
@@ -354,7 +357,8 @@ impl<'p> Search<'p> {
         way
     }
 
-    /// Shows that the job completes from every state; otherwise returns what leads to one from which it does not.
+    /// Shows that the job completes from every state; otherwise returns what leads to one
+    /// from which it does not.
     fn recover(
         &mut self,
         recovery: &mut Recovery,
@@ -379,7 +383,8 @@ impl<'p> Search<'p> {
         Ok(None)
     }
 
-    /// All states of workers that get right results in any order, by worker and the slices that its slots wait for.
+    /// All states of workers that get right results in any order, by worker and the slices
+    /// that its slots wait for.
     fn earlier_workers(&mut self, start: &State) -> Result<FxHashMap<(u8, Vec<u8>), StateId>, Error> {
         let mut earlier = FxHashMap::default();
         if !self.is_eager() {
@@ -403,8 +408,8 @@ impl<'p> Search<'p> {
         Ok(earlier)
     }
 
-    /// `parts`, and all variants in which some workers have not received the last results. A worker must have received
-    /// a result before if its next slice in that slot has gone into some sum.
+    /// `parts`, and all variants in which some workers have not received the last results.
+    /// A worker must have received a result before if its next slice in that slot has gone into some sum.
     fn without_last_results(&self, parts: &Parts, earlier: &FxHashMap<(u8, Vec<u8>), StateId>) -> Vec<Parts> {
         let mut all = vec![parts.clone()];
         let contributions = self.world.contributions(parts);

@@ -1,6 +1,6 @@
-//! The search leaves out nothing that a network can do: random schedules with real packets, each of which can be lost,
-//! duplicated or overtaken, with retransmissions, PROBEs and answers, reach no state of switches and server that the
-//! search has not seen.
+//! The search leaves out nothing that a network can do: random schedules with real packets, each of
+//! which can be lost, duplicated or overtaken, with retransmissions, PROBEs and answers, reach no state of switches and
+//! server that the search has not seen.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 use rand::{RngExt, SeedableRng};
@@ -10,8 +10,9 @@ use super::*;
 use crate::plan::small;
 use crate::world::GONE;
 
-/// The parts to compare. Without a change of generation, workers take results at once in the search, so workers are
-/// left out. With one, the search forgets the old generation's slots.
+/// The parts to compare.
+/// Without a change of generation, workers take results at once in the search, so workers are left out. With one, the
+/// search forgets the old generation's slots.
 fn comparable(world: &World, parts: &Parts) -> Parts {
     let mut parts = parts.clone();
     if world.generation(&parts) > 0 {

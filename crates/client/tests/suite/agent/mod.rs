@@ -1,4 +1,5 @@
-//! A test's own agent, behind a real socket: it has one job, and its sums are this process's own contribution.
+//! A test's own agent, behind a real socket: it has one job, and its sums are this
+//! process's own contribution.
 
 mod brake;
 
@@ -27,7 +28,7 @@ pub(crate) struct Agent {
     shared: Arc<Shared>,
 }
 
-/// What a test and its agent tell each other.
+/// State that a test and its agent share.
 #[derive(Default)]
 struct Shared {
     /// True if the agent withholds sums.

@@ -52,8 +52,8 @@ impl Eight {
 type Lanes = (__m256i, __m256i);
 
 impl Multipliers {
-    /// `None` where the processor has no AVX2. `coefficients`: with digits as above; what is left of them after the last
-    /// eight is left out.
+    /// `None` where the processor has no AVX2.
+    /// `coefficients`: with digits as above; what is left of them after the last eight is left out.
     pub(super) fn new(digit_bits: u32, coefficients: &[i64]) -> Option<Self> {
         let eights = coefficients.as_chunks().0.iter().map(|eight| Eight::new(eight, digit_bits));
         is_x86_feature_detected!("avx2").then(|| Self { eights: eights.collect(), digit_bits })
@@ -62,7 +62,7 @@ impl Multipliers {
     /// The sum of products, and of how many values it is.
     #[allow(unsafe_code)]
     pub(super) fn of_numbers(&self, values: &[i32]) -> (i128, usize) {
-        // SAFETY: the processor has AVX2: otherwise there were no such multipliers.
+        // SAFETY: the processor has AVX2: such multipliers are made only with it.
         unsafe { self.sum_of_numbers(values.as_chunks().0) }
     }
 
@@ -130,13 +130,13 @@ impl Multipliers {
     }
 }
 
-/// Sums of products with one of the digits, each above the least number that a lane may hold: the sums of their lower and of
-/// their upper halves.
+/// Sums of products with one of the digits, each above the least number that a lane may hold: the sums
+/// of their lower and of their upper halves.
 #[derive(Clone, Copy)]
 struct HalfSums {
     lower: __m256i,
     upper: __m256i,
-    /// How many have been added.
+    /// Number of lanes that have been added.
     lanes: i128,
 }
 

@@ -56,7 +56,9 @@ impl Multipliers {
     }
 }
 
-/// The number, or the number less the prime from half of the power of two above the prime on; in fact half of a digit later, so that both digits can be chosen to be at most half of a digit's power of two, and above minus that.
+/// The number, or the number less the prime from half of the power of two above the
+/// prime on; in fact half of a digit later, so that both digits can be chosen to be at most half of a digit's power of
+/// two, and above minus that.
 fn nearest_to_zero(field: Field, number: u64) -> i64 {
     let bits = field.digit_bits();
     let most = (1 << (2 * bits - 1)) + (1 << (bits - 1));

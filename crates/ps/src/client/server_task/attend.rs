@@ -116,7 +116,7 @@ impl ServerTask {
         Ok(session.known.set(parameters).to_vec())
     }
 
-    /// Whether a status concerns this worker or the connection to the server.
+    /// Decides whether a status concerns this worker or the connection to the server.
     pub(super) fn judge(&self, status: Status) -> Trouble {
         match status.code() {
             Code::InvalidArgument

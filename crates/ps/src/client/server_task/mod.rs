@@ -59,7 +59,8 @@ pub(super) struct ServerTask {
     updates: u64,
     /// The reduction to which the next gradient may go; 0: none.
     group: u64,
-    /// When to join again if the session has ended while the caller computes; `None`: not before the next gradient.
+    /// When to join again if the session has ended while the caller computes; `None`: not
+    /// before the next gradient.
     rejoin: Option<Rejoin>,
 }
 
@@ -120,8 +121,9 @@ impl ServerTask {
         }
     }
 
-    /// Handles requests, and listens to the server meanwhile. If the session ends, the worker joins again at once: a step
-    /// may take longer than the server gathers its workers for after a restart.
+    /// Handles requests, and listens to the server meanwhile.
+    /// If the session ends, the worker joins again at once: a step may take longer than the server gathers its workers
+    /// for after a restart.
     pub(super) async fn run(mut self, mut requests: mpsc::UnboundedReceiver<Request>) {
         loop {
             let (mut released, rejoin) = (None, self.rejoin.as_ref().map(|rejoin| rejoin.at));
@@ -153,7 +155,8 @@ impl ServerTask {
         }
     }
 
-    /// Ends the session while the caller computes. A trouble that lasts shows again when the next gradient needs a session.
+    /// Ends the session while the caller computes.
+    /// A trouble that lasts shows again when the next gradient needs a session.
     fn lose_session(&mut self, trouble: &Trouble) {
         self.hang_up();
         self.rejoin = matches!(trouble, Trouble::Passing(_)).then(Rejoin::soon);
@@ -181,9 +184,9 @@ impl ServerTask {
         }
     }
 
-    /// Takes a part of the next gradient. It leaves at once if there is a session and the whole gradient does not go to
-    /// a sum, otherwise once the gradient is handed in. So does a part that cannot be encoded; its caller learns of
-    /// that then.
+    /// Takes a part of the next gradient.
+    /// It leaves at once if there is a session and the whole gradient does not go to a sum, otherwise once the gradient
+    /// is handed in. So does a part that cannot be encoded; its caller learns of that then.
     async fn part(&mut self, first: usize, values: &[f32]) {
         if self.unclaimed.is_some() {
             return;

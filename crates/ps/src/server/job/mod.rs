@@ -47,7 +47,7 @@ pub(super) struct Job {
     parameters: Vec<f32>,
     optimizer: Box<dyn Optimizer>,
     policy: Box<dyn Policy>,
-    /// How many gradients of each worker are in the parameters.
+    /// Number of gradients of each worker that are in the parameters.
     used: BTreeMap<Worker, u64>,
     held: BTreeMap<Worker, PendingGradient>,
     /// Workers that have parameters and no gradient here.
@@ -189,9 +189,9 @@ impl Job {
         gathering.end().into_iter().flat_map(|worker| self.begin(worker, stats)).collect()
     }
 
-    /// All workers have lost this server, whether or not they know it yet: they are gathered again, as those of a server
-    /// that starts from a checkpoint, and push again what was not used. What they leave behind must not be used before
-    /// all of them are back.
+    /// All workers have lost this server, whether or not they know it yet: they are gathered again, as
+    /// those of a server that starts from a checkpoint, and push again what was not used. What they leave behind must
+    /// not be used before all of them are back.
     pub(super) fn gather_again(&mut self, stats: &mut JobStats) -> Outputs {
         let mut out = Outputs::new();
         self.groups.end_all(&mut out);
@@ -275,8 +275,8 @@ impl Job {
         self.settle(actions, worker, stats)
     }
 
-    /// Gives up what has not come in time, and adapts the reductions to the group. To be called after each of the other
-    /// methods, and at the [deadline](Self::deadline).
+    /// Gives up what has not come in time, and adapts the reductions to the group.
+    /// To be called after each of the other methods, and at the [deadline](Self::deadline).
     pub(super) fn conclude(&mut self, now: Instant, stats: &mut JobStats) -> Outputs {
         let mut out = self.start(now, stats);
         let length = u32::try_from(self.parameters.len()).unwrap_or(u32::MAX);

@@ -13,8 +13,8 @@ use crate::server::stats::JobStats;
 use crate::server::weights;
 
 impl Job {
-    /// Makes an update, or puts it off until the gradients that workers keep have come: as a sum if they can take part
-    /// in one, otherwise one by one.
+    /// Makes an update, or puts it off until the gradients that workers keep have come: as a sum if they
+    /// can take part in one, otherwise one by one.
     pub(super) fn apply(
         &mut self,
         mut parts: Vec<WeightedGradient>,
@@ -60,7 +60,8 @@ impl Job {
         }
     }
 
-    /// Makes one update by the weighted mean of gradients; `sum` is the sum of the gradients that are not here.
+    /// Makes one update by the weighted mean of gradients; `sum` is the sum of the
+    /// gradients that are not here.
     pub(super) fn update(
         &mut self,
         parts: Vec<(WeightedGradient, PendingGradient)>,

@@ -36,7 +36,8 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// Starts a job's thread; `job` comes from its checkpoint, if there is one, and checkpoints go to `file`.
+    /// Starts a job's thread; `job` comes from its checkpoint, if there is one, and
+    /// checkpoints go to `file`.
     pub(super) fn start(
         spec: JobSpec,
         job: Option<Job>,

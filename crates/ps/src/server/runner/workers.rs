@@ -126,8 +126,8 @@ impl State {
         self.save();
     }
 
-    /// Gathers all workers again if the server has stood still: some have given it up meanwhile, and what looks like
-    /// their leaving is the server's own doing.
+    /// Gathers all workers again if the server has stood still: some have given it up meanwhile, and what
+    /// looks like their leaving is the server's own doing.
     pub(super) fn look_for_standstill(&mut self) {
         let known = self.stood_still.map(|known| known.from);
         let standstill = self.pulse.standstill().filter(|one| known != Some(one.from));

@@ -59,8 +59,8 @@ proptest! {
         prop_assert_eq!(world.computing(), plain.computing());
     }
 
-    /// Workers come and go, some do not answer when asked, and the server stands still: exactly the gradients are used
-    /// that the server says, each once, and the present workers make progress.
+    /// Workers come and go, some do not answer when asked, and the server stands still: exactly the
+    /// gradients are used that the server says, each once, and the present workers make progress.
     #[test]
     fn whoever_goes_no_gradient_is_used_twice_and_nobody_waits_for_ever(
         workers in 3usize..8, epoch in 1u64..4, slack in 0u64..7, choices in choices(),

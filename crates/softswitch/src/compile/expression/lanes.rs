@@ -13,7 +13,8 @@ const LANE_BITS: u32 = 32;
 /// The highest bit of a lane.
 const TOP: u32 = 1 << (LANE_BITS - 1);
 
-/// Returns the two values if `left ^ right` adds their lanes. Both values are unsigned and of the same width.
+/// Returns the two values if `left ^ right` adds their lanes.
+/// Both values are unsigned and of the same width.
 pub(super) fn addends<'a>(left: &'a Term, right: &'a Term) -> Option<[&'a Term; 2]> {
     of_rests_and_tops(left, right).or_else(|| of_rests_and_tops(right, left))
 }

@@ -9,7 +9,7 @@ use crate::json::number::Number;
 use crate::program::{LIMBS, LINE_BITS, LineIndex, MAX_BITS, Op, Word, lines_for};
 
 impl Expressions<'_> {
-    /// How many lines hold `bits` bits.
+    /// Returns the number of lines that hold `bits` bits.
     pub(super) fn lines_of(&self, bound: ValueRange, bits: u32) -> Result<u16, LoadError> {
         if bound.bits == UNBOUNDED || bits > MAX_BITS {
             let what =
@@ -144,7 +144,8 @@ impl Expressions<'_> {
         Ok(d)
     }
 
-    /// Computes `x & mask` where the mask keeps all bits of `x`, or all that `n` lines hold; `None` for other masks.
+    /// Computes `x & mask` where the mask keeps all bits of `x`, or all that `n` lines
+    /// hold; `None` for other masks.
     pub(super) fn masked_lines(
         &mut self,
         left: &Term,

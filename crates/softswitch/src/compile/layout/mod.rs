@@ -17,9 +17,11 @@ use wire::lay_out;
 
 /// The struct of v1model's own metadata.
 pub(super) const STANDARD_METADATA: &str = "standard_metadata";
-/// Metadata that holds times. Those of queues' lengths stay 0: this switch has no queues between ingress and egress.
+/// Metadata that holds times.
+/// Those of queues' lengths stay 0: this switch has no queues between ingress and egress.
 const TIMES: [&str; 3] = ["ingress_global_timestamp", "egress_global_timestamp", "enq_timestamp"];
-/// The most words that fields may take: more makes no sense and would not fit the instructions' indices.
+/// The most words that fields may take: more makes no sense and would not fit the
+/// instructions' indices.
 const MAX_WORDS: usize = 30_000;
 
 /// Where a field is.
@@ -299,7 +301,8 @@ impl Layout {
         })
     }
 
-    /// Returns the metadata that holds timestamps, if the program reads any. The caller must resolve every name before.
+    /// Returns the metadata that holds timestamps, if the program reads any.
+    /// The caller must resolve every name before.
     pub(super) fn clocks(&self) -> Result<Option<Clocks>, LoadError> {
         if !self.asks_for_times.get() {
             return Ok(None);

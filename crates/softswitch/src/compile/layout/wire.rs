@@ -70,7 +70,8 @@ fn width(bits: &serde_json::Value, place: &str) -> Result<u32, LoadError> {
     width.ok_or_else(|| unsupported(place, format!("a field of {bits} bits")))
 }
 
-/// The greatest length of a field of variable length: what the header's other fields leave of the header's.
+/// The greatest length of a field of variable length: what the header's other fields
+/// leave of the header's.
 fn most_bits(field: &json::Field, kind: &json::HeaderType, place: &str) -> Result<u32, LoadError> {
     let others = kind.fields.iter().filter(|other| other.1.as_str() != Some("*"));
     let others = others.fold(0, |sum: u64, other| sum.saturating_add(other.1.as_u64().unwrap_or(0)));

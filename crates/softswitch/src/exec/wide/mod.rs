@@ -1,5 +1,6 @@
-//! Arithmetic on lines. Each operation goes line by line through a copy on the stack, so that the compiler can
-//! vectorise it without knowing that places don't overlap; operands and result may be the same.
+//! Arithmetic on lines.
+//! Each operation goes line by line through a copy on the stack, so that the compiler can vectorise it without knowing
+//! that places don't overlap; operands and result may be the same.
 
 use std::cmp::Ordering;
 
@@ -81,8 +82,8 @@ pub(super) fn add_lanes(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineI
     }
 }
 
-/// Adds the lanes of `cells` and those of as many lines at `sum`, to both; what the last `n` lines of `cells` had goes to the
-/// lines at `held`.
+/// Adds the lanes of `cells` and those of as many lines at `sum`, to both; what the last `n` lines of
+/// `cells` had goes to the lines at `held`.
 #[inline(always)]
 pub(super) fn add_lanes_to(cells: &mut [Line], lines: &mut [Line], held: LineIndex, sum: LineIndex, n: u8) {
     let (held, sum, n) = (usize::from(held), usize::from(sum), usize::from(n));

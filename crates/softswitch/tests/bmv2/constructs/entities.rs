@@ -173,7 +173,7 @@ impl Entities<'_> {
         }
     }
 
-    /// How many bits make a difference.
+    /// Returns the number of bits that make a difference.
     fn key_bits(&self, table: &config::Table) -> u64 {
         let keys = self.json_table(table).map(|json| list(&json["key"])).unwrap_or_default();
         let fields = table.match_fields.iter().zip(keys);
@@ -248,7 +248,7 @@ impl Entities<'_> {
         fields.filter_map(|(field, (target, mask))| self.field(field, &target, mask.as_ref())).collect()
     }
 
-    /// How a field must match; nothing if it may be anything.
+    /// Returns the match of a field; nothing if it may be anything.
     fn field(
         &mut self,
         field: &config::MatchField,

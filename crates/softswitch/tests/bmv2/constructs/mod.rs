@@ -1,6 +1,6 @@
-//! Every construct of the language and of v1model: programs of ours (`tests/programs`), random entries for all that their
-//! P4Info describes, and random packets that find their ways through their parsers. Both switches have to let the
-//! same frames leave, and to show the same entries, counters and digests afterwards.
+//! Every construct of the language and of v1model: programs of ours (`tests/programs`), random entries
+//! for all that their P4Info describes, and random packets that find their ways through their parsers. Both switches
+//! have to let the same frames leave, and to show the same entries, counters and digests afterwards.
 //!
 //! All is made from a seed, which `TRIBUTARY_SEED` changes.
 
@@ -33,14 +33,16 @@ const PACKETS: usize = 10_000;
 #[derive(Clone, Copy)]
 struct Subject {
     name: &'static str,
-    /// The most packets under way at once on BMv2. It has a thread for ingress and several for egress: one at a time
-    /// where it matters which of two packets is the first.
+    /// The most packets under way at once on BMv2.
+    /// It has a thread for ingress and several for egress: one at a time where it matters which of two packets is the
+    /// first.
     burst: usize,
-    /// Shorter frames are padded to this length. A program may read headers that a packet lacks: on BMv2 it then sees
-    /// the values of an earlier packet, which the specification leaves undefined.
+    /// Shorter frames are padded to this length.
+    /// A program may read headers that a packet lacks: on BMv2 it then sees the values of an earlier packet, which the
+    /// specification leaves undefined.
     shortest: usize,
-    /// Whether a packet leaves by one port more than once: BMv2's P4Runtime keeps replicas in a hash map, so that
-    /// which is the first of them depends on its standard library.
+    /// True if a packet leaves by one port more than once: BMv2's P4Runtime keeps replicas in a hash map,
+    /// so that which is the first of them depends on its standard library.
     copies: bool,
     /// Changes packets that BMv2 does not survive, or whose outcome depends on chance or a clock.
     spare: fn(&mut [u8]),
@@ -262,8 +264,8 @@ fn spare_language(frame: &mut [u8]) {
     }
 }
 
-/// BMv2 accepts a packet for which a parser's state knows no way on; the specification has an error for it, and so does
-/// the embedded switch.
+/// BMv2 accepts a packet for which a parser's state knows no way on; the specification has an error for
+/// it, and so does the embedded switch.
 fn spare_parsing(frame: &mut [u8]) {
     match frame {
         [way @ 6, _, _, 2..=255, ..] => *way = 0,

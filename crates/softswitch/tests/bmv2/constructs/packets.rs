@@ -151,7 +151,7 @@ impl Iterator for Packets<'_> {
     }
 }
 
-/// What a lookahead sees.
+/// Returns the value that a lookahead sees.
 fn ahead(packet: &Bits, value: &Value) -> Option<(usize, usize)> {
     Some((packet.len() + value[0].as_u64()? as usize, value[1].as_u64()? as usize))
 }

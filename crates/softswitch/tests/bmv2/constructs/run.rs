@@ -47,9 +47,9 @@ pub(crate) struct Bmv2<'a> {
 }
 
 impl Bmv2<'_> {
-    /// Returns the frames that BMv2 sends for each packet, and its packets to the controller. BMv2 does not report when
-    /// it is done with a packet: the number of expected frames shows it. A frame that comes too late for its burst is
-    /// still added to its packet. If fewer frames leave, the rest of the packets is left out.
+    /// Returns the frames that BMv2 sends for each packet, and its packets to the controller.
+    /// BMv2 does not report when it is done with a packet: the number of expected frames shows it. A frame that comes
+    /// too late for its burst is still added to its packet. If fewer frames leave, the rest of the packets is left out.
     pub(crate) async fn process(
         &mut self,
         packets: &[Frame],

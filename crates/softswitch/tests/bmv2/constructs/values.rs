@@ -1,4 +1,5 @@
-//! Which values fields have: few, so that packets meet entries, and those that the program compares with.
+//! Which values fields have: few, so that packets meet entries, and those that the
+//! program compares with.
 
 use std::collections::{BTreeMap, BTreeSet};
 

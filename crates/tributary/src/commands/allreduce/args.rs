@@ -25,7 +25,7 @@ pub(crate) struct AllReduceArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) tensors: u32,
 
-    /// How many of the tensors are in flight at the same time
+    /// Number of tensors that are in flight at the same time
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) in_flight: u32,
 
@@ -45,21 +45,22 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) iterations: u32,
 
-    /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process pays for
-    /// memory that was not touched before
+    /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process
+    /// pays for memory that was not touched before
     #[arg(long, value_name = "BYTES", default_value = "0")]
     pub(super) warm_up: ByteSize,
 
-    /// Compare every sum with the expected one; with --codec, also measure its error relative to the plain sum
+    /// Compare every sum with the expected one; with --codec, also measure its error
+    /// relative to the plain sum
     #[arg(long)]
     pub(super) check: bool,
 
-    /// Let all ranks begin and end each iteration together, so that no rank's time includes waiting for a rank that is
-    /// not there yet
+    /// Let all ranks begin and end each iteration together, so that no rank's time includes waiting for a
+    /// rank that is not there yet
     #[arg(long)]
     pub(super) barrier: bool,
 
-    /// How long each all-reduce may take until it fails [default: as long as the job lives]
+    /// Time after which each all-reduce fails [default: as long as the job lives]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) deadline: Option<Duration>,
 

@@ -64,8 +64,8 @@ pub(super) fn fill<T: Number>(first: usize, elements: &mut [T], rank: u32, itera
     }
 }
 
-/// Fills in what `rank` contributes as a gradient: many values near 0, few large ones, -1 to 1. Uses only operations
-/// that every machine rounds alike.
+/// Fills in what `rank` contributes as a gradient: many values near 0, few large ones, -1 to 1.
+/// Uses only operations that every machine rounds alike.
 pub(super) fn fill_as_gradient(elements: &mut [f32], rank: u32, iteration: u32) {
     for (index, element) in elements.iter_mut().enumerate() {
         let even = (hash(index, rank, iteration) >> 40) as f32 / HALF_OF_24_BITS - 1.0;
@@ -73,7 +73,8 @@ pub(super) fn fill_as_gradient(elements: &mut [f32], rank: u32, iteration: u32) 
     }
 }
 
-/// Finds the first wrong sum, where `sums` are those of the elements from `first` on and `ranks` have contributed.
+/// Finds the first wrong sum, where `sums` are those of the elements from `first` on and
+/// `ranks` have contributed.
 pub(super) fn find_wrong<T: Number>(
     first: usize,
     sums: &[T],
@@ -87,8 +88,8 @@ pub(super) fn find_wrong<T: Number>(
     })
 }
 
-/// A value that differs for every element, rank and iteration, so that no mix-up goes unnoticed: the upper bits of a
-/// multiplicative hash.
+/// A value that differs for every element, rank and iteration, so that no mix-up goes unnoticed: the
+/// upper bits of a multiplicative hash.
 fn value(index: usize, rank: u32, iteration: u32) -> i64 {
     i64::from((hash(index, rank, iteration) >> 56) as u8) - HALF_RANGE
 }

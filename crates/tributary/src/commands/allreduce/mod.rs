@@ -93,7 +93,8 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
     Ok(report)
 }
 
-/// Options for joining the job. The reason for a wait goes to standard error, even if that is not a terminal.
+/// Options for joining the job.
+/// The reason for a wait goes to standard error, even if that is not a terminal.
 fn options(args: &AllReduceArgs, progress: &ProgressBar) -> JoinOptions {
     let progress = progress.clone();
     let options =

@@ -28,7 +28,7 @@ struct Tensor {
     segment: Segment,
     /// Which ranks each part of the sum is over.
     runs: Vec<Run>,
-    /// How long the all-reduce spent in the agent.
+    /// Time that the all-reduce spent in the agent.
     in_agent: Duration,
 }
 
@@ -70,8 +70,8 @@ impl<T: Number> Work for Plain<T> {
         Ok(())
     }
 
-    /// Members may leave during an all-reduce: then its beginning is summed over the members from before, and its end
-    /// over those that are left.
+    /// Members may leave during an all-reduce: then its beginning is summed over the members from before,
+    /// and its end over those that are left.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()> {
         for Tensor { first, segment, runs, .. } in &self.tensors {
             let (mut first, mut rest) = (*first, segment.elements::<T>()?);

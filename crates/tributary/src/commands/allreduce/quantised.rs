@@ -50,8 +50,8 @@ impl Work for Quantised {
         Ok(())
     }
 
-    /// The sum of the levels must have exactly the bits that follow from all ranks' contributions and the levels that
-    /// they agreed on. Its distance from the plain sum is the cost of quantising.
+    /// The sum of the levels must have exactly the bits that follow from all ranks' contributions and the
+    /// levels that they agreed on. Its distance from the plain sum is the cost of quantising.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()> {
         let sent = self.sent.as_ref().context("nothing was reduced")?;
         let len = self.tensor.len();

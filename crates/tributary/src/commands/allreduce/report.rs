@@ -13,7 +13,7 @@ use tributary_cli::output;
 pub(super) struct Report {
     pub(super) host: String,
     pub(super) rank: u32,
-    /// How many workers are left in the job.
+    /// Number of workers that are left in the job.
     pub(super) workers: usize,
     /// Ranks that the job lost meanwhile, with the reasons: the last sums are without them.
     pub(super) lost: BTreeMap<u32, String>,
@@ -22,7 +22,7 @@ pub(super) struct Report {
     pub(super) elements: usize,
     /// Number of all-reduces that the tensor is split into.
     pub(super) tensors: u32,
-    /// How many of these all-reduces are in flight at once.
+    /// Number of these all-reduces that are in flight at once.
     pub(super) in_flight: u32,
     pub(super) dtype: &'static str,
     pub(super) codec: Option<&'static str>,
@@ -51,7 +51,8 @@ pub(super) struct Timing {
 pub(super) struct Quantisation {
     /// Bytes that a rank puts into the fabric in an iteration, in place of the tensor's.
     pub(super) bytes: u64,
-    /// Squared error of the sums, relative to the square of the plain sums; `None` if they were not checked.
+    /// Squared error of the sums, relative to the square of the plain sums; `None`
+    /// if they were not checked.
     pub(super) error: Option<f64>,
 }
 

@@ -22,7 +22,8 @@ pub(super) trait Work: Sized {
     /// Compares the sum with the expected one.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()>;
 
-    /// How long the last all-reduce spent in the agent; `None` if the iteration was not a single call.
+    /// Returns the time that the last all-reduce spent in the agent; `None` if the
+    /// iteration was not a single call.
     fn in_agent(&self) -> Option<Duration> {
         None
     }

@@ -28,13 +28,13 @@ const CONTROLLER: &str = "controller";
        tributary certs issue [OPTIONS] --operator [<NAME>]"
 )]
 pub(super) struct IssueArgs {
-    /// A certificate for the controller, which agents reach at this name or IP address; may be given often, for one
-    /// certificate with all of them
+    /// A certificate for the controller, which agents reach at this name or IP address; may be given often,
+    /// for one certificate with all of them
     #[arg(long, value_name = "NAME-OR-IP")]
     controller: Vec<Name>,
 
-    /// A certificate for this host, whose parameter server workers reach at this name or IP address; may be given
-    /// often, for one certificate with all names of a host
+    /// A certificate for this host, whose parameter server workers reach at this name or IP address; may be
+    /// given often, for one certificate with all names of a host
     #[arg(long, value_name = "HOST=NAME-OR-IP", value_parser = reached_host)]
     parameter_server: Vec<(String, Name)>,
 
@@ -46,12 +46,12 @@ pub(super) struct IssueArgs {
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
 
-    /// A certificate for the operator, who creates and ends jobs; the controller needs any name other than `operator`
-    /// as --tls-operator
+    /// A certificate for the operator, who creates and ends jobs; the controller needs any name other than
+    /// `operator` as --tls-operator
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = DEFAULT_OPERATOR, value_parser = dns_name)]
     operator: Option<String>,
 
-    /// How long the certificates are valid
+    /// Time for which the certificates are valid
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
 

@@ -40,7 +40,7 @@ enum CertsCommand {
 
 #[derive(Debug, Args)]
 struct InitArgs {
-    /// How long the CA is valid: no certificate of its own is valid for longer
+    /// Time for which the CA is valid: no certificate of its own is valid for longer
     #[arg(long, value_name = "DAYS", default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
 }

@@ -58,8 +58,9 @@ impl Reading {
         Self { switches: switches.iter().map(|counters| switch(counters, state(&counters.name))).collect() }
     }
 
-    /// The growth of each counter per second, `elapsed` after `before`. A counter that has become smaller was cleared
-    /// meanwhile, and has grown from zero. Where a switch was away, the growth is spread over all of that time.
+    /// The growth of each counter per second, `elapsed` after `before`.
+    /// A counter that has become smaller was cleared meanwhile, and has grown from zero. Where a switch was away, the
+    /// growth is spread over all of that time.
     pub(super) fn rates_since(&self, before: &Self, elapsed: Duration) -> Self {
         let switch = |now: &SwitchReading| {
             let old = before.switches.iter().find(|old| old.name == now.name);

@@ -60,7 +60,8 @@ fn remarks(reading: &Reading) -> Vec<String> {
     reading.switches.iter().filter_map(remark).collect()
 }
 
-/// The packets of one job in some switches, a column each: there are more reasons than a terminal has room for.
+/// The packets of one job in some switches, a column each: there are more reasons than a
+/// terminal has room for.
 fn packets(job: &str, switches: &[&SwitchReading], reasons: &[&str]) -> comfy_table::Table {
     let mut header = vec![job];
     header.extend(switches.iter().map(|switch| switch.name.as_str()));

@@ -32,11 +32,11 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "ADDR:PORT", requires = "watch")]
     pub(super) metrics: Option<SocketAddr>,
 
-    /// How long a job may wait, for members or for results, before that is wrong
+    /// Time for which a job may wait, for members or for results, before that is wrong
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     patience: u64,
 
-    /// How long before it expires a certificate should be renewed
+    /// Time before its expiry at which a certificate should be renewed
     #[arg(long, value_name = "DAYS", default_value_t = 14)]
     expiry: u32,
 

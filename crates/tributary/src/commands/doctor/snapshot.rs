@@ -11,7 +11,7 @@ use tributary_transport::{ClientTls, Remote};
 
 use crate::options::remote::{connect, refused};
 
-/// How long to wait for switches' tables; the rest is skipped, since a slow switch shows elsewhere.
+/// Time to wait for switches' tables; the rest is skipped, since a slow switch shows elsewhere.
 const TABLES_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The state of a deployment at one time.
@@ -35,8 +35,8 @@ pub(super) struct Own {
     pub(super) version: String,
     /// This machine's certificate: its file, and when it expires, in seconds since 1970.
     pub(super) certificate: Option<(String, u64)>,
-    /// How far this machine's clock is ahead of the controller's, in milliseconds; 0 if the difference is less than the
-    /// time that the request took.
+    /// Time by which this machine's clock is ahead of the controller's, in milliseconds; 0 if the
+    /// difference is less than the time that the request took.
     pub(super) clock_ahead: i64,
 }
 

@@ -41,7 +41,8 @@ pub(super) struct CreateArgs {
     #[arg(long, value_enum, default_value_t = Downlink::Multicast)]
     downlink: Downlink,
 
-    /// Slices in flight at once, a power of two: the slots that the job owns on each switch [default: the controller's]
+    /// Slices in flight at once, a power of two: the slots that the job owns on each switch
+    /// [default: the controller's]
     #[arg(long, value_name = "SLOTS", value_parser = window)]
     window: Option<u32>,
 
@@ -53,26 +54,26 @@ pub(super) struct CreateArgs {
     #[arg(long)]
     rigid: bool,
 
-    /// Hide the workers' values from switches, the server and anyone on the wire: they see sums of fewer than all
-    /// members as noise
+    /// Hide the workers' values from switches, the server and anyone on the wire: they see sums of fewer
+    /// than all members as noise
     #[arg(long)]
     confidential: bool,
 
-    /// Treatment of processes that become much slower than the others: with auto the job goes on without them until
-    /// they recover, where that makes steps clearly shorter
+    /// Treatment of processes that become much slower than the others: with auto the job goes on without
+    /// them until they recover, where that makes steps clearly shorter
     #[arg(long, value_enum, default_value_t = Degraded::Off, conflicts_with = "rigid")]
     degraded: Degraded,
 
-    /// Up to this share of all processes, slow ones are detached, and their data is not processed. Above it, the others
-    /// process their data [default: the controller's, 0.1]
+    /// Up to this share of all processes, slow ones are detached, and their data is not processed.
+    /// Above it, the others process their data [default: the controller's, 0.1]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     theta: Option<f64>,
 
-    /// How long the job may wait for its members to join [default: the controller's, an hour]
+    /// Time for which the job may wait for its members to join [default: the controller's, an hour]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     join_deadline: Option<u64>,
 
-    /// How long to wait for slots, or for a part of the fabric that is dead; 0: not at all
+    /// Time to wait for slots, or for a part of the fabric that is dead; 0: not at all
     /// [default: as long as for the members]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,

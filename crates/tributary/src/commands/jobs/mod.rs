@@ -34,8 +34,8 @@ enum JobsCommand {
     Create(create::CreateArgs),
     /// Show the jobs that are alive, and the last ones that ended
     List,
-    /// Show the step times of a job's processes, the groups of them that it could go on with, and what is done about
-    /// slow ones
+    /// Show the step times of a job's processes, the groups of them that it could go on with, and what is
+    /// done about slow ones
     Explain(explain::ExplainArgs),
     /// Show when a job's gradients leave, and the profile of the backward pass behind it
     Schedule(schedule::ScheduleArgs),

@@ -14,12 +14,13 @@ pub(super) struct ExecArgs {
     #[command(flatten)]
     station: StationArgs,
 
-    /// What to run there
+    /// Command to run there
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// Becomes the command: its standard streams are this process's, and so are signals and the exit status.
+/// Becomes the command: its standard streams are this process's, and so are
+/// signals and the exit status.
 ///
 /// # Errors
 /// The lab, the node or the program ([`NoProgram`](crate::lab::NoProgram)) does not exist, or `ip` is not installed.

@@ -32,7 +32,8 @@ pub(super) struct LogsArgs {
     follow: bool,
 }
 
-/// Prints the log of one daemon as it is, or those of all by time, with the node's name in front of each line.
+/// Prints the log of one daemon as it is, or those of all by time, with the node's name
+/// in front of each line.
 ///
 /// # Errors
 /// The lab or the node does not exist, no daemon runs there, or a log cannot be read.
@@ -101,9 +102,9 @@ struct Log {
     file: Option<BufReader<File>>,
     /// The next line to print, as far as it is written.
     line: Vec<u8>,
-    /// The latest time up to this line. A line without a time, as of a program that is not ours, belongs to the one
-    /// before it; so does a line with an earlier time: threads take the time before they write, and one may overtake
-    /// another in between.
+    /// The latest time up to this line.
+    /// A line without a time, as of a program that is not ours, belongs to the one before it; so does a line with an
+    /// earlier time: threads take the time before they write, and one may overtake another in between.
     time: Vec<u8>,
 }
 
@@ -137,7 +138,8 @@ impl Log {
     }
 }
 
-/// The time at the beginning of a line. Times are as long as one another, so that they are in order as text.
+/// The time at the beginning of a line.
+/// Times are as long as one another, so that they are in order as text.
 fn time(line: &[u8]) -> Option<&[u8]> {
     let time = line.get(..TIME_LENGTH)?;
     let is_time = time.ends_with(b"Z") && time.get(10) == Some(&b'T') && time[0].is_ascii_digit();

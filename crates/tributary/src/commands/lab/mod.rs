@@ -59,7 +59,8 @@ enum LabCommand {
     Logs(logs::LogsArgs),
     /// Show the switches' counters, as `tributary counters` does
     Counters(CountersArgs),
-    /// Kill the daemon at a node at once (SIGKILL): of a switch, a worker (its agent), the server, the controller
+    /// Kill the daemon at a node at once (SIGKILL): of a switch, a worker (its agent), the
+    /// server, the controller
     Kill(operations::StationArgs),
     /// Restart the daemon at a node with its earlier command, and wait until it is ready
     Start(operations::StationArgs),
@@ -133,7 +134,7 @@ struct RunArgs {
     #[arg(long)]
     no_prefix: bool,
 
-    /// What to run on every worker
+    /// Command to run on every worker
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -36,7 +36,8 @@ pub(super) struct LimitArgs {
     #[arg(long, value_name = "COUNT")]
     max_sessions: Option<u32>,
 
-    /// Calls for one job or training of a process that may wait for each other, and as many all-reduces [default: 256]
+    /// Calls for one job or training of a process that may wait for each other, and as many
+    /// all-reduces [default: 256]
     #[arg(long, value_name = "COUNT")]
     max_calls: Option<u32>,
 }

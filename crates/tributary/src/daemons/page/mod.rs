@@ -99,7 +99,8 @@ async fn tell(State(states): State<Arc<States>>, uri: Uri) -> Response {
 /// Decides which requests are accepted.
 #[derive(Debug, Clone, Copy)]
 struct Door {
-    /// Everybody who gets as far as a request has shown a certificate, and knows that this is the controller.
+    /// Everybody who gets as far as a request has shown a certificate, and knows
+    /// that this is the controller.
     is_encrypted: bool,
 }
 
@@ -122,7 +123,8 @@ async fn guard(Extension(door): Extension<Door>, request: Request, next: Next) -
     response
 }
 
-/// All places where a request says which host it is for: its header, and its target, as in HTTP/2 and to a proxy.
+/// All places where a request says which host it is for: its header, and its target, as in
+/// HTTP/2 and to a proxy.
 fn hosts(request: &Request) -> impl Iterator<Item = &[u8]> {
     let header = request.headers().get_all(HOST).iter().map(HeaderValue::as_bytes);
     header.chain(request.uri().authority().map(|authority| authority.as_str().as_bytes()))

@@ -33,7 +33,8 @@ impl States {
         Self { observer, counters: Mutex::default() }
     }
 
-    /// The state now, with all about `job`: without one, about the newest that runs. `None` if the controller is gone.
+    /// The state now, with all about `job`: without one, about the newest that runs.
+    /// `None` if the controller is gone.
     pub(super) async fn json(&self, job: Option<&str>) -> Option<Value> {
         let reading = self.counters().await?;
         let controller = self.observer.controller()?;
@@ -219,7 +220,7 @@ fn event(event: &v1::FabricEvent) -> Value {
     })
 }
 
-/// Whether an event is bad news, good news or neither.
+/// Classifies an event as bad news, good news or neither.
 fn mood(kind: v1::EventKind) -> &'static str {
     use v1::EventKind as Kind;
     match kind {

@@ -31,8 +31,8 @@ pub(crate) struct Listening {
     tls: Option<ServerTls>,
 }
 
-/// Reads the jobs' files and checkpoints, and listens. With `reductions`, the groups of policy A2S are aggregated in
-/// the network.
+/// Reads the jobs' files and checkpoints, and listens.
+/// With `reductions`, the groups of policy A2S are aggregated in the network.
 ///
 /// # Errors
 /// [`WrongUse`]: job files that make no sense. Also a file or checkpoint that cannot be used, or an address that is

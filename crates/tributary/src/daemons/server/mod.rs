@@ -27,8 +27,8 @@ pub(crate) type Settings = MemberSettings<ServerArgs>;
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ServerArgs {
-    /// A job to serve; may be given often. With one, the server ends when these are over; without, it serves what the
-    /// controller gives it, job after job
+    /// A job to serve; may be given often.
+    /// With one, the server ends when these are over; without, it serves what the controller gives it, job after job
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     job: Vec<String>,
@@ -56,8 +56,9 @@ pub(crate) struct ServerArgs {
     metrics: Option<SocketAddr>,
 }
 
-/// Serves the given jobs until they are over. Without any, serves the jobs that the controller gives to this host until
-/// the server is stopped, and parameters in either case.
+/// Serves the given jobs until they are over.
+/// Without any, serves the jobs that the controller gives to this host until the server is stopped, and parameters in
+/// either case.
 ///
 /// # Errors
 /// Wrong settings, a failure to open an interface, a rejection by the controller, or a job that failed or that cannot

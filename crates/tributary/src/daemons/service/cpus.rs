@@ -17,8 +17,8 @@ pub(super) struct CpuArgs {
     cpus: Vec<usize>,
 }
 
-/// Pins the calling thread, and those that it starts from now on, to the requested processors; without any it does
-/// nothing.
+/// Pins the calling thread, and those that it starts from now on, to the requested processors; without
+/// any it does nothing.
 ///
 /// # Errors
 /// [`WrongUse`]: a processor that does not exist, or that this process may not use.

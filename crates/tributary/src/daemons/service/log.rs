@@ -16,12 +16,12 @@ const DEFAULT_LEVEL: &str = "info";
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct LogArgs {
-    /// What to log: error, warn, info, debug, trace, or a filter such as "info,tributary_controller=debug"
-    /// [default: info]
+    /// Level of the log: error, warn, info, debug, trace, or a filter such as
+    /// "info,tributary_controller=debug" [default: info]
     #[arg(long, value_name = "LEVEL", env = "TRIBUTARY_LOG")]
     log: Option<String>,
 
-    /// How to log [default: human]
+    /// Format of the log [default: human]
     #[arg(long, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 }

@@ -73,8 +73,8 @@ fn keys<S: Args>() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Makes writing to a file that may not grow any more (`ulimit -f`, `LimitFSIZE=`) an ordinary error. By default it
-/// ends the process without a message.
+/// Makes writing to a file that may not grow any more (`ulimit -f`, `LimitFSIZE=`) an ordinary error.
+/// By default it ends the process without a message.
 fn outlive_full_files() -> Result<()> {
     // A listener stays installed for the life of the process.
     let full = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));

@@ -24,9 +24,9 @@ impl fmt::Display for WrongUse {
 
 impl std::error::Error for WrongUse {}
 
-/// Options of a daemon that can also come from a settings file. One group of options is one struct with serde's
-/// derives. A struct of several groups splits the file among them and gives the rest to the last one. Before that,
-/// [`SettingsFile::check_keys`] has refused keys that no group has.
+/// Options of a daemon that can also come from a settings file.
+/// One group of options is one struct with serde's derives. A struct of several groups splits the file among them and
+/// gives the rest to the last one. Before that, [`SettingsFile::check_keys`] has refused keys that no group has.
 pub(crate) trait Settings: Args {
     /// The file's settings, overridden by the options that were given.
     ///
@@ -85,7 +85,8 @@ impl SettingsFile {
         Ok(Self { path: Some(path.into()), table })
     }
 
-    /// Checks that each key is one of `keys`: those of all groups of options. A group by itself knows only its own.
+    /// Checks that each key is one of `keys`: those of all groups of options.
+    /// A group by itself knows only its own.
     ///
     /// # Errors
     /// [`WrongUse`] names the key, and those that there are.

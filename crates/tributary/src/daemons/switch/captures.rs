@@ -12,8 +12,8 @@ use tributary_softswitch::engine::Control;
 use super::ports::Meters;
 use crate::options::named::LinkAt;
 
-/// Returns when all captures were read and no packet is on its way in the switch any more, with the first thing that
-/// was wrong with a capture.
+/// Returns when all captures were read and no packet is on its way in the switch any more, with the
+/// first thing that was wrong with a capture.
 pub(super) async fn processed(
     end: &mut oneshot::Receiver<Option<CaptureError>>,
     control: &Control,

@@ -12,7 +12,8 @@ use crate::options::named::{LinkAt, PortAt};
 /// The usual MTU.
 const ETHERNET_MTU: u16 = 1500;
 
-/// Warns of a port's interface if its settings get in the way of frames: only this process sees these interfaces.
+/// Warns of a port's interface if its settings get in the way of frames: only this
+/// process sees these interfaces.
 pub(super) fn warn(port: u16, interface: &str, mtu: Option<u16>) {
     let Ok(condition) = InterfaceCondition::of(interface) else { return };
     for problem in problems(interface, &condition, mtu) {
@@ -88,7 +89,8 @@ fn cannot_switch_off(interface: &str, merging: &[&str]) -> String {
     )
 }
 
-/// Returns the problems of a port's interface, with instructions. `promised` is the links' MTU in the topology.
+/// Returns the problems of a port's interface, with instructions.
+/// `promised` is the links' MTU in the topology.
 fn problems(interface: &str, condition: &InterfaceCondition, promised: Option<u16>) -> Vec<String> {
     let InterfaceCondition { mtu, is_up, has_address, .. } = condition;
     let needed = promised.map_or(SliceWidth::ETHERNET.mtu(), usize::from);

@@ -46,7 +46,8 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "ADDR:PORT")]
     p4runtime: Option<SocketAddr>,
 
-    /// A compiled program to start with, the JSON of p4c-bm2-ss; with --p4info [default: a controller gives it one]
+    /// A compiled program to start with, the JSON of p4c-bm2-ss; with --p4info [default: a
+    /// controller gives it one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 
@@ -59,8 +60,8 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
 
-    /// An interface as a port of the switch, or captures: NUMBER=pcap:IN.pcap,OUT.pcap reads the frames that come in
-    /// from one file and writes those that leave to the other; either may be left out. May be given often
+    /// An interface as a port of the switch, or captures: NUMBER=pcap:IN.pcap,OUT.pcap reads the frames
+    /// that come in from one file and writes those that leave to the other; either may be left out. May be given often
     #[arg(long, value_name = "NUMBER=INTERFACE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     port: Vec<PortAt>,
@@ -78,8 +79,8 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     json: bool,
 
-    /// Log what each packet meets, on standard output: human, or one JSON object a line [default: off; without a
-    /// value: human]
+    /// Log what each packet meets, on standard output: human, or one JSON object a line [default: off;
+    /// without a value: human]
     #[arg(
         long,
         value_enum,
@@ -90,19 +91,19 @@ pub(crate) struct Settings {
     )]
     log_packets: Option<LogFormat>,
 
-    /// Longest packet that its links carry by the topology, in bytes: it warns of interfaces that carry less [default:
-    /// what a slice of 256 values needs]
+    /// Longest packet that its links carry by the topology, in bytes: it warns of interfaces that carry
+    /// less [default: what a slice of 256 values needs]
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u16>,
 
-    /// Send neighbouring packets as one frame on ports that are a veth with its offloads on: only if the hosts and
-    /// switches at their other ends were also started with this option
+    /// Send neighbouring packets as one frame on ports that are a veth with its offloads on: only if the
+    /// hosts and switches at their other ends were also started with this option
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     segmentation_offload: bool,
 
-    /// Send past the queues of ports that are a veth, by AF_XDP sockets, which takes a quarter less time: rates (tc),
-    /// nftables' rules for what leaves and captures of it have no effect there
+    /// Send past the queues of ports that are a veth, by AF_XDP sockets, which takes a quarter less time:
+    /// rates (tc), nftables' rules for what leaves and captures of it have no effect there
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     bypass_queues: bool,

@@ -28,7 +28,7 @@ pub(super) struct Opened {
     pub(super) captures_end: Option<oneshot::Receiver<Option<CaptureError>>>,
 }
 
-/// How to open interfaces.
+/// Options with which interfaces are opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interfaces<'a> {
     /// The MTU of the links in the topology.

@@ -19,8 +19,8 @@ pub(super) struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Loads the program, whose packets are logged to `log`, and writes the entries; `None` if no file was given.
-    /// Returns the files that were read, too.
+    /// Loads the program, whose packets are logged to `log`, and writes the entries; `None` if no file was
+    /// given. Returns the files that were read, too.
     ///
     /// # Errors
     /// [`WrongUse`] if some files are missing. Otherwise the error names the problem, the file and the position in it.
@@ -80,8 +80,8 @@ impl<'a> Entries<'a> {
         Ok(Self { path, file })
     }
 
-    /// Where a file is that this one names: seen from the current folder, as in the tutorials, or else from this
-    /// file's.
+    /// Where a file is that this one names: seen from the current folder, as in the tutorials, or
+    /// else from this file's.
     fn beside(&self, name: &str) -> PathBuf {
         let here = PathBuf::from(name);
         let there = self.path.parent().map(|folder| folder.join(name)).filter(|path| path.exists());

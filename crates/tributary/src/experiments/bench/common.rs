@@ -7,7 +7,8 @@ use tributary_wire::SliceWidth;
 
 use crate::daemons::service::Stop;
 
-/// Runs a measurement until a signal stops it; dropping it then ends its processes and removes its networks.
+/// Runs a measurement until a signal stops it; dropping it then ends its processes and
+/// removes its networks.
 pub(super) fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

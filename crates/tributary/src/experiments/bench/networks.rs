@@ -1,5 +1,5 @@
-//! The networks on which contenders take turns: the same topology with the same rates, once with this project's
-//! switches for each loss, and once with kernel bridges.
+//! The networks on which contenders take turns: the same topology with the same rates, once with this
+//! project's switches for each loss, and once with kernel bridges.
 
 use std::fs;
 use std::path::Path;
@@ -41,8 +41,9 @@ impl Shape {
         &self.topology
     }
 
-    /// Brings up the network of one variant, with all its daemons. Whatever runs at a node stays on one processor,
-    /// alike for all contenders: on a network of machines it has its own.
+    /// Brings up the network of one variant, with all its daemons.
+    /// Whatever runs at a node stays on one processor, alike for all contenders: on a network of machines it has its
+    /// own.
     pub(super) async fn up(
         &self,
         name: &str,
@@ -78,8 +79,8 @@ impl Shape {
         workers.filter_map(|worker| Some(self.topology.get(worker)?.name.clone())).collect()
     }
 
-    /// The topology with all links at one rate; for bridges all switches are plain, so that the lab makes kernel
-    /// bridges.
+    /// The topology with all links at one rate; for bridges all switches are plain, so that the lab
+    /// makes kernel bridges.
     fn variant(&self, rate: u64, switches: Switches) -> Table {
         let mut table = self.table.clone();
         let defaults = table.entry("defaults").or_insert_with(|| Table::new().into());
@@ -108,8 +109,8 @@ fn entries<'a>(table: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut 
 pub(super) enum Switches {
     /// The embedded switch, over links that lose frames with this probability.
     Ours { aggregation: Aggregation, loss: f64 },
-    /// Kernel bridges, over links that lose nothing. Without programmable switches the aggregation server sums all
-    /// contributions itself.
+    /// Kernel bridges, over links that lose nothing.
+    /// Without programmable switches the aggregation server sums all contributions itself.
     Bridges,
 }
 

@@ -27,9 +27,10 @@ const MOST_AGAIN: Duration = Duration::from_millis(100);
 /// The most by which the time may grow when workers and hosts double.
 const MOST_GROWTH: f64 = 2.5;
 
-/// Measures how long it takes to plan a job on fat trees of four sizes, from the text of the topology file to the
-/// tables that `tributary plan` prints, and to plan it again when a switch of its tree dies. Planning is one thread
-/// that never blocks; times are that thread's processor time, so that other work on the machine does not count.
+/// Measures how long it takes to plan a job on fat trees of four sizes, from the text
+/// of the topology file to the tables that `tributary plan` prints, and to plan it again when a switch of its tree
+/// dies. Planning is one thread that never blocks; times are that thread's processor time, so that other work on the
+/// machine does not count.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PlanArgs {
     /// Rounds of each size; the fastest of each step counts
@@ -163,8 +164,8 @@ fn round(file: &str, slots: u32) -> Result<Times> {
     Ok(Times { read, plan: of_plan, print, whole: read + of_plan + print, replan: again })
 }
 
-/// A core of the tree, and the first aggregation switch in a pod other than the server's: no worker is lost with
-/// either.
+/// A core of the tree, and the first aggregation switch in a pod other than the server's: no
+/// worker is lost with either.
 fn victims(plan: &Plan) -> impl Iterator<Item = NodeKey> {
     let is_core = |name: &str| name.starts_with("core");
     let is_aggregation = |name: &str| name.starts_with("agg") && !name.starts_with("agg0-");

@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 
-/// How many of the last lines of its output an error shows.
+/// Number of last lines of its output that an error shows.
 const SHOWN_LINES: usize = 5;
 
 /// A process whose output is read line by line. It is killed when this is dropped.

@@ -15,8 +15,8 @@ use tributary_cli::options::{self, probability, size, window};
 const BYTES_PER_ELEMENT: u64 = 4;
 const SPINNER_TICK: Duration = Duration::from_millis(100);
 
-/// Simulates all-reduces of 8 workers under three tiers of switches on a virtual clock: 15 links of 50 Mbit/s
-/// with queues of 64 packets. The same options always give the same numbers.
+/// Simulates all-reduces of 8 workers under three tiers of switches on a virtual clock: 15 links of 50
+/// Mbit/s with queues of 64 packets. The same options always give the same numbers.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SimulateArgs {
     /// Probabilities that a link loses a frame, on every link and in both directions

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// For how many rounds a digest is kept: at least as many as one member can be behind another, which is few.
+/// For how many rounds a digest is kept: at least as many as one member can be behind
+/// another, which is few.
 const REMEMBERED: u32 = 1000;
 
 /// Two ranks that went on from different sums of the same round.

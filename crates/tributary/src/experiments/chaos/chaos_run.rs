@@ -29,8 +29,8 @@ type Mending<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// A member that should make progress and makes none for longer than this is stuck.
 pub(super) const STUCK: Duration = Duration::from_secs(10);
-/// How long all members may take until their first sum, even on a slow machine; a daemon that starts again, until it is
-/// ready.
+/// Time that all members may take until their first sum, even on a slow machine; a daemon that starts
+/// again, until it is ready.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// The interval of checks that the job is still alive while members are out of it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const FOREIGN_INTERVAL: Duration = Duration::from_millis(20);
 /// Time between two attempts to start a daemon.
 const START_INTERVAL: Duration = Duration::from_millis(500);
-/// How long stuck members may take to rejoin after their processes were restarted.
+/// Time that stuck members may take to rejoin after their processes were restarted.
 const RESTART_PATIENCE: Duration = Duration::from_secs(30);
 /// The most training processes that may end by themselves; none should.
 const MOST_ENDED: u32 = 100;
@@ -53,7 +53,7 @@ pub(super) struct ChaosRun<'a> {
     agreement: Agreement,
     /// The ranks of members that are out of the job.
     out: BTreeSet<usize>,
-    /// How many training processes have ended by themselves.
+    /// Number of training processes that have ended by themselves.
     ended: u32,
     /// The kinds of the targets that are being hit.
     kinds: Vec<Kind>,
@@ -175,8 +175,8 @@ impl<'a> ChaosRun<'a> {
         Ok(())
     }
 
-    /// Hits and repairs every target, and handles the members' events meanwhile. Returns the times of the first hit and
-    /// of the last repair.
+    /// Hits and repairs every target, and handles the members' events meanwhile.
+    /// Returns the times of the first hit and of the last repair.
     async fn hit(&mut self, disturbances: &[Disturbance]) -> Result<(Moment, Moment)> {
         let start = Instant::now();
         let hits = disturbances.iter().map(|hit| (start + hit.at, hit, true));
@@ -232,8 +232,8 @@ impl<'a> ChaosRun<'a> {
         Ok(None)
     }
 
-    /// Waits until every member has received a sum over all members after `since`. Returns `false` after `patience`, or
-    /// when the job is over.
+    /// Waits until every member has received a sum over all members after `since`.
+    /// Returns `false` after `patience`, or when the job is over.
     async fn all_in(&mut self, since: Moment, patience: Duration) -> Result<bool> {
         let deadline = Instant::now() + patience;
         let mut looks = interval(LOOK_INTERVAL);

@@ -1,4 +1,4 @@
-//! What a chaos worker reports to the runner: one JSON object a line, on its standard output.
+//! Reports of a chaos worker to the runner: one JSON object a line, on its standard output.
 
 use std::time::Duration;
 

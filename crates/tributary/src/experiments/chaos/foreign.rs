@@ -1,5 +1,6 @@
-//! Ordinary UDP traffic between the hosts of a lab. Each datagram contains its length and a checksum, since switches
-//! that split and join datagrams make new UDP checksums, which would hide damage.
+//! Ordinary UDP traffic between the hosts of a lab.
+//! Each datagram contains its length and a checksum, since switches that split and join datagrams make new UDP
+//! checksums, which would hide damage.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -22,7 +22,7 @@ pub(super) struct Members<'a> {
     size: u64,
     /// By rank; `None` where the process was killed.
     processes: Vec<Option<Process>>,
-    /// How many processes have been started.
+    /// Number of processes that have been started.
     started: u64,
     sender: UnboundedSender<ProcessReport>,
     receiver: UnboundedReceiver<ProcessReport>,

@@ -1,4 +1,5 @@
-//! `tributary lab chaos`: breaks every kind of thing in a fabric, at random, while a training runs on it.
+//! `tributary lab chaos`: breaks every kind of thing in a fabric, at random, while a
+//! training runs on it.
 
 mod agreement;
 mod chaos_run;
@@ -32,10 +33,11 @@ pub(crate) use worker::{WorkerArgs, run as run_worker};
 use crate::daemons::service::{Stop, WrongUse};
 use crate::lab::{FabricArgs, PagePlace, interrupted, up_with_page};
 
-/// Size of the largest slices, in bytes: tensors consist of whole slices, so that each slice identifies its
-/// contributors.
+/// Size of the largest slices, in bytes: tensors consist of whole slices, so that each slice
+/// identifies its contributors.
 const LARGEST_SLICE: u64 = 2048 * size_of::<f32>() as u64;
-/// The longest outage that may be asked for, in seconds: a member may be stuck for that long before it is noticed.
+/// The longest outage that may be asked for, in seconds: a member may be stuck for that long
+/// before it is noticed.
 const LONGEST_OUTAGE: f64 = 60.0;
 
 /// A run of disturbances.
@@ -48,7 +50,7 @@ pub(crate) struct ChaosArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// How many things are hit in total
+    /// Number of things that are hit in total
     #[arg(long, value_name = "N", default_value_t = 20)]
     kills: usize,
 
@@ -64,7 +66,8 @@ pub(crate) struct ChaosArgs {
     #[arg(long, value_name = "BYTES", default_value = "256KiB", value_parser = size)]
     size: ByteSize,
 
-    /// Also send UDP datagrams with segmentation offload from each host to the next one, and check each that arrives
+    /// Also send UDP datagrams with segmentation offload from each host to the next one,
+    /// and check each that arrives
     #[arg(long)]
     foreign: bool,
 
@@ -108,7 +111,8 @@ fn size(text: &str) -> Result<ByteSize, String> {
     }
 }
 
-/// Makes the lab, runs the disturbances, and prints the results. `page`: where to show the controller's page meanwhile.
+/// Makes the lab, runs the disturbances, and prints the results.
+/// `page`: where to show the controller's page meanwhile.
 ///
 /// # Errors
 /// Wrong use, a lab that cannot be made, or a failure: a wrong sum, a lost job, a stuck member.

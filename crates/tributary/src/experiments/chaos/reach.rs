@@ -7,8 +7,8 @@ use tributary_topology::{NodeKey, Topology};
 
 use super::targets::{Kind, LabPart, Target};
 
-/// The sets of members that may go on while all of `away` is away. `away` is in the order of the hits. Each set has the
-/// ranks of one part of the network in which the job may go on.
+/// The sets of members that may go on while all of `away` is away.
+/// `away` is in the order of the hits. Each set has the ranks of one part of the network in which the job may go on.
 ///
 /// The job goes on in the part with the most members; among several largest parts it may be any. Later hits find it
 /// there: members that were cut off before come back when they can reach those that have gone on, and not sooner.
@@ -31,8 +31,8 @@ fn largest(mut parts: Vec<BTreeSet<usize>>) -> Vec<BTreeSet<usize>> {
     parts
 }
 
-/// The parts of the network in which the job could go on, by their ranks: each has a member, and another host whose
-/// daemon runs, since one host serves and another trains.
+/// The parts of the network in which the job could go on, by their ranks: each has a member, and
+/// another host whose daemon runs, since one host serves and another trains.
 fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
     let down = |kinds: &[Kind]| -> Vec<NodeKey> {
         let of_kind = away.iter().filter(|target| kinds.contains(&target.kind));

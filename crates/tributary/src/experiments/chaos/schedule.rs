@@ -19,7 +19,7 @@ pub(super) struct Disturbance {
     pub(super) target: Target,
     /// When, from the start of the blow.
     pub(super) at: Duration,
-    /// How long the target stays away.
+    /// Time for which the target stays away.
     pub(super) outage: Duration,
 }
 
@@ -55,8 +55,9 @@ impl Outages {
     }
 }
 
-/// Returns blows with `kills` disturbances in total; an empty list without targets. The kinds take turns in random
-/// order, so that few disturbances suffice to hit all of them. Within a kind all targets are equally likely.
+/// Returns blows with `kills` disturbances in total; an empty list without targets.
+/// The kinds take turns in random order, so that few disturbances suffice to hit all of them. Within a kind all targets
+/// are equally likely.
 pub(super) fn schedule(targets: &[Target], outages: Outages, seed: u64, kills: usize) -> Vec<Blow> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut draw = Draw { targets, deck: Vec::new() };

@@ -45,8 +45,8 @@ impl Timeline {
         self.ranks.iter().flat_map(|completed| completed.windows(2)).map(|pair| pair[1].at.since(pair[0].at))
     }
 
-    /// The rank's longest gap between two consecutive sums among those that ended after `from` and began before
-    /// `until`. A gap that is still open lasts until `until`; a rank that never had a sum has one open gap.
+    /// The rank's longest gap between two consecutive sums among those that ended after `from` and began
+    /// before `until`. A gap that is still open lasts until `until`; a rank that never had a sum has one open gap.
     pub(super) fn longest_gap(&self, rank: usize, from: Moment, until: Moment) -> Duration {
         let all = self.ranks.get(rank).map_or(&[][..], Vec::as_slice);
         let moments: Vec<_> = all.iter().map(|completed| completed.at).collect();

@@ -10,7 +10,8 @@ use tributary_trainer::{Digits, Model};
 
 use super::way::Position;
 
-/// Keeps the parameters of each step and evaluates them at the end: meanwhile that would distort the measured time.
+/// Keeps the parameters of each step and evaluates them at the end: meanwhile that would
+/// distort the measured time.
 pub(super) struct Curve {
     file: PathBuf,
     start: Instant,

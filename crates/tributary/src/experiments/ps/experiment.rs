@@ -1,4 +1,5 @@
-//! One training over its own parameter server: real gradients over real TCP on loopback, by workers of given speeds.
+//! One training over its own parameter server: real gradients over real TCP on loopback, by
+//! workers of given speeds.
 
 use std::net::Ipv4Addr;
 use std::num::{NonZeroU16, NonZeroU64};
@@ -21,7 +22,7 @@ use super::learner::Learner;
 use super::record::{Event, Record};
 
 const JOB: &str = "experiment";
-/// How long workers may take to start; longer means that something is wrong.
+/// Time that workers may take to start; longer means that something is wrong.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The settings of an experiment.
@@ -30,9 +31,9 @@ pub(super) struct Experiment {
     pub(super) policy: PolicyKind,
     pub(super) codec: Kind,
     pub(super) parameters_codec: Kind,
-    /// How long each worker takes for a gradient.
+    /// Time that each worker takes for a gradient.
     pub(super) step_times: Vec<Duration>,
-    /// How long training goes on.
+    /// Duration of the training.
     pub(super) length: Duration,
     pub(super) learning_rate: f32,
     /// Iterations of one worker that count as an epoch.
@@ -95,8 +96,8 @@ fn spec(experiment: &Experiment) -> Result<JobSpec> {
     Ok(JobSpec::new(JOB, workers, experiment.policy, experiment.epoch, experiment.learning_rate))
 }
 
-/// Follows the workers until the time is over, and takes the results then, before any worker's departure can change
-/// them.
+/// Follows the workers until the time is over, and takes the results then, before any worker's
+/// departure can change them.
 async fn watch(
     experiment: &Experiment,
     digits: &Digits,

@@ -28,7 +28,8 @@ impl Learner {
         Ok(Some(gradient).filter(|gradient| gradient.iter().all(|value| value.is_finite())))
     }
 
-    /// What a worker hands in without a gradient: it skips the step, and the model's accuracy shows the damage.
+    /// Returns the values that a worker hands in without a gradient: it skips the step, and the model's
+    /// accuracy shows the damage.
     pub(super) fn nothing() -> Vec<f32> {
         vec![0.0; PARAMETERS]
     }

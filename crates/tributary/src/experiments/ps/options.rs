@@ -18,7 +18,8 @@ pub(super) enum Policy {
     Asp,
     /// Stale-synchronous: no worker is more than 3 iterations ahead
     Ssp,
-    /// Dynamic stale-synchronous: no worker is more than 3 to 15 iterations ahead, as suits the workers' speeds
+    /// Dynamic stale-synchronous: no worker is more than 3 to 15 iterations ahead,
+    /// as suits the workers' speeds
     Dssp,
     /// Bulk-synchronous for 5 epochs, asynchronous from then on
     SyncSwitch,

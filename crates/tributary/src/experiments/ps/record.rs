@@ -10,8 +10,8 @@ use tributary_ps::policy::Worker;
 pub(super) struct Event {
     pub(super) worker: Worker,
     pub(super) at: Instant,
-    /// The worker that released it, and whether it is in the synchronous group: it computes from then on. `None`: it
-    /// waits from then on.
+    /// The worker that released it, and whether it is in the synchronous group: it computes from then on.
+    /// `None`: it waits from then on.
     pub(super) released: Option<(Worker, bool)>,
 }
 

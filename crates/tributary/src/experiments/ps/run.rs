@@ -18,8 +18,8 @@ use crate::daemons::service::WrongUse;
 use tributary_cli::output::number_table;
 use tributary_picture::PictureFile;
 
-/// Trains the demo's network over a parameter server with emulated workers: a server and all workers in this
-/// process, real gradients over real TCP on loopback, for a given time.
+/// Trains the demo's network over a parameter server with emulated workers: a server and all workers in
+/// this process, real gradients over real TCP on loopback, for a given time.
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
     /// When gradients are used, and when workers go on
@@ -33,7 +33,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = options::codec)]
     parameters_codec: Kind,
 
-    /// How many workers [default: as many as --speeds, or 8]
+    /// Number of workers [default: as many as --speeds, or 8]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
 
@@ -42,11 +42,11 @@ pub(super) struct RunArgs {
           default_values_t = super::policies::STEP_TIMES)]
     speeds: Vec<f64>,
 
-    /// How long a worker of speed 1 takes for a gradient, in seconds
+    /// Time that a worker of speed 1 takes for a gradient, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "0.04", value_parser = options::seconds)]
     step_time: Duration,
 
-    /// How long to train
+    /// Duration of the training
     #[arg(long, default_value = "10", value_parser = options::seconds)]
     seconds: Duration,
 

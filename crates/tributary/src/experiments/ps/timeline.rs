@@ -27,8 +27,8 @@ const LEAST_WIDTH: f64 = 0.2;
 const LEAST_WAIT: Duration = Duration::from_millis(8);
 /// The most time that is drawn, so that single steps remain visible.
 const LONGEST: Duration = Duration::from_secs(8);
-/// The most lines of an axis, and the possible milliseconds between them; the first value that needs no more lines is
-/// used.
+/// The most lines of an axis, and the possible milliseconds between them; the first value that
+/// needs no more lines is used.
 const TICKS: u32 = 10;
 const STEPS: [u64; 6] = [20, 50, 100, 200, 500, 1000];
 

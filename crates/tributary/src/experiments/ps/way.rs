@@ -1,4 +1,4 @@
-//! How a worker reaches its parameter servers: by itself, or through the agent of its host.
+//! The way from a worker to its parameter servers: by itself, or through the agent of its host.
 
 use std::ops::Range;
 

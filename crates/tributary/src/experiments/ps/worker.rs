@@ -33,8 +33,8 @@ use crate::options::tls::ClientTlsArgs;
 /// The interval of a worker's reports that it waits, if it receives no reason for the wait.
 const SAID_EVERY: Duration = Duration::from_secs(5);
 
-/// Trains the demo's network as one worker of a job on running parameter servers (`tributary server --ps-listen`). If a
-/// server restarts, the worker waits for it.
+/// Trains the demo's network as one worker of a job on running parameter servers (`tributary server
+/// --ps-listen`). If a server restarts, the worker waits for it.
 #[derive(Debug, Clone, Args)]
 #[command(override_usage = "tributary ps worker [OPTIONS] --server <HOST:PORT> --job <JOB>
            --worker <WORKER> --workers <WORKERS> --iterations <ITERATIONS>")]
@@ -55,7 +55,7 @@ pub(super) struct WorkerArgs {
     #[arg(long)]
     worker: u16,
 
-    /// How many workers share the images: as many as the job has
+    /// Number of workers that share the images: as many as the job has
     #[arg(long)]
     workers: NonZeroU16,
 
@@ -78,7 +78,7 @@ pub(super) struct WorkerArgs {
     #[arg(long)]
     by_layer: bool,
 
-    /// How long a server may be away before this worker gives up, in seconds
+    /// Time for which a server may be away before this worker gives up, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = options::seconds)]
     patience: Duration,
 
@@ -196,7 +196,8 @@ struct Waited<'a> {
 }
 
 impl Waited<'_> {
-    /// Waits for the servers' next step. Reports each reason for the wait, or that none was received for five seconds.
+    /// Waits for the servers' next step.
+    /// Reports each reason for the wait, or that none was received for five seconds.
     async fn by<T>(&mut self, step: impl Future<Output = Result<T>>) -> Result<T> {
         let (begun, mut step) = (Instant::now(), pin!(step));
         let mut quiet = interval_at(begun + SAID_EVERY, SAID_EVERY);

@@ -22,9 +22,9 @@ type Below = BTreeMap<NodeKey, Vec<NodeKey>>;
 pub(crate) struct Layout {
     /// The column of each node, from 0.0, and its row, from 0.
     pub(crate) places: BTreeMap<NodeKey, (f64, usize)>,
-    /// How many columns there are.
+    /// Number of columns.
     pub(crate) columns: usize,
-    /// How many rows there are.
+    /// Number of rows.
     pub(crate) rows: usize,
     /// Workers that are not drawn, by the one whose place stands for them.
     pub(crate) represented: Below,

@@ -17,8 +17,8 @@ const ROW: f64 = 128.0;
 const MARGIN: f64 = 48.0;
 const HEADER: f64 = 122.0;
 const BOX: (f64, f64) = (92.0, 44.0);
-/// Lengths of node names: the longest that fits its box at full size, and the longest that is shown; longer ones are
-/// cut.
+/// Lengths of node names: the longest that fits its box at full size, and the longest that is shown;
+/// longer ones are cut.
 const NAME: (usize, usize) = (11, 16);
 const LINE: f64 = 20.0;
 /// Length of a link's straight piece above its lower end, where its bytes are printed.
@@ -143,8 +143,9 @@ impl<'a> Canvas<'a> {
         least + (most - least) * bytes as f64 / self.most as f64
     }
 
-    /// Returns a path from the upper to the lower of two nodes. The path bends in the gap below the upper node's row
-    /// and goes straight down from there, so that it crosses no other node of the tree.
+    /// Returns a path from the upper to the lower of two nodes.
+    /// The path bends in the gap below the upper node's row and goes straight down from there, so that it crosses no
+    /// other node of the tree.
     fn curve(&self, [a, b]: [NodeKey; 2], shift: f64) -> String {
         let (mut from, mut to) = (self.at(a), self.at(b));
         if from.1 > to.1 {
@@ -274,7 +275,7 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// How a node is drawn.
+/// Appearance of a node.
 struct Look {
     said: String,
     fill: &'static str,
@@ -305,8 +306,8 @@ fn fitting(name: &str) -> (String, f64) {
     (shown, size)
 }
 
-/// An arrowhead on a stroke, its tip at (x, y) and its base `length` below that, or above if that is negative: a hole
-/// in a thick stroke, wings on a thin one.
+/// An arrowhead on a stroke, its tip at (x, y) and its base `length` below that, or above if that is
+/// negative: a hole in a thick stroke, wings on a thin one.
 fn arrow(x: f64, y: f64, length: f64, stroke: f64, color: &str) -> Path {
     let (width, fill) = if stroke < 5.0 { (stroke + 5.0, color) } else { (stroke - 1.5, "#ffffff") };
     Path::new().set("d", format!("M{x} {y}l{} {length}h{}z", width / 2.0, -width)).set("fill", fill)

@@ -1,5 +1,5 @@
-//! The bare loop: receives, adds and sends, without protocol, tables or checks. It shows the most that the machine can
-//! do.
+//! The bare loop: receives, adds and sends, without protocol, tables or checks.
+//! It shows the most that the machine can do.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -19,8 +19,8 @@ const COMPILER: &str = "cc";
 /// Compiler options: the fastest code for this machine.
 const OPTIONS: [&str; 2] = ["-O3", "-march=native"];
 
-/// The number of the header's 32-bit fields that are summed: contributors, weight and both digits of the tag. They are
-/// the last fields of the header, after the slice's number.
+/// The number of the header's 32-bit fields that are summed: contributors, weight and both digits of
+/// the tag. They are the last fields of the header, after the slice's number.
 const TALLY_LANES: usize = 4;
 const LANE_BYTES: usize = size_of::<u32>();
 const TALLY_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES - TALLY_LANES * LANE_BYTES;

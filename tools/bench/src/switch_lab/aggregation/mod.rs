@@ -1,5 +1,5 @@
-//! An aggregating switch: the program of Tributary with one job of two children, and a bare loop that shows the most
-//! that the machine can do.
+//! An aggregating switch: the program of Tributary with one job of two children, and a bare loop that
+//! shows the most that the machine can do.
 
 mod bare_loop;
 mod tables;
@@ -22,11 +22,12 @@ pub(super) use bare_loop::can_be_compiled;
 
 /// An arbitrary job number.
 const JOB: u16 = 1;
-/// An unused address: the hosts' kernels ignore such frames, while packet sockets receive them. The switch forwards by
-/// the hop stack.
+/// An unused address: the hosts' kernels ignore such frames, while packet sockets receive them.
+/// The switch forwards by the hop stack.
 const DESTINATION: MacAddr = MacAddr(0x02, 0x7b, 0, 0, 0, 1);
-/// The limits apply to the embedded switch as labs run it. With single frames, no switch over packet sockets can be
-/// faster than the loop, so the ratio to the loop is the cost of the switch's program.
+/// The limits apply to the embedded switch as labs run it.
+/// With single frames, no switch over packet sockets can be faster than the loop, so the ratio to the loop is the cost
+/// of the switch's program.
 const WANTED: [Versus; 4] = [
     Versus { ours: SwitchUnderTest::Joined, other: SwitchUnderTest::Loop, limit: Some(1.0) },
     Versus { ours: SwitchUnderTest::Joined, other: SwitchUnderTest::Bmv2, limit: Some(10.0) },
@@ -45,8 +46,8 @@ pub struct Setting {
     pub window: u32,
 }
 
-/// Measures at each MTU, in bytes, with slices as wide as fits it, and calls `done` with each run. When `stop` is set,
-/// it ends after the current run. A run's items are slices.
+/// Measures at each MTU, in bytes, with slices as wide as fits it, and calls `done` with each run.
+/// When `stop` is set, it ends after the current run. A run's items are slices.
 ///
 /// # Errors
 /// [`SwitchLabError::Stopped`]; no root; a switch that does not start, or aggregates wrongly.

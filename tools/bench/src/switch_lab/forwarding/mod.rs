@@ -101,8 +101,8 @@ pub struct Setting {
     pub window: u32,
 }
 
-/// Measures each program with frames of `bytes`, and calls `done` with each run. When `stop` is set, it ends after the
-/// current run. A run's items are packets.
+/// Measures each program with frames of `bytes`, and calls `done` with each run.
+/// When `stop` is set, it ends after the current run. A run's items are packets.
 ///
 /// # Errors
 /// [`SwitchLabError::FrameLength`], [`SwitchLabError::Stopped`]; no root; a switch that does not start, or forwards

@@ -1,4 +1,5 @@
-//! An IPv4 router: prefixes of many lengths inside each other, and next hops that show which one was taken.
+//! An IPv4 router: prefixes of many lengths inside each other, and next hops that show
+//! which one was taken.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

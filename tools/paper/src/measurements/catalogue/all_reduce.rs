@@ -111,7 +111,8 @@ pub(crate) const AGENT: Measurement = Measurement {
     }],
 };
 
-/// Tables for measurements of single switches: the items per second of each switch in a setting, and their ratios.
+/// Tables for measurements of single switches: the items per second of each switch in a
+/// setting, and their ratios.
 macro_rules! switch_tables {
     ($items:literal, $($setting:expr),+) => {
         &[

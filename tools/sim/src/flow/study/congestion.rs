@@ -7,7 +7,8 @@ use crate::flow::setup::Setup;
 
 pub(super) const PER_CENT: [u32; 5] = [0, 20, 40, 60, 80];
 
-/// Hosts of a fat tree of 8 ports: each host with the job's traffic has several with background traffic only.
+/// Hosts of a fat tree of 8 ports: each host with the job's traffic has several with
+/// background traffic only.
 pub(super) const HOSTS: usize = 128;
 /// Mean volume: long transfers, as of checkpoints and data sets, so that links are shared for a while.
 const MEAN_BYTES: f64 = 128e6;

@@ -19,18 +19,18 @@ pub use settings::{Measured, Point, Settings};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Study {
-    /// One job alone, with more and more workers, on the smallest fat trees that hold them; all links have the same
-    /// rate. The figure is the time of a synchronisation.
+    /// One job alone, with more and more workers, on the smallest fat trees that hold them; all links have
+    /// the same rate. The figure is the time of a synchronisation.
     Scaling,
     /// More and more jobs on random hosts of one fat tree. The figure is the mean time of an iteration.
     Jobs,
-    /// The largest number of jobs of [`Study::Jobs`], while switches have slots for more and more of them. The figure
-    /// is the mean time of an iteration, for the methods that take slots.
+    /// The largest number of jobs of [`Study::Jobs`], while switches have slots for more and more of them.
+    /// The figure is the mean time of an iteration, for the methods that take slots.
     Slots,
     /// One job beside more and more background traffic. The figure is the mean time of an iteration.
     Congestion,
-    /// One job while a switch dies for some seconds: in each tier the one through which most of the method's bytes go.
-    /// The figure is the delay of the job's end.
+    /// One job while a switch dies for some seconds: in each tier the one through which most of the
+    /// method's bytes go. The figure is the delay of the job's end.
     Failures,
 }
 

@@ -19,7 +19,8 @@ use crate::parallel::on_all_cores;
 pub struct Settings {
     /// Rate of the hosts' links, in bit/s.
     pub rate: u64,
-    /// Ratio of the hosts' link rate to that of links between switches, except for [`Study::Scaling`](super::Study::Scaling).
+    /// Ratio of the hosts' link rate to that of links between switches, except for
+    /// [`Study::Scaling`](super::Study::Scaling).
     pub oversubscription: u32,
     /// Bytes of one worker's gradient.
     pub gradient_bytes: u64,
@@ -44,8 +45,8 @@ pub struct Settings {
 pub struct Point {
     /// Its label on the axis.
     pub place: String,
-    /// Each method's result, in the order of [`Settings::methods`]; for [`Study::Slots`](super::Study::Slots) only the methods that take
-    /// slots.
+    /// Each method's result, in the order of [`Settings::methods`]; for
+    /// [`Study::Slots`](super::Study::Slots) only the methods that take slots.
     pub results: Vec<Measured>,
 }
 
@@ -72,8 +73,8 @@ pub struct Measured {
 }
 
 impl Settings {
-    /// The methods that are compared: the fabric with each window, aggregation on leaves only with the last window, a
-    /// parameter server on one host and on several, and both all-reduces of hosts.
+    /// The methods that are compared: the fabric with each window, aggregation on leaves only with the last
+    /// window, a parameter server on one host and on several, and both all-reduces of hosts.
     pub fn methods(&self) -> Vec<Method> {
         let fabric = self.windows.iter().map(|&window| Method::Fabric { window });
         let leaf = self.windows.last().map(|&window| Method::Leaf { window });
@@ -98,8 +99,8 @@ impl Settings {
         Topology::parse(&text, "fat-tree.toml").map_err(|error| network(&error))
     }
 
-    /// Runs each method with each seed, on all cores, and takes the means. `counts`: extracts the study's figure from
-    /// an outcome, in seconds.
+    /// Runs each method with each seed, on all cores, and takes the means.
+    /// `counts`: extracts the study's figure from an outcome, in seconds.
     pub(super) fn compare<'a>(
         &self,
         place: String,
@@ -120,8 +121,9 @@ impl Settings {
         Ok(Point { place, results: results.collect::<Result<_, _>>()? })
     }
 
-    /// Jobs on random hosts, including the servers. Workers are in the topology's order, so that neighbours in a ring
-    /// are near one another. Each job begins at a random time within its first computation.
+    /// Jobs on random hosts, including the servers.
+    /// Workers are in the topology's order, so that neighbours in a ring are near one another. Each job begins at a
+    /// random time within its first computation.
     pub(super) fn jobs(&self, topology: &Topology, count: usize, method: Method, seed: u64) -> Vec<Job> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut hosts: Vec<NodeKey> = topology.hosts().map(|(key, ..)| key).collect();

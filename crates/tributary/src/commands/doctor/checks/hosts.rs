@@ -7,12 +7,14 @@ use super::limits::seconds;
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// How long a daemon that was turned away is still reported: systemd starts it again every few seconds.
+/// Time for which a daemon that was turned away is still reported: systemd starts it
+/// again every few seconds.
 const TURNED_AWAY_MILLISECONDS: u64 = 10 * 60 * 1000;
-/// Drivers of interfaces whose frames reach a switch on this machine exactly as the host made them, since no hardware
-/// finishes them.
+/// Drivers of interfaces whose frames reach a switch on this machine exactly as the host made them,
+/// since no hardware finishes them.
 const VIRTUAL: [&str; 2] = ["veth", "virtio_net"];
-/// The offload that matters: TCP segments longer than the MTU. An embedded switch's ports do finish checksums.
+/// The offload that matters: TCP segments longer than the MTU.
+/// An embedded switch's ports do finish checksums.
 const IN_THE_WAY: &str = "tso";
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {

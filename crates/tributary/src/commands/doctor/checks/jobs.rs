@@ -8,7 +8,8 @@ use super::limits::{Limits, seconds};
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// How many of its job's longest steps a process may wait: beyond this something is wrong, and not just one rank slow.
+/// Number of its job's longest steps for which a process may wait: beyond this something is wrong, and
+/// not just one rank slow.
 const STEPS: u32 = 3;
 
 pub(super) fn check(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
@@ -23,7 +24,7 @@ fn place(job: &v1::Job) -> String {
     format!("job {}", job.name)
 }
 
-/// Whether a job has not started for too long.
+/// Returns true if a job has not started for too long.
 fn is_waiting(job: &v1::Job, limits: &Limits) -> bool {
     let waits = matches!(job.state(), v1::JobState::Created | v1::JobState::Queued);
     waits && Duration::from_millis(job.age_milliseconds) > limits.patience

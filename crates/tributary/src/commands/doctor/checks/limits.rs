@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Limits for findings where a limit is a matter of choice.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::commands::doctor) struct Limits {
-    /// How long a job may wait, for members or for results.
+    /// Time for which a job may wait, for members or for results.
     pub(in crate::commands::doctor) patience: Duration,
     /// A certificate that expires within this time should be renewed.
     pub(in crate::commands::doctor) expiry: Duration,

@@ -11,8 +11,8 @@ pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
     running.flat_map(of_job).collect()
 }
 
-/// Workers, by rank and host, that belong to the job and are not in its present structure. One that is connected all
-/// the same will come in, or was left out because it is slow.
+/// Workers, by rank and host, that belong to the job and are not in its present structure.
+/// One that is connected all the same will come in, or was left out because it is slow.
 fn lost(job: &v1::Job) -> impl Iterator<Item = (usize, &str)> {
     let is_in = |host: &String| job.plan.iter().any(|plan| plan.workers.contains(host));
     // The controller lists all of them, by rank.

@@ -6,7 +6,7 @@ use super::limits::seconds;
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// How long after a reboot it is still reported.
+/// Time after a reboot in which the reboot is still reported.
 const NEWS_MILLISECONDS: u64 = 10 * 60 * 1000;
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_away_or_anothers_or_refuses() {
+    fn a_switch_is_away_or_foreign_or_refuses() {
         let one = |code, what: &str| vec![(code, what.to_owned())];
         let cases = [
             (v1::AwayCause::NoAnswer, one(Code::SwitchAway, "has been away for 12 s: so it is")),

@@ -14,7 +14,7 @@ use tributary_ps::server::{GroupEvents, GroupFabric, GroupRequest, Reduction};
 use super::reduction::Wanted;
 use crate::daemons::member::Member;
 
-/// How long a server that stops waits for its reductions to end.
+/// Time for which a server that stops waits for its reductions to end.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// This host's part in the fabric.
@@ -28,7 +28,8 @@ pub(crate) struct Reductions {
 }
 
 impl Reductions {
-    /// Must be called on the runtime that runs the reductions. Each reduction's agent is registered with `servers`.
+    /// Must be called on the runtime that runs the reductions.
+    /// Each reduction's agent is registered with `servers`.
     pub(crate) fn new(member: Arc<Member>, servers: Servers) -> Self {
         // Every process has random keys of its own.
         let life = RandomState::new().hash_one(std::process::id()) as u32;
@@ -58,7 +59,8 @@ impl GroupFabric for Reductions {
     }
 }
 
-/// The parameter server's handle of a reduction. Dropping it closes the channel, which ends the reduction.
+/// The parameter server's handle of a reduction.
+/// Dropping it closes the channel, which ends the reduction.
 struct Rounds(mpsc::UnboundedSender<u64>);
 
 impl Reduction for Rounds {
@@ -68,7 +70,8 @@ impl Reduction for Rounds {
     }
 }
 
-/// The name of a group's fabric job. It starts with as much of the parameter-server job's name as there is room for.
+/// The name of a group's fabric job.
+/// It starts with as much of the parameter-server job's name as there is room for.
 fn name(job: &str, life: u32, group: u64) -> String {
     let rest = format!(".{life:08x}.g{group}");
     let job: String = job.chars().take(tributary_api::MAX_JOB_NAME - rest.len()).collect();

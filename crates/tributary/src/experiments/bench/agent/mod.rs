@@ -35,9 +35,9 @@ const AGENT: &str = "agent";
 /// Time limit of one turn, which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Measures the processor time that an all-reduce takes on a host: the time of the agent's process in user mode and in
-/// the kernel for each GiB of the tensor. All daemons run as on real hosts, in network namespaces, over veth pairs
-/// without a rate limit
+/// Measures the processor time that an all-reduce takes on a host: the time of the agent's process in
+/// user mode and in the kernel for each GiB of the tensor. All daemons run as on real hosts, in network namespaces,
+/// over veth pairs without a rate limit
 ///
 /// The widths take turns; the first turn of each is not counted. Every sum is checked; the exit status is 1 if one is
 /// wrong.
@@ -128,7 +128,7 @@ fn topology_file(args: &AgentArgs, folder: &TempDir) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// What a rank reports, besides its times.
+/// Report of a rank, besides its times.
 #[derive(Debug, Deserialize)]
 struct Said {
     retransmissions: u64,

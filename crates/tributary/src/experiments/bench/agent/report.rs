@@ -14,10 +14,11 @@ use crate::experiments::bench::counters::Carried;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// An agent's seconds for a GiB in November 2026 with slices of 256 values, on a machine with two virtual cores.
+/// An agent's seconds for a GiB in November 2026 with slices of 256 values, on a
+/// machine with two virtual cores.
 const STORED: Stored = Stored { user: 0.8, system: 3.3 };
-/// The part of `STORED` that an agent should take, by the values of a slice. Reported but not enforced: other machines
-/// have other figures.
+/// The part of `STORED` that an agent should take, by the values of a slice.
+/// Reported but not enforced: other machines have other figures.
 const WANTED: [(usize, f64); 2] = [(256, 0.5), (2048, 0.2)];
 
 /// One turn, over all agents.
@@ -30,7 +31,7 @@ pub(super) struct Turn {
     pub(super) times: ProcessTimes,
     /// Traffic at all agents' interfaces, in both directions.
     pub(super) carried: Carried,
-    /// How long the turn took.
+    /// Time that the turn took.
     pub(super) seconds: f64,
     pub(super) retransmissions: u64,
 }

@@ -12,8 +12,9 @@ use crate::experiments::bench::common::rate;
 
 pub(super) const BYTES_PER_ELEMENT: u64 = 4;
 
-/// Times all-reduces of f32 over links of the same rate: by this project's fabric, by one that aggregates on leaves
-/// only, by PyTorch's gloo, by Open MPI, and by this project's server without aggregation in the network
+/// Times all-reduces of f32 over links of the same rate: by this project's
+/// fabric, by one that aggregates on leaves only, by PyTorch's gloo, by Open MPI, and by this project's server without
+/// aggregation in the network
 ///
 /// All contenders run in turn on the same network of this machine. Those that are not this project's get kernel bridges
 /// in place of switches. Every sum is checked. A contender that is not installed is left out, and the report says so.
@@ -34,8 +35,8 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "BYTES")]
     pub(super) mtu: Option<u16>,
 
-    /// Probabilities that a link loses a frame, on every link and in both directions, such as 0.1%; with losses,
-    /// only this project's own all-reduce is measured
+    /// Probabilities that a link loses a frame, on every link and in both directions, such as 0.1%; with
+    /// losses, only this project's own all-reduce is measured
     #[arg(long, value_name = "P", value_delimiter = ',', value_parser = probability, default_value = "0,0.1%,1%")]
     pub(super) loss: Vec<f64>,
 
@@ -60,7 +61,8 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "PROGRAM", env = "TRIBUTARY_BENCH_PYTHON", default_value = "python3")]
     pub(super) python: PathBuf,
 
-    /// Also write the results to allreduce.json, and as a picture to allreduce.svg and allreduce.png, in this folder
+    /// Also write the results to allreduce.json, and as a picture to allreduce.svg and
+    /// allreduce.png, in this folder
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
 

@@ -1,4 +1,5 @@
-//! PyTorch's gloo: a process on each worker that lives for all turns, since PyTorch takes seconds to start.
+//! PyTorch's gloo: a process on each worker that lives for all turns, since PyTorch
+//! takes seconds to start.
 
 use std::fs;
 
@@ -11,7 +12,7 @@ use crate::experiments::bench::ranks::Rank;
 use crate::lab::threads_of_a_rank;
 
 const SCRIPT: &str = include_str!("../../../../../../tools/bench/baselines/gloo.py");
-/// What a process prints once all ranks have met.
+/// Line that a process prints once all ranks have met.
 const READY: &str = "ready";
 
 /// The processes, one on each worker.

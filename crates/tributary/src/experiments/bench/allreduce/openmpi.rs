@@ -16,8 +16,8 @@ use crate::experiments::bench::ranks::Rank;
 
 const SOURCE: &str = include_str!("../../../../../../tools/bench/baselines/openmpi.c");
 
-/// Values travel by TCP, but not over the management network. A rank that waits yields its processor: there are more
-/// ranks than processors.
+/// Values travel by TCP, but not over the management network.
+/// A rank that waits yields its processor: there are more ranks than processors.
 const TRANSPORT: [(&str, &str); 4] =
     [("pml", "ob1"), ("btl", "tcp,self"), ("btl_tcp_if_exclude", "lo,mgmt0"), ("mpi_yield_when_idle", "1")];
 /// Control messages use the management network; the first daemon starts all others.

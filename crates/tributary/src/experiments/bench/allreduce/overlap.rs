@@ -1,4 +1,5 @@
-//! `tributary bench overlap`: one tensor in many parts beside the whole, and the client's cost of a call.
+//! `tributary bench overlap`: one tensor in many parts beside the whole, and the
+//! client's cost of a call.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,8 +28,8 @@ const SMALL_ITERATIONS: u32 = 200;
 /// Time limit of one turn, which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Times an all-reduce of many tensors, a few of them in flight, beside one of a single tensor of the same size, in
-/// turns on the same network. Also measures the client's own time for a small tensor, without its agent's
+/// Times an all-reduce of many tensors, a few of them in flight, beside one of a single tensor of the
+/// same size, in turns on the same network. Also measures the client's own time for a small tensor, without its agent's
 ///
 /// Every sum is checked. The exit status is 1 if the tensors take more than 1.1 times as long as the single one.
 #[derive(Debug, Clone, Args)]
@@ -45,11 +46,11 @@ pub(in crate::experiments::bench) struct OverlapArgs {
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = size)]
     size: ByteSize,
 
-    /// How many tensors
+    /// Number of tensors
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     tensors: u32,
 
-    /// How many of the tensors are in flight at the same time
+    /// Number of tensors that are in flight at the same time
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     in_flight: u32,
 
@@ -93,7 +94,7 @@ struct Small {
     client_overhead_seconds: Summary,
 }
 
-/// What a rank reports.
+/// Report of a rank.
 #[derive(Debug, Deserialize)]
 struct Said {
     seconds: Median,
@@ -156,7 +157,7 @@ async fn measure(args: &OverlapArgs) -> Result<Report> {
     })
 }
 
-/// How long one all-reduce took on its slowest rank.
+/// Returns the time that one all-reduce took on its slowest rank.
 async fn turn(Network { lab, record }: &Network, bytes: u64, options: &[&str]) -> Result<f64> {
     let lines = timeout(PATIENCE, own_contenders::run(lab, record, bytes, 1, options)).await;
     let lines = lines.with_context(|| format!("a turn is not done after {PATIENCE:?}"))??;

@@ -14,7 +14,8 @@ pub(super) async fn turn(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Re
     timing::of_all(lines.iter().map(String::as_str), args.iterations)
 }
 
-/// Runs a process on each worker that reduces a tensor of `bytes` bytes `iterations` times; returns what they print.
+/// Runs a process on each worker that reduces a tensor of `bytes` bytes `iterations` times;
+/// returns what they print.
 pub(in crate::experiments::bench) async fn run(
     lab: &Lab,
     record: &Record,

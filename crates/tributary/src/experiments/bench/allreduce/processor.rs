@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const STAT: &str = "/proc/stat";
 /// The interval of readings of the counters; the kernel counts in hundredths of a second.
 const PERIOD: Duration = Duration::from_millis(20);
-/// user, nice, system, idle, iowait, irq, softirq, steal; the fields after them are already included in these.
+/// user, nice, system, idle, iowait, irq, softirq, steal; the fields after them are
+/// already included in these.
 const FIELDS: usize = 8;
 const IDLE: [usize; 2] = [3, 4];
 
@@ -45,8 +46,8 @@ impl Processor {
         Self { samples, thread: Some((stop, thread)) }
     }
 
-    /// The share of all processors' time that was not idle between two times: that of all programs, and what the
-    /// hypervisor took away.
+    /// The share of all processors' time that was not idle between two times: that of all programs, and
+    /// what the hypervisor took away.
     pub(super) fn busy(&self, began: f64, ended: f64) -> Option<f64> {
         let samples = self.samples.lock().ok()?;
         let first = samples.iter().rfind(|sample| sample.at <= began).or(samples.first())?;

@@ -1,5 +1,5 @@
-//! All contenders in turn, round by round, so that disturbances on the machine affect all alike: first ours and what
-//! others have made, then what aggregates less, then ours with losses.
+//! All contenders in turn, round by round, so that disturbances on the machine affect all alike: first
+//! ours and what others have made, then what aggregates less, then ours with losses.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,7 +23,8 @@ use crate::experiments::bench::counters::Counters;
 use crate::experiments::bench::networks::{Network, Shape, Switches};
 use tributary_cli::options::Aggregation;
 
-/// How much longer than the slowest contender's bound a turn may take: losses, slow machines and the start cost time.
+/// Factor by which a turn may exceed the slowest contender's bound: losses, slow machines and
+/// the start cost time.
 const PATIENCE_FACTOR: f64 = 30.0;
 const PATIENCE_TO_START: Duration = Duration::from_secs(120);
 
@@ -75,9 +76,9 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
     Ok(Report::of(setting, &turns)?)
 }
 
-/// The cases whose networks are up at the same time: each of our fabrics that waits takes time from those that work. So
-/// there is none but ours while it is compared with what others have made; then come those that aggregate less, then
-/// those with losses.
+/// The cases whose networks are up at the same time: each of our fabrics that waits takes time from
+/// those that work. So there is none but ours while it is compared with what others have made; then come those that
+/// aggregate less, then those with losses.
 fn parts(cases: &[Case]) -> impl Iterator<Item = Vec<Case>> {
     let (lossless, lossy): (Vec<Case>, Vec<Case>) = cases.iter().partition(|case| case.loss == 0.0);
     let aggregates_less = |case: &Case| matches!(case.contender, Contender::Leaf | Contender::Server);
@@ -93,7 +94,8 @@ fn progress_bar(turns: u64) -> ProgressBar {
     bar
 }
 
-/// The networks of one part and the contenders that are ready in them. All are up, and one is at work at a time.
+/// The networks of one part and the contenders that are ready in them.
+/// All are up, and one is at work at a time.
 ///
 /// The others wait for frames, and take little time: an idle fabric's probes 5 % of two cores.
 struct Site<'a> {
@@ -105,7 +107,8 @@ struct Site<'a> {
     bridges: Option<Bridges>,
 }
 
-/// A network of kernel bridges, and the contenders that are ready there. Only for the server alone it has our daemons.
+/// A network of kernel bridges, and the contenders that are ready there.
+/// Only for the server alone it has our daemons.
 enum Bridges {
     // Processes are declared before their network, so that they end first.
     Bare { gloo: Option<Gloo>, openmpi: Option<OpenMpi>, lab: Lab },

@@ -82,8 +82,8 @@ fn rows(report: &Report) -> Table {
     table
 }
 
-/// A row's time relative to ours without losses, or ours with losses relative to ours without: the median, and the
-/// range.
+/// A row's time relative to ours without losses, or ours with losses relative to ours without: the
+/// median, and the range.
 fn ratio(report: &Report, row: &Row) -> (String, String) {
     let ours = row.case.contender == Contender::Ours;
     let found = report.ratios.iter().find(|ratios| {

@@ -3,14 +3,14 @@
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// How many tensors a turn of `iterations` all-reduces has reduced. All contenders warm up with one more in each turn,
-/// as in `tools/bench/baselines`: new processes have new memory and closed congestion windows, which a training has
-/// once.
+/// Returns the number of tensors that a turn of `iterations` all-reduces has reduced.
+/// All contenders warm up with one more in each turn, as in `tools/bench/baselines`: new processes have new memory and
+/// closed congestion windows, which a training has once.
 pub(in crate::experiments::bench) fn tensors_of_a_turn(iterations: u32) -> f64 {
     f64::from(iterations) + 1.0
 }
 
-/// What a rank prints, or one rank for all.
+/// Line that a rank prints, or one rank for all.
 #[derive(Debug, Deserialize)]
 struct Said {
     /// True if every sum was compared with the expected sum.
@@ -26,7 +26,7 @@ pub(in crate::experiments::bench) struct Timing {
     pub(in crate::experiments::bench) began: f64,
     /// When the last rank ended.
     pub(in crate::experiments::bench) ended: f64,
-    /// How long the slowest rank took.
+    /// Time that the slowest rank took.
     pub(in crate::experiments::bench) slowest: f64,
 }
 

@@ -9,7 +9,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Length of a nap: short beside the turns of `lab slow`, long beside the time to fall asleep and wake up.
+/// Length of a nap: short beside the turns of `lab slow`, long beside the time
+/// to fall asleep and wake up.
 const NAP: Duration = Duration::from_micros(500);
 /// A longer nap must have included a stop.
 const STOPPED: Duration = Duration::from_millis(5);
@@ -37,7 +38,7 @@ impl Device {
     }
 }
 
-/// How much of a nap the device has worked.
+/// Returns the part of a nap that the device has worked.
 fn counted(nap: Duration) -> Duration {
     // The stop began somewhere in the nap: in the middle, on average.
     if nap > STOPPED { NAP / 2 } else { nap }

@@ -1,4 +1,5 @@
-//! What a worker of the measurement reports to the runner: one JSON object a line, on its standard output.
+//! Reports of a worker of the measurement to the runner: one JSON object a
+//! line, on its standard output.
 
 use serde::{Deserialize, Serialize};
 

@@ -50,7 +50,7 @@ pub(super) struct DegradedArgs {
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(30..=10_000))]
     steps: u32,
 
-    /// How many times slower workers are made
+    /// Factor by which workers are slowed down
     #[arg(long, value_name = "FACTOR", default_value_t = 4.0, value_parser = clap::value_parser!(f64))]
     factor: f64,
 

@@ -14,12 +14,12 @@ use super::event::Event;
 use super::processes::Processes;
 use crate::lab::{Record, explain, restart_job, slow_station};
 
-/// How long nothing may happen: a slowed-down worker's step takes a small part of this.
+/// Time in which nothing may happen: a slowed-down worker's step takes a small part of this.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// More steps than any phase makes that does not wait for the training to end.
 const ENDLESS: u32 = 1_000_000;
 
-/// What a phase does.
+/// Specification of a phase.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spec {
     pub(super) name: &'static str,
@@ -60,7 +60,7 @@ pub(super) struct Phase {
     pub(super) samples: u32,
     /// The median step time, in seconds.
     pub(super) step_s: f64,
-    /// How many steps that median is over.
+    /// Number of steps over which that median is taken.
     pub(super) steps: usize,
     /// The step time that the controller's model predicts; for a change, the prediction made before it.
     pub(super) predicted_s: f64,
@@ -68,7 +68,8 @@ pub(super) struct Phase {
     pub(super) predicted_before_s: Option<f64>,
     /// Steps until the change.
     pub(super) steps_until_change: Option<usize>,
-    /// Steps until the workers that were left out were in again, counted from when they were back at full speed.
+    /// Steps until the workers that were left out were in again, counted from when they
+    /// were back at full speed.
     pub(super) steps_until_return: Option<usize>,
     /// Accuracy of the model after all steps.
     pub(super) accuracy: Option<f64>,
@@ -82,7 +83,7 @@ pub(super) struct Phase {
 pub(super) struct Stage<'a> {
     pub(super) lab: &'a Lab,
     pub(super) record: &'a mut Record,
-    /// How many times slower the slow workers are made.
+    /// Factor by which the slow workers are slowed down.
     pub(super) factor: Slowdown,
     /// Steps of a training that runs to its end.
     pub(super) steps: u32,
@@ -186,7 +187,7 @@ struct Course {
     processes: Processes,
     /// The steps of rank 0.
     steps: Vec<Step>,
-    /// How many of these had been made at the last change of the members.
+    /// Number of steps that had been made at the last change of the members.
     since: usize,
     /// Ranks that are in the job.
     members: Vec<usize>,
@@ -228,8 +229,8 @@ impl Course {
         }
     }
 
-    /// How many steps of the present group count for its step time: all but the first, during which the group was
-    /// formed.
+    /// Returns the number of steps of the present group that count for its step time: all except the first,
+    /// during which the group was formed.
     fn measured(&self) -> usize {
         self.steps.len().saturating_sub(self.since + 1)
     }

@@ -17,7 +17,7 @@ use super::device::Device;
 use super::event::Event;
 use crate::options::part::PartArgs;
 
-/// How long a process that has lost its part in the job waits before it asks to rejoin.
+/// Time for which a process that has lost its part in the job waits before it asks to rejoin.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of a worker.

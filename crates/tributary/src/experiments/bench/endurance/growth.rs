@@ -29,7 +29,8 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Fits a line; `None` if there are too few samples. A total rise up to `granule` does not count as growth.
+    /// Fits a line; `None` if there are too few samples.
+    /// A total rise up to `granule` does not count as growth.
     pub(super) fn of(samples: &[Sample], granule: f64) -> Option<Self> {
         if samples.len() < FEWEST {
             return None;

@@ -28,16 +28,17 @@ use usage::{Kind, Usage};
 
 /// Time limit of one turn, which takes seconds.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Jobs to run before anything is measured, so that the controller's history of ended jobs is full: it keeps some of
-/// them, and memory that it frees is not reused at once.
+/// Jobs to run before anything is measured, so that the controller's history of ended jobs is full: it
+/// keeps some of them, and memory that it frees is not reused at once.
 const JOBS_BEFORE: usize = 3 * JOB_HISTORY;
 /// Size of the tensor that these jobs reduce once.
 const BYTES_BEFORE: u64 = 64 << 10;
 /// Time between two lines of progress.
 const SAY_EVERY: Duration = Duration::from_secs(30);
 
-/// Reduces tensors on all workers of a lab without a pause, turn after turn, each with a new job and new processes.
-/// After each turn it reads the memory, descriptors and threads of each daemon and the slots in use on each switch.
+/// Reduces tensors on all workers of a lab without a pause, turn after turn, each with
+/// a new job and new processes. After each turn it reads the memory, descriptors and threads of each daemon and the
+/// slots in use on each switch.
 ///
 /// Every sum is checked. The exit status is 1 if something grows: if a line through its figures rises by more than
 /// their scatter explains, after some hundred small jobs and the first tenth of the time, in which caches fill.
@@ -51,7 +52,7 @@ pub(in crate::experiments::bench) struct EnduranceArgs {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "10gbit")]
     rate: u64,
 
-    /// How long to measure, in minutes
+    /// Duration of the measurement, in minutes
     #[arg(long, value_name = "N", default_value_t = 60.0, value_parser = minutes)]
     minutes: f64,
 

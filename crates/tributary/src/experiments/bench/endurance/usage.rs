@@ -32,8 +32,8 @@ impl Kind {
         }
     }
 
-    /// The least rise that counts: an allocator takes memory in larger pieces than it is asked for, and a line fitted
-    /// to a single step of 1 rises by 1.5.
+    /// The least rise that counts: an allocator takes memory in larger pieces than it is asked for, and a
+    /// line fitted to a single step of 1 rises by 1.5.
     pub(super) fn granule(self) -> f64 {
         match self {
             Self::Memory => f64::from(1 << 20),

@@ -24,13 +24,13 @@ use tributary_picture::PictureFile;
 /// The default window, and one large enough to fill links of 100 Gbit/s.
 const WINDOWS: [u32; 2] = [DEFAULT_WINDOW, 4 * DEFAULT_WINDOW];
 
-/// Compares in-network aggregation with parameter servers, ring and tree all-reduces on clusters larger than any
-/// machine here can run: up to 4,096 workers, up to 16 jobs that share links and slots, background traffic, switches
-/// that die. A model of rates, without packets: docs/scale.md names its assumptions. The same options always give the
-/// same numbers.
+/// Compares in-network aggregation with parameter servers, ring and tree all-reduces on clusters larger
+/// than any machine here can run: up to 4,096 workers, up to 16 jobs that share links and slots, background traffic,
+/// switches that die. A model of rates, without packets: docs/scale.md names its assumptions. The same options always
+/// give the same numbers.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ScaleArgs {
-    /// What to study
+    /// Studies to run
     #[arg(long, value_enum, value_name = "STUDY,…", value_delimiter = ',', default_values_t = StudyName::all())]
     studies: Vec<StudyName>,
 
@@ -38,7 +38,7 @@ pub(super) struct ScaleArgs {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "100gbit")]
     rate: u64,
 
-    /// How many times slower links between switches are, except for `scaling`
+    /// Factor by which links between switches are slower, except for `scaling`
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     oversubscription: u32,
 
@@ -70,7 +70,7 @@ pub(super) struct ScaleArgs {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     servers: u16,
 
-    /// What a host handles at most in each direction [default: what its link carries]
+    /// Rate that a host handles at most in each direction [default: what its link carries]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     host_rate: Option<u64>,
 

@@ -7,7 +7,8 @@ use tributary_sim::flow::study::{Settings, Study};
 
 use super::report::{Studied, label, of_hosts, of_switches};
 
-/// The shortest time that is drawn, in milliseconds; shorter ones are drawn as this, since a logarithmic axis has no 0.
+/// The shortest time that is drawn, in milliseconds; shorter ones are drawn as this, since a
+/// logarithmic axis has no 0.
 const SHORTEST: f64 = 1.0;
 /// The largest ratio of times on a linear axis; beyond it the axis is logarithmic.
 const MOST_EVEN: f64 = 20.0;

@@ -25,7 +25,8 @@ use crate::present::schedule::picture as schedule_picture;
 use report::{Model, POINTS, Report, Scheduled, Way};
 use tributary_picture::PictureFile;
 
-/// The script of each rank's process: with a model whose gradients come in bursts, or with an example's model.
+/// The script of each rank's process: with a model whose gradients come in bursts, or
+/// with an example's model.
 const BURSTS: &str = "bursts.py";
 const EXAMPLE: &str = "example.py";
 /// All files that the scripts consist of.
@@ -34,14 +35,13 @@ const SCRIPTS: [(&str, &str); 3] = [
     (EXAMPLE, include_str!("../../../../../../tools/bench/schedule/example.py")),
     ("turns.py", include_str!("../../../../../../tools/bench/schedule/turns.py")),
 ];
-/// Time limit of one round, which takes seconds; before the first one, all ways train for as long as profile and trial
-/// take.
+/// Time limit of one round, which takes seconds; before the first one, all ways train for as long as
+/// profile and trial take.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Trains a model whose gradients come in bursts on all workers, and compares the time of a backward pass with time
-/// points, with a collective for each tensor, with one for all tensors, and with the buckets of
-/// DistributedDataParallel, in turns in the same processes. Needs a Python with PyTorch and the package
-/// `tributary`
+/// Trains a model whose gradients come in bursts on all workers, and compares the time of a backward
+/// pass with time points, with a collective for each tensor, with one for all tensors, and with the buckets of
+/// DistributedDataParallel, in turns in the same processes. Needs a Python with PyTorch and the package `tributary`
 ///
 /// A stall spoils the first profile, which has to be thrown out. Every gradient is checked. The exit status is 1 if a
 /// collective for each tensor does not take at least 1.3 times as long as time points, if time points are slower than
@@ -59,7 +59,8 @@ pub(in crate::experiments::bench) struct ScheduleArgs {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "100mbit")]
     rate: u64,
 
-    /// A script like examples/cnn.py, which trains by the loop.py beside it and provides the model and its data
+    /// A script like examples/cnn.py, which trains by the loop.py beside it and provides
+    /// the model and its data
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bursts", "sizes", "compute", "stall"])]
     example: Option<PathBuf>,
 
@@ -85,7 +86,7 @@ pub(in crate::experiments::bench) struct ScheduleArgs {
     #[arg(long, value_name = "MS", default_value_t = 10)]
     compute: u64,
 
-    /// How long rank 0 stalls in the first profile, in milliseconds; 0: not at all
+    /// Time for which rank 0 stalls in the first profile, in milliseconds; 0: not at all
     #[arg(long, value_name = "MS", default_value_t = 200)]
     stall: u64,
 

@@ -6,13 +6,15 @@ use tributary_bench::statistics::{Ratio, Summary};
 use tributary_cli::output;
 use tributary_topology::format_rate;
 
-/// Names of the ways: time points, and what they are compared with, a collective for each tensor and one for all.
+/// Names of the ways: time points, and what they are compared with, a collective for each
+/// tensor and one for all.
 pub(super) const POINTS: &str = "points";
 const TENSOR: &str = "tensor";
 const ONE: &str = "one";
 /// The least time of a collective for each tensor, relative to time points.
 const FASTER_THAN_TENSOR: f64 = 1.3;
-/// The least time of one collective for all, relative to time points: noise apart, time points are never slower.
+/// The least time of one collective for all, relative to time points: noise apart, time
+/// points are never slower.
 const FASTER_THAN_ONE: f64 = 0.98;
 
 /// The results; times are in seconds.
@@ -57,7 +59,7 @@ pub(super) struct Limit {
     pub(super) holds: bool,
 }
 
-/// What a rank reports at the end.
+/// Report of a rank at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Scheduled {
     /// Number of profiles until there was a schedule.
@@ -66,7 +68,7 @@ pub(super) struct Scheduled {
     pub(super) profiled_sets: u32,
     /// Number of sets after the trial; 1 if time points lost it.
     pub(super) sets: u32,
-    /// How many of this rank's last sets were late.
+    /// Number of this rank's last sets that were late.
     pub(super) late_sets: u32,
     /// Collectives that did not go over the fabric while time points had their turns.
     pub(super) other_messages: u32,

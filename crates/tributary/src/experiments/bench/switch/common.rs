@@ -23,7 +23,7 @@ const SPINNER_TICK: Duration = Duration::from_millis(100);
 /// Options of every measurement of one switch.
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
-    /// What to measure [default: everything that is installed on this machine]
+    /// Switches to measure [default: everything that is installed on this machine]
     #[arg(long, value_enum, value_delimiter = ',')]
     switch: Vec<Which>,
 
@@ -35,7 +35,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "ITEMS", value_delimiter = ',', default_value = "16,64", value_parser = window)]
     pub(super) window: Vec<u32>,
 
-    /// How long each run is measured, in seconds
+    /// Time for which each run is measured, in seconds
     #[arg(long, default_value_t = 3.0, allow_negative_numbers = true)]
     seconds: f64,
 
@@ -71,8 +71,8 @@ impl From<Which> for SwitchUnderTest {
 }
 
 impl RunArgs {
-    /// The options of a measurement that this machine is able to make; `all`: the switches that take part unless some
-    /// are named.
+    /// The options of a measurement that this machine is able to make; `all`: the switches that take part
+    /// unless some are named.
     pub(super) fn options(&self, name: &str, all: &[SwitchUnderTest]) -> Result<SwitchLabOptions> {
         Ok(SwitchLabOptions {
             name: format!("bench-{name}-{}", std::process::id()),

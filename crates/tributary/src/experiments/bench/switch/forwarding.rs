@@ -11,9 +11,9 @@ use super::common::{RunArgs, Words};
 const SWITCHES: [SwitchUnderTest; 3] =
     [SwitchUnderTest::Bypassing, SwitchUnderTest::Softswitch, SwitchUnderTest::Bmv2];
 
-/// Measures how many packets a second a switch forwards between three veth interfaces, with programs and entries of the
-/// kind that people run on BMv2. The embedded switch and BMv2's simple_switch_grpc take turns, with the same compiled
-/// program, entries and packets; every packet that comes out is compared with what it has to be
+/// Measures how many packets a second a switch forwards between three veth interfaces, with programs
+/// and entries of the kind that people run on BMv2. The embedded switch and BMv2's simple_switch_grpc take turns, with
+/// the same compiled program, entries and packets; every packet that comes out is compared with what it has to be
 ///
 /// The exit status is 1 unless the embedded switch, with --bypass-queues, is at least 5 times as fast as BMv2.
 #[derive(Debug, Clone, Args)]

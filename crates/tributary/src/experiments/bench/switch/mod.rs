@@ -16,11 +16,11 @@ use common::{RunArgs, Words};
 const SWITCHES: [SwitchUnderTest; 4] =
     [SwitchUnderTest::Joined, SwitchUnderTest::Softswitch, SwitchUnderTest::Loop, SwitchUnderTest::Bmv2];
 
-/// Measures how many slices a second a switch aggregates: two children and a parent on three veth interfaces, each
-/// slice two packets in and one out. The embedded switch and BMv2's simple_switch_grpc take turns, with the same
-/// compiled program, tables and load; every sum is checked. A bare loop of recvmmsg, add and sendmmsg, with no
-/// protocol, takes turns with them: it shows the most that the machine can do with one frame at a time. The embedded
-/// switch takes part twice: like that, and with neighbouring frames joined, as labs run it
+/// Measures how many slices a second a switch aggregates: two children and a parent on three veth
+/// interfaces, each slice two packets in and one out. The embedded switch and BMv2's simple_switch_grpc take turns,
+/// with the same compiled program, tables and load; every sum is checked. A bare loop of recvmmsg, add and sendmmsg,
+/// with no protocol, takes turns with them: it shows the most that the machine can do with one frame at a time. The
+/// embedded switch takes part twice: like that, and with neighbouring frames joined, as labs run it
 ///
 /// The exit status is 1 unless the embedded switch, as labs run it, is at least as fast as the loop, and 10 times as
 /// fast as BMv2.

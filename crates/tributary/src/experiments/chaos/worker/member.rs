@@ -1,5 +1,5 @@
-//! One member's rounds: it contributes, checks the sum, and continues from it. After others have joined, the member
-//! gives them its state, or takes over their state.
+//! One member's rounds: it contributes, checks the sum, and continues from it.
+//! After others have joined, the member gives them its state, or takes over their state.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -10,8 +10,8 @@ use super::participant::{Fabric, Outcome};
 use super::sums::Contributions;
 use crate::experiments::chaos::event::{Event, Moment, Reduced};
 
-/// Length of the state: numbers that depend on all completed rounds, as a model's parameters do. They are integers
-/// below 2^20, which f32 and the fabric's fixed point hold exactly.
+/// Length of the state: numbers that depend on all completed rounds, as a model's parameters do.
+/// They are integers below 2^20, which f32 and the fabric's fixed point hold exactly.
 const STATE: usize = 1000;
 const STATE_MODULUS: i64 = 1 << 20;
 /// The limit of the round number: f32 holds all integers below it.

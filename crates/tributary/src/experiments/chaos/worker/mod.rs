@@ -1,5 +1,5 @@
-//! `tributary lab chaos-worker`: the training process of a worker in a chaos run. It reduces without end and reports
-//! each result.
+//! `tributary lab chaos-worker`: the training process of a worker in a chaos run.
+//! It reduces without end and reports each result.
 
 mod member;
 mod participant;
@@ -22,7 +22,7 @@ pub(super) use sums::MAX_RANKS;
 use super::event::Event;
 use crate::options::part::PartArgs;
 
-/// How long a process that has lost its part in the job waits before it asks to rejoin.
+/// Time for which a process that has lost its part in the job waits before it asks to rejoin.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of a chaos worker.

@@ -7,7 +7,8 @@ use crate::options::part::PartArgs;
 
 /// Sums values over the members of a job.
 pub(super) trait Fabric {
-    /// Replaces the values by their sum over the members, all of which make the same calls in the same order.
+    /// Replaces the values by their sum over the members, all of which make the
+    /// same calls in the same order.
     ///
     /// # Errors
     /// This process has no part in the job any more.

@@ -14,7 +14,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_client::Run;
 
-/// The largest number of ranks: the sum of all their values stays below a mark, and the sum of all marks below 2^24.
+/// The largest number of ranks: the sum of all their values stays below a mark, and the sum of
+/// all marks below 2^24.
 pub(in crate::experiments::chaos) const MAX_RANKS: u32 = 64;
 /// Values are -64 to 63, and the sum of 64 of them -4096 to 4032.
 const VALUE_RANGE: u8 = 128;
@@ -24,7 +25,8 @@ const MARK_SHIFT: u32 = 13;
 const HALF_MARK: i32 = 1 << (MARK_SHIFT - 1);
 /// The number of ranks whose marks are in each element.
 const MARKS: u32 = 8;
-/// Length of the table of random values, a power of two; a rank's values in a round start at an offset in it.
+/// Length of the table of random values, a power of two; a rank's values in a round
+/// start at an offset in it.
 const TABLE: usize = 1 << 17;
 
 /// The contributions of all ranks in all rounds.
@@ -125,8 +127,8 @@ impl Contributions {
         index % self.groups() == (rank / MARKS) as usize
     }
 
-    /// The number of neighbouring elements over which the marks of all ranks are spread; a slice has more elements than
-    /// that.
+    /// The number of neighbouring elements over which the marks of all ranks are spread; a slice
+    /// has more elements than that.
     fn groups(&self) -> usize {
         self.ranks.div_ceil(MARKS).max(1) as usize
     }

@@ -20,8 +20,9 @@ pub(super) const CASQ: &str = "casq-4";
 /// Prefix of the names of all variants of CASQ.
 pub(super) const CLUSTERED: &str = "casq";
 
-/// All codecs. Those with few bits also appear with error feedback, so that CASQ meets its opponents on equal terms,
-/// and each of CASQ's two ideas also on its own.
+/// All codecs.
+/// Those with few bits also appear with error feedback, so that CASQ meets its opponents on equal terms, and each of
+/// CASQ's two ideas also on its own.
 pub(super) fn candidates() -> Vec<Candidate> {
     let candidate = |name, make| Candidate { name, make };
     vec![

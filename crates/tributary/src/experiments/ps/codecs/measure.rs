@@ -9,7 +9,8 @@ use tributary_trainer::{Digits, PARAMETERS, Training};
 use super::candidates::Candidate;
 use super::training::{codecs, codes, gradients, learners, step, sum};
 
-/// Number of rounds whose gradients are kept, spread over the training: gradients are large at its start.
+/// Number of rounds whose gradients are kept, spread over the training:
+/// gradients are large at its start.
 const KEPT: u32 = 4;
 /// The number of timed encodings and decodings; the report shows the median.
 const TIMED: usize = 41;
@@ -24,7 +25,8 @@ pub(super) struct Gradients {
 pub(super) struct Measured {
     /// Bytes that a worker sends each round: the largest code, and the sketch if the codec needs agreement.
     pub(super) bytes: usize,
-    /// Bytes that a worker sends each round over a fabric that aggregates codes; `None` if the codec does not allow it.
+    /// Bytes that a worker sends each round over a fabric that aggregates codes; `None` if the
+    /// codec does not allow it.
     pub(super) fabric_bytes: Option<usize>,
     /// The squared error of a worker's gradient, relative to the gradient's square.
     pub(super) error: f64,

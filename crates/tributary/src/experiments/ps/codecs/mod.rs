@@ -1,4 +1,5 @@
-//! `tributary ps compare codecs`: what each codec saves and what it costs, on a real training's gradients.
+//! `tributary ps compare codecs`: what each codec saves and what it costs, on a real
+//! training's gradients.
 
 mod candidates;
 mod measure;
@@ -19,9 +20,9 @@ use super::gates;
 use measure::{Gradients, measure};
 use tributary_picture::PictureFile;
 
-/// Trains the demo's network once for each codec and seed, every worker's gradients encoded and decoded as on
-/// their way to a parameter server, and measures the codecs on the gradients of the f32 training. Exits with
-/// 1 if casq-4 does not keep what it promises.
+/// Trains the demo's network once for each codec and seed, every worker's gradients encoded and decoded
+/// as on their way to a parameter server, and measures the codecs on the gradients of the f32 training. Exits with 1 if
+/// casq-4 does not keep what it promises.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CodecsArgs {
     /// Workers that share each mini-batch

@@ -38,8 +38,8 @@ pub(super) struct Row {
     /// Gigabytes of f32 per second, on all cores.
     pub(super) encode_gb_per_s: f64,
     pub(super) decode_gb_per_s: f64,
-    /// The link speed below which encoding, sending and decoding takes less time than sending f32; `None` if the codec
-    /// saves no bytes.
+    /// The link speed below which encoding, sending and decoding takes less time than sending f32; `None`
+    /// if the codec saves no bytes.
     pub(super) break_even_mbit_per_s: Option<f64>,
     /// Bytes that a worker sends each round over a fabric that aggregates codes.
     pub(super) fabric_bytes: Option<usize>,

@@ -1,4 +1,5 @@
-//! A training whose gradients go through a codec, as with a parameter server that waits for every worker.
+//! A training whose gradients go through a codec, as with a parameter server
+//! that waits for every worker.
 
 use std::sync::Arc;
 

@@ -23,21 +23,22 @@ use tributary_picture::PictureFile;
 pub(super) const STEP_TIMES: [f64; 8] = [1.0, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0];
 /// Iterations of one worker that count as an epoch: about one pass over its share of the images.
 pub(super) const EPOCH: NonZeroU64 = NonZeroU64::new(10).unwrap();
-/// A rate at which asynchronous training suffers and the other policies do not yet: chosen to show what staleness does,
-/// and not a fair comparison. In `docs/results/policies-digits` every policy has the rate that suits it.
+/// A rate at which asynchronous training suffers and the other policies do not yet:
+/// chosen to show what staleness does, and not a fair comparison. In `docs/results/policies-digits` every policy has
+/// the rate that suits it.
 const LEARNING_RATE: &str = "0.25";
 const POLICIES: [Policy; 4] = [Policy::Bsp, Policy::Asp, Policy::Ssp, Policy::A2s];
 
-/// Trains the demo's network with each policy for the same time: 8 workers with step times of 1, 1, 1.1, 1.2,
-/// 1.5, 2, 3 and 4 units, real gradients over real TCP on loopback. Exits with 1 if adaptive synchronisation
+/// Trains the demo's network with each policy for the same time: 8 workers with step times of 1, 1,
+/// 1.1, 1.2, 1.5, 2, 3 and 4 units, real gradients over real TCP on loopback. Exits with 1 if adaptive synchronisation
 /// does not keep what it promises.
 #[derive(Debug, Clone, Args)]
 pub(super) struct PoliciesArgs {
-    /// How long the fastest worker takes for a gradient, in seconds
+    /// Time that the fastest worker takes for a gradient, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "0.05", value_parser = options::seconds)]
     step_time: Duration,
 
-    /// How long each training goes on
+    /// Duration of each training
     #[arg(long, default_value = "12", value_parser = options::seconds)]
     seconds: Duration,
 
