@@ -1,4 +1,4 @@
-"""The codecs, which need no fabric."""
+"""Tests of the codecs, which need no fabric."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_error_feedback_goes_on_from_a_checkpoint() -> None:
     owed = codec.owed
     assert owed is not None
     assert np.allclose(owed, gradients[0] - first.decode())
-    # The residual is added to what follows: nothing is lost for good.
+    # The residual is added to the next gradient, so no part of a gradient is lost permanently.
     sent = first.decode().astype(np.float64)
     for values in gradients[1:]:
         sent += codec.encode(values).decode()
@@ -93,7 +93,7 @@ def test_what_cannot_be_encoded_or_decoded_is_an_error_that_says_why() -> None:
     values[17] = np.nan
     with pytest.raises(tributary.CodecError, match="value 17 of the gradient"):
         codec.encode(values)
-    with pytest.raises(TypeError, match="cannot encode i32: float32, float16 and bfloat16 can be"):
+    with pytest.raises(TypeError, match="cannot encode i32: give float32, float16 or bfloat16"):
         codec.encode(np.ones(4, dtype=np.int32))
     code = codec.encode(np.ones(10, dtype=np.float32)).data
     with pytest.raises(tributary.CodecError, match="10 values where 9"):
@@ -108,7 +108,7 @@ def test_what_cannot_be_encoded_or_decoded_is_an_error_that_says_why() -> None:
 
 
 def test_a_lack_of_memory_raises_an_error() -> None:
-    # In a process of its own, whose addresses are limited to little more than it has.
+    # The test runs in a separate process, whose address space is limited to little more than its present size.
     script = """
 import resource
 import numpy as np

@@ -1,4 +1,4 @@
-"""Gradients that leave at time points."""
+"""Tests of gradients that are sent at time points."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def test_time_points_train_as_one_expects_and_follow_the_backward_pass(run: Run)
     for result in results:
         assert result["points"] == pytest.approx(result["ddp"], rel=1e-4)
         assert result["sets"] >= 3, "the layers' gradients come one after another"
-        # Twice on rank 0, once on rank 1, where the pass without it has only the gradient accumulated before.
+        # Rank 0 adds the gradient twice, and rank 1 once, because its second pass does not use the parameter.
         assert result["seldom"] == pytest.approx(1.5)
         assert len(result["versions"]) > 1, "late sets lead to another schedule"
-        assert result["gap"] > 0.15, "which is that of the slowest rank"
-        assert result["same"], "the average, also where the memory is another one"
+        assert result["gap"] > 0.15, "the gap is that of the slowest rank"
+        assert result["same"], "gradients are averaged after their memory was replaced"
         words = ["others than when", "others than when", "parameter weight is of torch.complex64"]
         for refused, part in zip(result["refused"], [*words, "rank 1: 2 trained parameters, 9 elements"], strict=True):
             assert part in refused
@@ -39,10 +39,10 @@ def test_time_points_on_a_parameter_server_learn_what_whole_gradients_do(run: Ru
         assert result["learned"]
         assert result["sets"] >= 3, "the layers' gradients come one after another"
         assert result["cleared"]
-        assert result["unchanged"], "what is refused or breaks off changes nothing"
+        assert result["unchanged"], "a gradient that is refused or breaks off changes nothing"
         assert result["next"] == 15
         assert result["copy"]
-        words = ["NaN", "break off", "no other one for the same parameters", "takes part in no training"]
+        words = ["NaN", "break off", "already handed in the gradient", "a copy cannot take part in the training"]
         for refused, part in zip(result["refused"], words, strict=True):
             assert part in refused
     late = next(result for result in results if result["worker"] == 1)

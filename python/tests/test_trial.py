@@ -1,4 +1,4 @@
-"""The trial of time points: whether a step with them is slower than one in which all gradients leave together."""
+"""Tests of the trial that decides if time points stay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS = 20
 
 
 class Clock:
-    """Nanoseconds that only advance when told to."""
+    """A clock in nanoseconds that a test advances."""
 
     now = 0
 
@@ -24,7 +24,15 @@ class Clock:
 
 
 def tried(points: float, together: float, others: random.Random, noise: float, outliers: int = 0) -> Steps:
-    """A trial of steps that take these times, plus up to a share `noise`; some outliers take ten times as long."""
+    """Runs a trial of steps that take these times plus noise.
+
+    Args:
+        points: seconds of a step with time points.
+        together: seconds of a step without them.
+        others: the source of the noise.
+        noise: the largest share by which a step is longer.
+        outliers: the number of steps that take ten times as long.
+    """
     clock = Clock()
     trial = Trial(STEPS, clock)
     slow = set(others.sample(range(trial.left), outliers))
@@ -92,8 +100,8 @@ def test_all_ranks_take_the_faster_way_of_the_mean(run: Run) -> None:
     assert slower["sets"] == then["sets"] == 1
     assert noise["sets"] > 1
     assert faster["sets"] > 1
-    assert then["version"] > faster["version"] + 1, "the profile anew, and what the trial came to"
+    assert then["version"] > faster["version"] + 1, "another profile, and the result of its trial"
     assert slower["said"].startswith("a step took 1200.0 ms at time points, 1000.0 ms with all gradients together")
-    assert slower["said"].endswith("all leave together")
+    assert slower["said"].endswith("all gradients are sent together")
     assert faster["said"].endswith("time points stay")
     assert result["anew"]

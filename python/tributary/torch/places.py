@@ -17,12 +17,12 @@ class Place:
     end: int
 
     def overlaps(self, other: Place) -> bool:
-        """Whether the two have bytes in common, as far as one can tell without looking at each element."""
+        """Returns true if the ranges overlap. The elements of strided tensors may still be disjoint."""
         return self.device == other.device and self.begin < other.end and other.begin < self.end
 
 
 def places_of(tensors: list[torch.Tensor]) -> list[Place]:
-    """The ranges of these tensors, if their elements are contiguous or at equal distances."""
+    """Returns the ranges of the strided tensors among these."""
     return [_place_of(tensor) for tensor in tensors if tensor.layout == torch.strided and tensor.numel() > 0]
 
 
@@ -33,7 +33,7 @@ def _place_of(tensor: torch.Tensor) -> Place:
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors of a collective's arguments: those in lists, and in lists of lists."""
+    """Returns the tensors in an argument of a collective, also from nested lists."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, list | tuple):
@@ -42,12 +42,12 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def bytes_of(tensors: list[torch.Tensor]) -> int:
-    """Bytes of their elements; for sparse tensors, bytes of the elements present and their indices."""
+    """Returns the bytes of the tensors' elements. Sparse tensors count their stored elements and indices."""
     return sum(_bytes_of(tensor) for tensor in tensors)
 
 
 def _bytes_of(tensor: torch.Tensor) -> int:
     if tensor.layout == torch.sparse_coo:
-        # Not `values()`, which only a coalesced tensor has.
+        # `values()` works only for a coalesced tensor.
         return tensor._values().nbytes + tensor._indices().nbytes
     return tensor.nbytes if tensor.layout == torch.strided else 0

@@ -1,4 +1,4 @@
-"""Counts how much went over the fabric, how much another way, and why."""
+"""Counts the collectives and bytes over the fabric and by gloo, with the reasons."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ EVERY = 1.0
 """Seconds between two reports to the agent."""
 
 QUIET = "TRIBUTARY_QUIET"
-"""A variable that, if it is set, keeps reports about a run that is in order out of the error output."""
+"""The environment variable that suppresses reports without problems on standard error."""
 
 WAYS = ("fabric", "gloo")
 
 Kind = tuple[str, str, str]
-"""A way ("fabric" or "gloo"), a collective, and the reason if it does not go over the fabric."""
+"""The transport ("fabric" or "gloo"), the collective, and the reason for gloo."""
 
 
 def announce(rank: int, text: str) -> None:
-    """Reports how a run goes: to the log if that takes it, or else once for all ranks to the error output."""
+    """Reports the progress of a run: to the log if its level is INFO, or else to rank 0's standard error."""
     if logger.isEnabledFor(logging.INFO):
         logger.info("rank %s: %s", rank, text)
     elif rank == 0 and not os.environ.get(QUIET):
@@ -35,11 +35,11 @@ def announce(rank: int, text: str) -> None:
 
 
 class Tally:
-    """Counts a process's collectives and their bytes, by their way; its host's agent exports them as metrics."""
+    """Counts a process's collectives and bytes by transport. The host's agent exports them as metrics."""
 
     def __init__(self, job: Job | None) -> None:
         self.calls: Counter[str] = Counter()
-        """Number of collectives, by way."""
+        """The number of collectives by transport."""
         self._job = job
         self._bytes: Counter[Kind] = Counter()
         self._lock = Lock()
@@ -51,7 +51,7 @@ class Tally:
         self._count(("fabric", collective, ""), size)
 
     def over_gloo(self, collective: str, size: int, reason: str) -> None:
-        """Counts a collective of `size` bytes by gloo, with the reason."""
+        """Counts a collective of `size` bytes by gloo, with the reason why it does not go over the fabric."""
         kind = ("gloo", collective, reason)
         if kind not in self._bytes:
             logger.debug("%s goes by gloo: %s", collective, reason)
@@ -71,7 +71,7 @@ class Tally:
             self.tell(waits=False)
 
     def tell(self, *, waits: bool) -> None:
-        """Reports new counts to the agent, and waits until it has them if `waits`. Training does not depend on it."""
+        """Reports new counts to the agent; with `waits`, waits for its answer. Errors are only logged."""
         if self._job is None:
             return
         with self._lock:
@@ -83,10 +83,10 @@ class Tally:
         try:
             self._job.count_collectives(counts, waits=waits)
         except (TributaryError, TimeoutError) as error:
-            logger.debug("the agent does not count collectives: %s", error)
+            logger.debug("the agent has not counted collectives: %s", error)
 
     def report(self) -> str:
-        """All counts as text, for people."""
+        """Returns all counts as text for users."""
         sizes = {way: sum(size for kind, size in self._bytes.items() if kind[0] == way) / 1e6 for way in WAYS}
         lines = [
             f"{self.calls['fabric']} collectives over the fabric ({sizes['fabric']:.1f} MB), "
