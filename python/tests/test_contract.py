@@ -1,4 +1,4 @@
-"""What `torch.distributed` promises of a backend and its works: layouts, averages, futures, hooks, the profiler."""
+"""Tests of the contract of `torch.distributed`: layouts, averages, futures, hooks, the profiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that differ from the others: each learns which rank differs, and how."""
+"""Tests of ranks that differ from the others: all ranks get an error with the rank and the difference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_rank_is_told_which_one_gave_what(run: Run, what: str, odd: str, o
     said = run("differs.py", what)
     for host in ("w0", "w1"):
         (message,) = told(said, host)
-        # A future's own exception is PyTorch's, which wraps ours; our class is only in its text.
+        # A future raises an exception of PyTorch, which has the text of ours.
         through = "RuntimeError Got the following error when running the callback: SumError: "
         is_future = what == "type" or (what, host) == ("ddp", "w0")
         assert message.startswith(through if is_future else "SumError "), said
@@ -37,14 +37,14 @@ def test_every_rank_is_told_which_one_gave_what(run: Run, what: str, odd: str, o
         gave = [part for part in message.split("; ") if " gave " in part]
         assert "rank 1 (w1) gave" in gave[1], said
         assert "rank 0 (w0) gave" in gave[0], said
-        # Both all-reduces are under way in another order, and either may be told first.
+        # Both all-reduces are in flight, in different orders, and either may be reported first.
         differences = [(others, odd), (odd, others)] if what == "order" else [(others, odd)]
         assert any(first in gave[0] and second in gave[1] for first, second in differences), said
         assert "same order, with the same names, sizes and types" in message, said
         if what != "order":
             (later,) = told(said, host, "told later")
-            # A rank is told by the answer to its own report, which may be ahead of the news that the job is over:
-            # what it starts between the two fails as a sum.
+            # A rank gets the error in the answer to its own report, possibly before the notification that the job is
+            # over. An all-reduce that it starts in between ends with a SumError.
             assert later.startswith(("JobOverError ", "SumError ")), said
             assert odd in later, said
 
@@ -70,7 +70,7 @@ def test_an_agent_that_dies_is_an_exception_on_every_rank(run: Run) -> None:
 
 
 def test_a_rank_that_has_ended_its_part_is_named_to_those_who_go_on(run: Run) -> None:
-    # Its host is still a member, on which another process may go on.
+    # The host is still a member, because another process on it may continue.
     (message,) = told(run("goes.py"), "w0")
     words = ("DeadlineError", "second", "not waiting for a result", "rank 1 (w1)")
     assert all(word in message for word in words), message
@@ -98,7 +98,7 @@ def test_who_ends_its_group_before_its_collectives_have_is_told_which(run: Run, 
     message = told(said, "w0", "WARNING: rank 0" if argument else "told")[-1]
     words = ("before 1 of its collectives", "all-reduce 3 of (2000,), SUM", "Wait for each collective")
     assert all(word in message for word in words), said
-    # Whose time is over first is a race between the group and its collective.
+    # The group and its collective have the same timeout, and either may end first.
     assert "not ended in 5 s" in message or "it was given 5s" in message, said
     assert argument or message.startswith(("DeadlineError", "TributaryError")), said
     assert len(told(said, "w0")) == (0 if argument else 1), said

@@ -1,4 +1,4 @@
-"""Trainings whose ranks are killed, stay away or come back."""
+"""Tests of trainings whose ranks are killed, and in part come back."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def test_whoever_is_in_each_step_has_the_same_samples_and_each_sample_comes_once
     assert max(len(step) for step in steps[1]) <= batch_size
     assert sorted(sample for step in steps[1] for sample in step) == list(range(samples))
     assert (plan.order(2) == plan.order(3)) != shuffle
-    # After a change the rest of the epoch is the samples that were not processed.
+    # After a change, the rest of the epoch contains exactly the samples that were not processed.
     sampler.set_place(epoch=2, step=len(steps[1]) - 1, place=0, members=1)
     assert list(sampler) == steps[1][-1:]
 
 
 def trained(run: Run, *kills: str, topology: str = "two-workers", **environment: str) -> dict[int, dict[str, Any]]:
-    """Runs a training; returns the ranks' results, which agree: each sample has counted once an epoch."""
+    """Runs a training; checks that each sample counts once an epoch, and returns the ranks' results."""
     said = run("elastic.py", *kills, topology=topology, environment={"EPOCHS": str(EPOCHS)} | environment)
     results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"rank"' in line]
     assert results, said
     assert len({result["digest"] for result in results}) == 1, said
     for result in results:
         assert (result["least"], result["most"]) == pytest.approx((EPOCHS, EPOCHS), abs=1e-4), said
-        assert result["steps"] == STEPS, "the learning rate's scheduler has made each step once"
+        assert result["steps"] == STEPS, "the learning-rate scheduler makes each step once"
         assert result["rate"] == pytest.approx(3e-3 * 0.9**EPOCHS)
         assert result["members"] == sorted(one["rank"] for one in results), said
     assert any(result["last"] < result["first"] / 2 for result in results), said

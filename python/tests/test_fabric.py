@@ -1,4 +1,4 @@
-"""Programs as ranks of a lab: over network interfaces, switches, agents and a controller."""
+"""Tests of programs as ranks of a lab: over network interfaces, switches, agents and a controller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_threads_and_very_many_at_once_are_summed(run: Run) -> None:
     assert [line for line in sorted(run("many.py")) if line.endswith("right")] == ["w0: right", "w1: right"]
 
 
-# In memory that is there, and in memory that the agent would have to open first.
+# The small size fits into a segment that exists; for the large one the agent must open a new segment.
 @pytest.mark.parametrize("size", ["1000", "100000"])
 def test_an_agent_that_is_stopped_does_not_keep_its_rank_beyond_a_deadline(run: Run, size: str) -> None:
     said = run("agent_stops.py", size)

@@ -1,4 +1,4 @@
-"""Process groups that are made again, and processes that are forked."""
+"""Tests of process groups that are made again, and of processes that are forked."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def test_collectives_of_the_same_memory_come_one_after_the_other(run: Run) -> No
 def test_what_was_given_to_an_all_reduce_that_was_given_up_is_in_no_sum_of_the_next_group(run: Run) -> None:
     lines = run("groups.py", "given_up")
     (told,) = said(lines, "w1", "told")
-    assert "it was given 2s" in told, "the timeout that was set last counts"
-    # Without the 1000: the sum of a new run, or an error where a rank has joined before it knew of the other's end.
+    assert "it was given 2s" in told, "the last timeout that was set applies"
+    # The sum must not contain the 1000. A rank may also get an error, if it joins before it knows that the other ended.
     summed, refused = ([said(lines, host, how) for host in ("w0", "w1")] for how in ("summed", "refused"))
     assert summed == [["2.0"], ["2.0"]] or (summed == [[], []] and [len(each) for each in refused] == [1, 1]), lines
 

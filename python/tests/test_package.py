@@ -28,7 +28,7 @@ def test_an_agent_that_says_nothing_is_named(tmp_path: Path, caplog: pytest.LogC
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(path))
         silent.listen()
-        # It waits for as long as the socket is there.
+        # The thread waits as long as the socket exists.
         joining = Thread(target=join_in_vain, args=(path, waits.put))
         joining.start()
         what = waits.get(timeout=60)

@@ -1,4 +1,4 @@
-"""Predictions of `python -m tributary.profile`: whether the fabric would pay off."""
+"""Tests of the predictions of `python -m tributary.profile`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_waits_for_the_network_pays(binary: Path, script: Path) -> None:
     assert sum(said["watched"]["sizes"]) == size
     assert said["network"]["workers"] == 8
     seconds = said["seconds"]
-    # 4 MiB over links of 50 Mbit/s: computing is little beside it, even on a busy machine.
+    # 4 MiB over links of 50 Mbit/s take much longer than computing, even on a busy machine.
     assert seconds["gloo"] == pytest.approx(said["network"]["ring"] * size, rel=0.3)
     assert seconds["gain"] > 1.4
     assert seconds["pays"]

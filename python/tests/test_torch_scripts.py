@@ -1,4 +1,4 @@
-"""Scripts for PyTorch, unchanged, over the fabric and over gloo: trainings over either learn the same."""
+"""Tests of unchanged PyTorch scripts, which learn the same over the fabric and over gloo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from conftest import Run
 
 ROUNDED = ["bf16", "bf16_hook"]
-"""Trainings whose gradients are rounded; gloo does that at each addition."""
+"""Trainings whose gradients are rounded: once by the fabric, and at each addition by gloo."""
 TRAININGS = [
     "plain", "unused", *ROUNDED, "own_hook", "zero", "uneven", "accumulate", "sharded", "replicated", "low_rank",
     "overflows", "pipelined", "groups",
@@ -22,7 +22,7 @@ HAS_COMPILER = shutil.which("g++") is not None
 class Trained:
     losses: dict[str, list[float]]
     same: set[str]
-    """Trainings after which all ranks have bit-for-bit the same parameters."""
+    """Trainings after which the parameters of all ranks have the same bits."""
     said: list[str]
 
 

@@ -1,4 +1,7 @@
-"""Trains with unchanged frameworks over the fabric and over gloo, and compares the losses; `make test-frameworks`."""
+"""Trains with unchanged frameworks over the fabric and over gloo, and compares the losses.
+
+`make test-frameworks` runs these tests.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ TRAININGS = [
 
 
 def train(run: Run, training: Training, backend: str) -> tuple[dict[str, Any], list[str]]:
-    # DeepSpeed takes what it runs on from this variable.
+    # DeepSpeed reads the kind of device from this variable.
     said = run(str(HERE / training.program), backend, topology="two-leaves-4", environment={"DS_ACCELERATOR": "cpu"})
     results = [json.loads(line.removeprefix("w0: ")) for line in said if line.startswith('w0: {"losses"')]
     assert len(results) == 1, said

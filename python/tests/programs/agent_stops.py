@@ -1,4 +1,7 @@
-"""The last rank's agent is stopped before an all-reduce of so many values: what each rank is told."""
+"""Stops the last rank's agent before an all-reduce; each rank prints its errors.
+
+agent_stops.py VALUES    the number of values in the all-reduce
+"""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The last rank's only link is cut: the errors on the others."""
+"""Cuts the last rank's only link; the others print their errors."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A rank's gradient is not a number, and that is to be an error: on every rank, as in a training."""
+"""A rank's gradient contains NaN, which is an error on all ranks with TRIBUTARY_NONFINITE=error."""
 
 import os
 from datetime import timedelta
@@ -23,7 +23,7 @@ except Exception as error:
 after = torch.ones(5)
 dist.all_reduce(after)
 assert (after == dist.get_world_size()).all()
-# Rank 0 is early: the others begin after it has waited in vain.
+# Rank 0 starts early, and the others start after its wait has timed out.
 over_gloo = dist.new_group()
 if dist.get_rank() > 0:
     dist.barrier(group=over_gloo)

@@ -1,4 +1,4 @@
-"""The last rank ends its part properly while the others go on: the errors on them."""
+"""The last rank closes its job while the others continue; they print their errors."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The last rank is busy for too long: the errors on the others, which try again, when the group's timeout is over."""
+"""The last rank is busy beyond the group's timeout; the others print the errors of two attempts."""
 
 import os
 from datetime import timedelta

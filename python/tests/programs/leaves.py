@@ -1,4 +1,4 @@
-"""The last rank dies: the errors on the others."""
+"""The last rank dies; the others print their errors."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""All ranks end their training, and join once more: what each is told."""
+"""All ranks end their training, join again, and print their errors."""
 
 import tributary
 
