@@ -1,4 +1,4 @@
-"""What `tna/` takes of a Tofino, as a table: of the compiler's `resources.json` and `phv.json`, to standard output.
+"""Prints the resources that `tna/` uses on a Tofino, as a page in Markdown.
 
 python3 tofino_report.py TARGET SOURCES.sha256 resources.json phv.json
 """
@@ -47,20 +47,20 @@ def main() -> None:
 
 
 def taken(header: dict, width: int, kind: str) -> set[int]:
-    """The containers that are used. One that ingress and egress both use is one."""
+    """Returns the containers in use. A container that ingress and egress both use counts once."""
     used = header["containers"]
     return {one["phv_number"] for one in used if one["bit_width"] == width and one["container_type"] == kind}
 
 
 def of_tofino(sources: str) -> str:
-    """The lines of the sources that the program is made of."""
+    """Returns the lines of SOURCES.sha256 for the sources of the program."""
     return "".join(
         line for line in sources.splitlines(keepends=True) if line.split("  ")[1].startswith(("include/", "tna/"))
     )
 
 
 def of_stage(stage: dict) -> tuple[int, ...]:
-    """The columns behind its number."""
+    """Returns the columns of a stage after its number."""
     stateful = [meter for meter in stage["meter_alus"]["meters"] if used_for(meter) == "stateful_ram"]
     return (
         len(stateful),
@@ -73,7 +73,7 @@ def of_stage(stage: dict) -> tuple[int, ...]:
 
 
 def used_for(unit: dict) -> str:
-    """What the first of those that use it do so for."""
+    """Returns the purpose of a unit's first user."""
     return unit["usages"][0]["used_for"]
 
 
