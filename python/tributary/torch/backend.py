@@ -39,7 +39,7 @@ from tributary.torch.group import NAME, OVERRIDDEN, Group, made
 from tributary.torch.integers import INTEGERS, store_sums, wide_of
 from tributary.torch.joining import join_together, meet, own_part
 from tributary.torch.layouts import Plain
-from tributary.torch.places import Place, bytes_of, places_of, tensors_of
+from tributary.torch.memory_ranges import MemoryRange, bytes_of, memory_ranges_of, tensors_of
 from tributary.torch.profiling import ProfilerEvent
 from tributary.torch.scatter import Scatter
 from tributary.torch.tally import Tally, announce, logger
@@ -199,9 +199,9 @@ class FabricBackend(Backend):
         self._sequence = 0
         self._job: Job | None = None
         self._timeout = timeout
-        self._under_way: dict[Reduction, tuple[FabricWork, list[Place]]] = {}
+        self._under_way: dict[Reduction, tuple[FabricWork, list[MemoryRange]]] = {}
         """The all-reduces in flight, with the memory that each of them uses."""
-        self._by_gloo_under_way: list[tuple[ref[FinishingWork], list[Place]]] = []
+        self._by_gloo_under_way: list[tuple[ref[FinishingWork], list[MemoryRange]]] = []
         """Collectives by gloo that may be in flight, with the memory that each of them uses."""
         self._coalesced: list[PythonWork] | None = None
         self._is_announced = False
@@ -475,7 +475,7 @@ class FabricBackend(Backend):
             by_gloo, tensors_of(given[:1]), finish if follows else None, is_point_to_point=not is_collective
         )
         if is_collective:
-            self._by_gloo_under_way.append((ref(work), places_of([*tensors_of(given), *tensors_of(args)])))
+            self._by_gloo_under_way.append((ref(work), memory_ranges_of([*tensors_of(given), *tensors_of(args)])))
         return self._made(work)
 
     def _started_by_gloo(self, collective: str, args: tuple[Any, ...], *, is_collective: bool) -> Work:
@@ -560,7 +560,7 @@ class FabricBackend(Backend):
         # Before the work's own callback, which lets callers go on.
         answer.add_done_callback(note)
         work = FabricWork(name, answer, results, finish, event)
-        self._under_way[answer] = work, places_of([values, *results])
+        self._under_way[answer] = work, memory_ranges_of([values, *results])
         answer.add_done_callback(lambda _: self._under_way.pop(answer, None))
         return work
 
@@ -586,16 +586,16 @@ class FabricBackend(Backend):
         """
         if not self._under_way and not self._by_gloo_under_way:
             return
-        under_way: list[tuple[FabricWork | FinishingWork, list[Place]]] = [*self._under_way.values()]
+        under_way: list[tuple[FabricWork | FinishingWork, list[MemoryRange]]] = [*self._under_way.values()]
         if also_by_gloo:
             # The caller may have dropped its work, and then does not read the result.
-            by_gloo = [(work, places) for one, places in self._by_gloo_under_way if (work := one()) is not None]
-            by_gloo = [(work, places) for work, places in by_gloo if not work.is_completed()]
-            self._by_gloo_under_way = [(ref(work), places) for work, places in by_gloo]
+            by_gloo = [(work, ranges) for one, ranges in self._by_gloo_under_way if (work := one()) is not None]
+            by_gloo = [(work, ranges) for work, ranges in by_gloo if not work.is_completed()]
+            self._by_gloo_under_way = [(ref(work), ranges) for work, ranges in by_gloo]
             under_way += by_gloo
-        places = places_of(tensors)
+        ranges = memory_ranges_of(tensors)
         for each, others in under_way:
-            if any(one.overlaps(other) for one in places for other in others):
+            if any(one.overlaps(other) for one in ranges for other in others):
                 each.let_end()
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:

@@ -9,27 +9,27 @@ import torch
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryRange:
     """The memory range from a tensor's first element to its last."""
 
     device: torch.device
     begin: int
     end: int
 
-    def overlaps(self, other: Place) -> bool:
+    def overlaps(self, other: MemoryRange) -> bool:
         """Returns true if the ranges overlap. The elements of strided tensors may still be disjoint."""
         return self.device == other.device and self.begin < other.end and other.begin < self.end
 
 
-def places_of(tensors: list[torch.Tensor]) -> list[Place]:
+def memory_ranges_of(tensors: list[torch.Tensor]) -> list[MemoryRange]:
     """Returns the ranges of the strided tensors among these."""
-    return [_place_of(tensor) for tensor in tensors if tensor.layout == torch.strided and tensor.numel() > 0]
+    return [_memory_range_of(tensor) for tensor in tensors if tensor.layout == torch.strided and tensor.numel() > 0]
 
 
-def _place_of(tensor: torch.Tensor) -> Place:
+def _memory_range_of(tensor: torch.Tensor) -> MemoryRange:
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     begin = tensor.data_ptr()
-    return Place(tensor.device, begin, begin + (last + 1) * tensor.element_size())
+    return MemoryRange(tensor.device, begin, begin + (last + 1) * tensor.element_size())
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
