@@ -313,7 +313,7 @@ def integers() -> None:
 
     The second group of a process uses gloo.
     """
-    by_gloo, tally = dist.new_group(), backend_of(None).tally
+    by_gloo, counters = dist.new_group(), backend_of(None).counters
     generator = torch.Generator().manual_seed(rank)
     for kind in (torch.int8, torch.uint8, torch.int32, torch.int64):
         limits = torch.iinfo(kind)
@@ -322,10 +322,10 @@ def integers() -> None:
         for values in (wrapping, small):
             for operator in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
                 ours, theirs, part, their_part = values.clone(), values.clone(), values[:4].clone(), values[:4].clone()
-                before = tally.calls["fabric"]
+                before = counters.calls["fabric"]
                 dist.all_reduce(ours, op=operator)
                 dist.reduce_scatter_tensor(part, values, op=operator)
-                expect(tally.calls["fabric"] - before, 2)
+                expect(counters.calls["fabric"] - before, 2)
                 dist.all_reduce(theirs, op=operator, group=by_gloo)
                 dist.reduce_scatter_tensor(their_part, values, op=operator, group=by_gloo)
                 expect(ours, theirs)
@@ -340,9 +340,9 @@ def integers() -> None:
 
 def doubles() -> None:
     values = torch.tensor([rank + 2.0**-40, -1.0 * rank, 1e300], dtype=torch.float64)
-    before = backend_of(None).tally.calls["fabric"]
+    before = backend_of(None).counters.calls["fabric"]
     dist.all_reduce(values)
-    expect(backend_of(None).tally.calls["fabric"] - before, 1)
+    expect(backend_of(None).counters.calls["fabric"] - before, 1)
     expect(values.tolist(), [ALL - size + size * 2.0**-40, size - ALL, size * 1e300])
 
 

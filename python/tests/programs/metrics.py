@@ -15,7 +15,7 @@ dist.all_reduce(torch.tensor([float("nan")] + 999 * [1.0]))
 dist.all_reduce(torch.ones(500), op=dist.ReduceOp.MAX)
 dist.all_reduce(torch.ones(250), group=group)
 # Report the rest now: the counters report only once a second, and at the end.
-backend_of(None).tally.tell(waits=True)
+backend_of(None).counters.report(waits=True)
 with urllib.request.urlopen(AGENT, timeout=10) as answer:
     for line in answer.read().decode().splitlines():
         if line.startswith(("tributary_collectives", "tributary_agent_not_finite")):

@@ -42,7 +42,7 @@ from tributary.torch.layouts import Plain
 from tributary.torch.memory_ranges import MemoryRange, bytes_of, memory_ranges_of, tensors_of
 from tributary.torch.profiling import ProfilerEvent
 from tributary.torch.scatter import Scatter
-from tributary.torch.tally import Tally, announce, logger
+from tributary.torch.traffic_counters import TrafficCounters, announce, logger
 from tributary.torch.work import FabricWork, FinishingWork, PythonWork, Together
 from tributary.values import meeting_error, tensor_elements_meet
 
@@ -216,7 +216,7 @@ class FabricBackend(Backend):
         if takes_part:
             self._job = join_together(PrefixStore("job/", self._store), rank, size, timeout)
         # All groups of the process count with the counters of the group that is in the job.
-        self.tally: Tally = Tally(self._job) if first is None else first.tally
+        self.counters: TrafficCounters = TrafficCounters(self._job) if first is None else first.counters
         # gloo comes last, because it waits longest for a missing rank.
         try:
             self._gloo = Gloo(PrefixStore("gloo/", self._store), rank, size, timeout)
@@ -360,7 +360,7 @@ class FabricBackend(Backend):
     def monitored_barrier(self, opts: BarrierOptions, wait_all_ranks: bool = False) -> None:
         """Waits for all ranks, by gloo, and reports the missing ranks."""
         self._check_process()
-        self.tally.over_gloo("monitored_barrier", 0, NOT_BY_FABRIC)
+        self.counters.count_gloo("monitored_barrier", 0, NOT_BY_FABRIC)
         self._gloo.group.monitored_barrier(opts.timeout, wait_all_ranks)
 
     @property
@@ -459,7 +459,7 @@ class FabricBackend(Backend):
             self._let_end(tensors_of(given), also_by_gloo=True)
         else:
             self._let_end(tensors_of(given))
-        self.tally.over_gloo(
+        self.counters.count_gloo(
             counts_as or collective, bytes_of(tensors_of(given[:2] if counts_as else given[:1])), reason
         )
         results = tensors_of(args[:1])
@@ -551,7 +551,7 @@ class FabricBackend(Backend):
                 f"gradients go over the fabric: {self.size()} workers, {job.switches} switch"
                 f"{'es' * (job.switches != 1)}, slices of {job.values_per_slice} values",
             )
-        self.tally.over_fabric(collective, values.nbytes if nbytes is None else nbytes)
+        self.counters.count_fabric(collective, values.nbytes if nbytes is None else nbytes)
 
         def note(answer: Answer[Reduced]) -> None:
             if isinstance(answer.exception(), DeadlineError):
@@ -667,9 +667,9 @@ class FabricBackend(Backend):
             return
         problem = None
         if self._job is not None:
-            announce(self.rank(), self.tally.report())
+            announce(self.rank(), self.counters.summary())
             problem = self._end_all()
-            self.tally.tell(waits=True)
+            self.counters.report(waits=True)
             try:
                 self._job.close()
             except TributaryError as error:

@@ -12,8 +12,8 @@ import torch
 from tributary.errors import TributaryError
 from tributary.schedule import Schedule, Scheduler, ThrownOut
 from tributary.torch.outbox import MAX_SHARED, Bundle, OutgoingSet, in_a_row
-from tributary.torch.tally import logger
 from tributary.torch.timepoints.base import Scheduled, Settings
+from tributary.torch.traffic_counters import logger
 from tributary.training import PendingPart, PendingStep, Step, Training
 
 START_UPS = 10

@@ -15,9 +15,9 @@ import torch.distributed as dist
 from tributary.schedule import Profile, Schedule, SetOfGradients, ThrownOut
 from tributary.torch.backend import backend_of
 from tributary.torch.outbox import MAX_SHARED, Bundle, OutgoingSet, by_type
-from tributary.torch.tally import logger
 from tributary.torch.timepoints.base import Scheduled, Settings
 from tributary.torch.timepoints.trial import Steps, Trial
+from tributary.torch.traffic_counters import logger
 
 START_UPS = 10
 """The number of all-reduces with one value that are timed to find the start-up cost of an all-reduce."""

@@ -14,13 +14,13 @@ from tributary.job import Job
 
 logger = logging.getLogger("tributary")
 
-EVERY = 1.0
+REPORT_INTERVAL = 1.0
 """Seconds between two reports to the agent."""
 
 QUIET = "TRIBUTARY_QUIET"
 """The environment variable that suppresses reports without problems on standard error."""
 
-WAYS = ("fabric", "gloo")
+TRANSPORTS = ("fabric", "gloo")
 
 Kind = tuple[str, str, str]
 """The transport ("fabric" or "gloo"), the collective, and the reason for gloo."""
@@ -34,7 +34,7 @@ def announce(rank: int, text: str) -> None:
         print(f"tributary: {text}", file=sys.stderr, flush=True)
 
 
-class Tally:
+class TrafficCounters:
     """Counts a process's collectives and bytes by transport. The host's agent exports them as metrics."""
 
     def __init__(self, job: Job | None) -> None:
@@ -43,14 +43,14 @@ class Tally:
         self._job = job
         self._bytes: Counter[Kind] = Counter()
         self._lock = Lock()
-        self._untold: dict[Kind, tuple[int, int]] = {}
-        self._told_at = -EVERY
+        self._unreported: dict[Kind, tuple[int, int]] = {}
+        self._reported_at = -REPORT_INTERVAL
 
-    def over_fabric(self, collective: str, size: int) -> None:
+    def count_fabric(self, collective: str, size: int) -> None:
         """Counts a collective of `size` bytes over the fabric."""
         self._count(("fabric", collective, ""), size)
 
-    def over_gloo(self, collective: str, size: int, reason: str) -> None:
+    def count_gloo(self, collective: str, size: int, reason: str) -> None:
         """Counts a collective of `size` bytes by gloo, with the reason why it does not go over the fabric."""
         kind = ("gloo", collective, reason)
         if kind not in self._bytes:
@@ -62,36 +62,39 @@ class Tally:
         with self._lock:
             self.calls[kind[0]] += 1
             self._bytes[kind] += size
-            calls, before = self._untold.get(kind, (0, 0))
-            self._untold[kind] = (calls + 1, before + size)
-            is_time = now - self._told_at >= EVERY
+            calls, before = self._unreported.get(kind, (0, 0))
+            self._unreported[kind] = (calls + 1, before + size)
+            is_time = now - self._reported_at >= REPORT_INTERVAL
             if is_time:
-                self._told_at = now
+                self._reported_at = now
         if is_time:
-            self.tell(waits=False)
+            self.report(waits=False)
 
-    def tell(self, *, waits: bool) -> None:
+    def report(self, *, waits: bool) -> None:
         """Reports new counts to the agent; with `waits`, waits for its answer. Errors are only logged."""
         if self._job is None:
             return
         with self._lock:
-            untold, self._untold = self._untold, {}
+            unreported, self._unreported = self._unreported, {}
         counts = [
-            (way == "fabric", collective, reason, calls, size)
-            for (way, collective, reason), (calls, size) in untold.items()
+            (transport == "fabric", collective, reason, calls, size)
+            for (transport, collective, reason), (calls, size) in unreported.items()
         ]
         try:
             self._job.count_collectives(counts, waits=waits)
         except (TributaryError, TimeoutError) as error:
             logger.debug("the agent has not counted collectives: %s", error)
 
-    def report(self) -> str:
+    def summary(self) -> str:
         """Returns all counts as text for users."""
-        sizes = {way: sum(size for kind, size in self._bytes.items() if kind[0] == way) / 1e6 for way in WAYS}
+        sizes = {
+            transport: sum(size for kind, size in self._bytes.items() if kind[0] == transport) / 1e6
+            for transport in TRANSPORTS
+        }
         lines = [
             f"{self.calls['fabric']} collectives over the fabric ({sizes['fabric']:.1f} MB), "
             f"{self.calls['gloo']} by gloo ({sizes['gloo']:.1f} MB)"
         ]
-        for (way, collective, reason), size in sorted(self._bytes.items()):
-            lines.append(f"  {way}: {collective}, {size / 1e6:.1f} MB" + (f": {reason}" if reason else ""))
+        for (transport, collective, reason), size in sorted(self._bytes.items()):
+            lines.append(f"  {transport}: {collective}, {size / 1e6:.1f} MB" + (f": {reason}" if reason else ""))
         return "\n".join(lines)
