@@ -15,9 +15,9 @@ from torch.utils.data import Dataset
 
 from tributary.errors import DetachedError, JobEndedError, JobOverError, RegroupError, TributaryError
 from tributary.job import Job, join
+from tributary.torch.elastic.backward_pass import BackwardPass
 from tributary.torch.elastic.loader import ElasticLoader
 from tributary.torch.elastic.members import roll_call, take_over
-from tributary.torch.elastic.passes import Pass
 from tributary.torch.elastic.plan import Plan
 from tributary.torch.elastic.state import Stateful, pack, unpack
 
@@ -71,7 +71,7 @@ class Elastic:
         self._parts |= {f"other {number}": other for number, other in enumerate(others)}
         self._optimizer = optimizer
         self._others = others
-        self._pass = Pass(model, self._pass_ended)
+        self._backward_pass = BackwardPass(model, self._pass_ended)
         self._epoch = self._step = 0
         self._members: tuple[int, ...] = ()
         self._job: Job | None = None
@@ -224,7 +224,7 @@ class Elastic:
             [{key: value for key, value in group.items() if key != "params"} for group in self._optimizer.param_groups],
         )
         self._made = False
-        self._pass.begin(plan.describe(self._epoch, step), samples, len(self._members))
+        self._backward_pass.begin(plan.describe(self._epoch, step), samples, len(self._members))
 
     def end_step(self, plan: Plan) -> bool:
         """Called after a batch; returns true if the next batch of this loop follows.
@@ -232,7 +232,7 @@ class Elastic:
         Raises:
             RuntimeError: there was no backward pass.
         """
-        if self._pass.is_due:
+        if self._backward_pass.is_due:
             raise RuntimeError(
                 "a batch without a backward pass: the other ranks wait for its gradients. Make one for each batch of "
                 "Elastic.loader, and end loops over it on all ranks in the same step"
@@ -260,7 +260,7 @@ class Elastic:
     def _join(self) -> None:
         self._job = job = join(elastic=True, **self._how_to_join)
         self._rank = job.rank
-        self._pass.set_job(job)
+        self._backward_pass.set_job(job)
         # Otherwise this rank has joined a running job, or has left the job before.
         self._has_state = job.regroup is None and not self._members
         self._needs = "state"
@@ -281,7 +281,7 @@ class Elastic:
             job.leave()
 
     def _pass_ended(self) -> None:
-        self._made, errors = self._pass.wait()
+        self._made, errors = self._backward_pass.wait()
         if not self._made and not errors:
             self._needs = "roll call"
         self._note(errors)

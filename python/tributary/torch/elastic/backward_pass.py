@@ -18,7 +18,7 @@ MOST_BUCKETS = 64
 """The largest number of buckets. A larger model has larger buckets."""
 
 
-class Pass:
+class BackwardPass:
     """The backward pass of each step.
 
     Buckets have the reverse of the model's order. A bucket is sent as soon as it is full and the previous buckets were
