@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-import cpus
+import gpu_mock
 import torch.distributed as dist
 from torch.testing._internal import common_distributed
 
@@ -29,7 +29,7 @@ os.environ["BACKEND"] = "gloo"
 os.environ["INIT_METHOD"] = "file://"
 os.environ.setdefault("TEMP_DIR", "/tmp")
 
-cpus.let_tests_run_without_gpus()
+gpu_mock.mark_gpu_tests()
 distributed_test = import_module("torch.testing._internal.distributed.distributed_test")
 # Imported once here, because each child would import them.
 for module in ("torch._dynamo", "tributary.torch.backend"):
@@ -59,7 +59,7 @@ class LikeGloo(str):
         return not self == other
 
 
-def expect_what_gloo_does(backend: str) -> None:
+def use_backend(backend: str) -> None:
     """Makes the suite use a backend, with its expectations of gloo."""
     distributed_test.BACKEND = LikeGloo(backend)
     # The list for sends and receives stays unchanged, because they have gloo's events.
@@ -81,11 +81,11 @@ def run(request: dict[str, Any]) -> None:
     folder = Path(os.environ["TEMP_DIR"])
     distributed_test.INIT_METHOD = f"file://{folder}/again"
     distributed_test.Barrier.barrier_id = 0
-    expect_what_gloo_does(request["backend"])
+    use_backend(request["backend"])
     if request["before"]:
         exec(Path(request["before"]).read_text(encoding="utf-8"), {})
     name = request["test"]
-    with cpus.stand_in_for_gpus(getattr(Suite, name)):
+    with gpu_mock.mock_gpus(getattr(Suite, name)):
         # The suite sends an error through this pipe, and also writes it to the log.
         _reader, writer = multiprocessing.Pipe()
         Suite._run(int(os.environ["RANK"]), name, f"{folder}/store", writer)

@@ -15,12 +15,12 @@ from torch.testing._internal import common_distributed
 
 NEEDS_GPU = "needs_gpu"
 """The attribute of tests that need GPUs."""
-PRETENDED = 8
-"""The number of GPUs that tests find."""
+MOCKED_GPUS = 8
+"""The number of mocked GPUs."""
 
 
-def let_tests_run_without_gpus() -> None:
-    """Replaces the decorators that skip tests without GPUs. Call it before the suite is imported."""
+def mark_gpu_tests() -> None:
+    """Makes the decorators that skip tests without GPUs only mark them. Call it before importing the suite."""
 
     def mark(test: Callable[..., Any]) -> Callable[..., Any]:
         setattr(test, NEEDS_GPU, True)
@@ -75,7 +75,7 @@ def _nothing() -> Callable[..., None]:
 
 
 @contextmanager
-def stand_in_for_gpus(test: Any) -> Iterator[None]:
+def mock_gpus(test: Any) -> Iterator[None]:
     """Mocks GPUs on CPUs during a test that needs GPUs."""
     # Some tests for NCCL count GPUs without a decorator.
     if not getattr(test, NEEDS_GPU, False) and "rank_to_GPU" not in inspect.getsource(test):
@@ -84,7 +84,7 @@ def stand_in_for_gpus(test: Any) -> Iterator[None]:
     replaced: dict[Any, dict[str, Any]] = {
         torch.cuda: {
             "current_device": lambda: 0,
-            "device_count": lambda: PRETENDED,
+            "device_count": lambda: MOCKED_GPUS,
             "manual_seed": _nothing(),
             "set_device": _nothing(),
             "stream": lambda *_: nullcontext(),
@@ -92,7 +92,7 @@ def stand_in_for_gpus(test: Any) -> Iterator[None]:
             "synchronize": _nothing(),
         },
         torch.accelerator: {
-            "device_count": lambda: PRETENDED,
+            "device_count": lambda: MOCKED_GPUS,
             "set_device_index": _nothing(),
             "synchronize": _nothing(),
         },
