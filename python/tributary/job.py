@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tributary import _native
 from tributary.errors import SumError
 from tributary.memory import Memory, MemoryPool, SharesMemory
-from tributary.pending import Pending, check_may_wait, this_thread_hands_out
+from tributary.pending import Pending, check_may_wait, mark_completion_thread
 from tributary.schedule import Profile, Schedule, ThrownOut
 from tributary.values import Elements, Values
 
@@ -29,7 +29,7 @@ LONGEST_NAME = 1024
 """The longest name of a tensor, in bytes."""
 PRECISIONS = ("standard", "float32")
 """The precisions of sums of float32."""
-REPORTS_EVERY = 10.0
+REPORT_INTERVAL = 10.0
 """Seconds between two log entries about contributions that are not finite."""
 LARGEST_WEIGHT = 2**32 - 1
 """The largest weight of a contribution."""
@@ -97,7 +97,7 @@ class Job(SharesMemory):
     def __init__(self, native: _native.Job) -> None:
         self._native = native
         self._pool = MemoryPool(native.segment)
-        self._reports_from = 0.0
+        self._next_report = 0.0
         """The time before which no other contribution that is not finite is logged."""
         self._order = Lock()
         """Held while an all-reduce gets its position in the order of all-reduces."""
@@ -227,14 +227,14 @@ class Job(SharesMemory):
         elements = Elements.of(values, takes_result=take is None)
         limit = duration(deadline)
         element_type = _with_precision(elements.type, precision)
-        memory, first, is_copied = self._pool.place(elements, always_copy=take is not None, deadline=limit)
+        memory, first, is_copied = self._pool.share(elements, always_copy=take is not None, deadline=limit)
 
         checked_name = ""
 
         def done(
             outcome: tuple[list[tuple[int, int, int]], tuple[int, int] | None] | None, error: Exception | None
         ) -> None:
-            this_thread_hands_out()
+            mark_completion_thread()
             reduced = None
             try:
                 if outcome is not None:
@@ -256,7 +256,7 @@ class Job(SharesMemory):
 
         try:
             with self._order:
-                checked_name = _checked(name if isinstance(name, str) else name())
+                checked_name = _checked_name(name if isinstance(name, str) else name())
                 self._native.start(
                     memory.segment,
                     element_type,
@@ -287,8 +287,8 @@ class Job(SharesMemory):
         if os.environ.get("TRIBUTARY_NONFINITE") == "error":
             raise SumError(f"{text}, and TRIBUTARY_NONFINITE=error makes that an error: check that rank's values")
         now = monotonic()
-        if self.rank in (found.rank, min(self.ranks)) and now >= self._reports_from:
-            self._reports_from = now + REPORTS_EVERY
+        if self.rank in (found.rank, min(self.ranks)) and now >= self._next_report:
+            self._next_report = now + REPORT_INTERVAL
             logger.warning("%s, so the sum is NaN or infinite on all ranks; the training continues", text)
 
     def barrier(self, *, deadline: float | timedelta | None = None) -> None:
@@ -315,7 +315,7 @@ class Job(SharesMemory):
             TributaryError: as for `all_reduce`, except for `RegroupError`.
         """
         elements = Elements.of(values)
-        done = self._native.synchronise(elements.type, elements.data.tobytes(), _checked(name), duration(deadline))
+        done = self._native.synchronise(elements.type, elements.data.tobytes(), _checked_name(name), duration(deadline))
         if done is None:
             return None
         regroup, leaders = done
@@ -441,20 +441,20 @@ def join(
         raise ValueError("no job: give the job's name, or set TRIBUTARY_JOB")
     secret = token if token is not None else _token()
     joining = (elastic, new_run)
-    return Job(_native.Job.join(socket_of(socket), name, secret, joining, duration(deadline), telling(waits)))
+    return Job(_native.Job.join(socket_of(socket), name, secret, joining, duration(deadline), wait_reporter(waits)))
 
 
-def telling(waits: Callable[[str], object] | None) -> Callable[[str, bool], None]:
+def wait_reporter(waits: Callable[[str], object] | None) -> Callable[[str, bool], None]:
     """Makes a callback that passes each wait to `waits`, if given, and logs the waits for a silent agent."""
 
-    def tell(what: str, agent_is_silent: bool) -> None:
-        this_thread_hands_out()
+    def report(what: str, agent_is_silent: bool) -> None:
+        mark_completion_thread()
         if agent_is_silent:
             logger.warning("waiting for %s", what)
         if waits is not None:
             waits(what)
 
-    return tell
+    return report
 
 
 def socket_of(agent: str | os.PathLike[str] | None) -> str:
@@ -507,7 +507,7 @@ def _with_precision(element_type: str, precision: str | None) -> str:
     return "f32_exact" if wanted == "float32" and element_type == "f32" else element_type
 
 
-def _checked(name: str) -> str:
+def _checked_name(name: str) -> str:
     """Returns the name of a tensor.
 
     Raises:

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
-from tributary.pending import hands_out_results
+from tributary.pending import is_completion_thread
 from tributary.values import NUMPY_TYPES, Elements
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from tributary._native import Segment
 
-MOST = 64
+MAX_SEGMENTS = 64
 """The largest number of segments for copied values; an agent supports some hundreds in total."""
-SMALLEST = 4096
+MIN_SIZE = 4096
 """The smallest size of a segment for copied values, in bytes."""
 
 
@@ -83,7 +83,7 @@ class MemoryPool:
                     return None if remainder or memory.segment.in_use else (memory, first)
         return None
 
-    def place(
+    def share(
         self, elements: Elements, *, always_copy: bool = False, deadline: timedelta | None = None
     ) -> tuple[Memory, int, bool]:
         """Returns a segment that holds these elements: their own, or a borrowed one with a copy.
@@ -101,27 +101,27 @@ class MemoryPool:
     def borrow(self, size: int, deadline: timedelta | None = None) -> Memory:
         """Borrows a segment.
 
-        If `MOST` segments are borrowed, this waits for one, except in the thread that completes results: that thread
-        gives segments back, and a callback in it may start the next all-reduce.
+        If `MAX_SEGMENTS` segments are borrowed, this waits for one, except in the thread that completes results: that
+        thread gives segments back, and a callback in it may start the next all-reduce.
 
         Args:
             size: the least size in bytes.
             deadline: the deadline of the operation that needs the segment.
         """
-        room = max(SMALLEST, 1 << (size - 1).bit_length())
+        capacity = max(MIN_SIZE, 1 << (size - 1).bit_length())
         with self._lock:
-            while self._borrowed >= MOST and not hands_out_results():
+            while self._borrowed >= MAX_SEGMENTS and not is_completion_thread():
                 self._given_back.wait()
             self._borrowed += 1
-            free = self._free[room]
+            free = self._free[capacity]
             if free:
                 return free.pop()
             # Free an idle segment of another size.
             idle = [others for others in self._free.values() if others]
-            if idle and self._borrowed + sum(map(len, idle)) > MOST:
+            if idle and self._borrowed + sum(map(len, idle)) > MAX_SEGMENTS:
                 idle[0].pop()
         try:
-            return Memory(self._make_segment(room, deadline))
+            return Memory(self._make_segment(capacity, deadline))
         except BaseException:
             self._end_borrowing()
             raise

@@ -17,17 +17,17 @@ T = TypeVar("T")
 
 _thread = local()
 
-STUCK = 0.01
+BLOCKED_AFTER = 0.01
 """Seconds after which a callback counts as blocked, so that another thread runs the next one."""
-LAST_CALLBACKS = 5.0
+EXIT_TIMEOUT = 5.0
 """Seconds that the end of the interpreter waits for running callbacks."""
 
 
 class Callbacks:
     """Runs users' callbacks in order, in threads on which no result depends.
 
-    A callback may wait for anything, also for the callback of another result: after it has blocked for `STUCK` seconds,
-    another thread runs the next callback. Two threads are enough for callbacks that do not block.
+    A callback may wait for anything, also for the callback of another result: after `BLOCKED_AFTER` seconds, another
+    thread runs the next callback. Two threads are enough for callbacks that do not block.
     """
 
     def __init__(self) -> None:
@@ -98,14 +98,14 @@ class Callbacks:
             with self._changed:
                 self._changed.wait_for(lambda: self._queue or self._ended.is_set())
                 taken = self._taken
-            if self._ended.wait(STUCK):
+            if self._ended.wait(BLOCKED_AFTER):
                 return
             with self._changed:
                 if self._queue and self._taken == taken:
                     self._start_runner()
 
     def end(self) -> None:
-        """Stops running callbacks, and waits up to `LAST_CALLBACKS` seconds for the running ones.
+        """Stops running callbacks, and waits up to `EXIT_TIMEOUT` seconds for the running ones.
 
         The interpreter must not end while a thread is in PyTorch's code and waits for the interpreter's lock.
         """
@@ -113,7 +113,7 @@ class Callbacks:
             self._ended.set()
             self._queue.clear()
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._running == 0, LAST_CALLBACKS)
+            self._changed.wait_for(lambda: self._running == 0, EXIT_TIMEOUT)
 
 
 callbacks = Callbacks()
@@ -121,14 +121,14 @@ callbacks = Callbacks()
 atexit.register(callbacks.end)
 
 
-def this_thread_hands_out() -> None:
+def mark_completion_thread() -> None:
     """Marks the calling thread as the thread that completes results."""
-    _thread.hands_out = True
+    _thread.completes_results = True
 
 
-def hands_out_results() -> bool:
+def is_completion_thread() -> bool:
     """Returns true in the thread that completes results: it would wait for a result without end."""
-    return hasattr(_thread, "hands_out")
+    return hasattr(_thread, "completes_results")
 
 
 class Pending(Future[T]):
@@ -167,7 +167,7 @@ def check_may_wait(what: str) -> None:
     Raises:
         TributaryError: this is the thread that completes results.
     """
-    if hands_out_results():
+    if is_completion_thread():
         raise TributaryError(
             f"a callback of a result cannot wait for {what}, because the same thread completes both: "
             "chain callbacks, or wait in another thread"

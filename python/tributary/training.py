@@ -11,9 +11,9 @@ from types import TracebackType
 
 from tributary import _native
 from tributary.errors import TributaryError
-from tributary.job import duration, socket_of, store, telling
+from tributary.job import duration, socket_of, store, wait_reporter
 from tributary.memory import Memory, MemoryPool, SharesMemory
-from tributary.pending import Pending, check_may_wait, this_thread_hands_out
+from tributary.pending import Pending, check_may_wait, mark_completion_thread
 from tributary.values import Elements, Values
 
 
@@ -136,7 +136,7 @@ class Training(SharesMemory):
         borrowed: list[Memory] = []
 
         def done(_: None, error: Exception | None) -> None:
-            this_thread_hands_out()
+            mark_completion_thread()
             self._give_back(borrowed)
             if error is not None:
                 pending.set_exception(error)
@@ -199,11 +199,11 @@ class Training(SharesMemory):
         """Starts a step. The caller has taken the turn, and the end of the step releases it."""
         step = PendingStep()
         step.set_running_or_notify_cancel()
-        memory, start, is_copied = self._pool.place(parameters)
+        memory, start, is_copied = self._pool.share(parameters)
         borrowed = [memory] if is_copied else []
 
         def done(outcome: tuple[int, int, int, bool] | None, error: Exception | None) -> None:
-            this_thread_hands_out()
+            mark_completion_thread()
             try:
                 if outcome is not None:
                     store(parameters, memory if is_copied else None)
@@ -295,7 +295,7 @@ def train(
     """
     agent, away = socket_of(socket), duration(patience)
     opened = _native.Training.open(
-        agent, job, token, worker, list(servers), codec, parameters_codec, away, workers, settings, telling(waits)
+        agent, job, token, worker, list(servers), codec, parameters_codec, away, workers, settings, wait_reporter(waits)
     )
     return Training(opened)
 

@@ -86,8 +86,8 @@ def _of_array(array: npt.NDArray[Any], takes_result: bool) -> Elements:
         raise TypeError(f"cannot reduce elements of {array.dtype}: give float32, float16, float64, int32 or int64")
     if takes_result and not array.flags.writeable:
         raise ValueError("the array is read-only, and cannot take the result: give a copy of it")
-    if takes_result and not array.flags.c_contiguous and elements_meet(array.shape, array.strides, array.itemsize):
-        raise meeting_error("array", array.shape)
+    if takes_result and not array.flags.c_contiguous and elements_overlap(array.shape, array.strides, array.itemsize):
+        raise overlap_error("array", array.shape)
     whole = np.ascontiguousarray(array)
     data = whole.reshape(-1).view(np.uint8)
     if whole is array or np.shares_memory(whole, array):
@@ -117,8 +117,8 @@ def _of_tensor(tensor: torch.Tensor, takes_result: bool) -> Elements:
         raise TypeError(
             f"cannot reduce elements of {tensor.dtype}: give float32, float16, bfloat16, float64, int32 or int64"
         )
-    if takes_result and tensor_elements_meet(tensor):
-        raise meeting_error("tensor", tensor.shape)
+    if takes_result and tensor_elements_overlap(tensor):
+        raise overlap_error("tensor", tensor.shape)
     tensor = tensor.detach()
     whole = tensor
     if tensor.device.type != "cpu":
@@ -137,7 +137,7 @@ def _of_tensor(tensor: torch.Tensor, takes_result: bool) -> Elements:
     return Elements(name, tensor.numel(), data, None if whole is tensor else store)
 
 
-def elements_meet(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:
+def elements_overlap(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:
     """Returns true if elements of `unit` bytes overlap in memory, with strides in bytes."""
     if 0 in shape:
         return False
@@ -155,13 +155,13 @@ def elements_meet(shape: Sequence[int], strides: Sequence[int], unit: int) -> bo
     return bool((np.diff(np.sort(places, axis=None)) < unit).any())
 
 
-def tensor_elements_meet(tensor: torch.Tensor) -> bool:
+def tensor_elements_overlap(tensor: torch.Tensor) -> bool:
     """Returns true if elements of a strided tensor overlap in memory."""
     unit = tensor.element_size()
-    return not tensor.is_contiguous() and elements_meet(tensor.shape, [one * unit for one in tensor.stride()], unit)
+    return not tensor.is_contiguous() and elements_overlap(tensor.shape, [one * unit for one in tensor.stride()], unit)
 
 
-def meeting_error(kind: str, shape: Sequence[int]) -> ValueError:
+def overlap_error(kind: str, shape: Sequence[int]) -> ValueError:
     """Makes the error for values whose elements share memory, and so cannot take a result."""
     return ValueError(
         f"elements of the {kind} {tuple(shape)} share memory, as after `expand`, so that it cannot take a result: "

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 import tributary
 from tributary.torch.backend import backend_of
-from tributary.torch.joining import join_together, meet
+from tributary.torch.joining import join_together, rendezvous
 from tributary.torch.timepoints import TimePoints
 
 TIMEOUT = timedelta(seconds=60)
@@ -59,7 +59,7 @@ def missing() -> None:
     """A rank does not come, or does not join, and the other rank's error names it."""
     waits = [
         lambda: join_together(dist.HashStore(), 0, 2, timedelta(seconds=4)),
-        lambda: meet(dist.HashStore(), 1, 2, timedelta(seconds=7), one_rank_a_host=True),
+        lambda: rendezvous(dist.HashStore(), 1, 2, timedelta(seconds=7), one_rank_a_host=True),
     ]
     try:
         waits[int(os.environ["RANK"])]()

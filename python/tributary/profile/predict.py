@@ -14,7 +14,7 @@ FIRST_BUCKET = 1 << 20
 """Bytes of the first bucket of `DistributedDataParallel`."""
 BUCKET = 25 << 20
 """Bytes of each further bucket."""
-WORTH = 0.05
+MIN_GAIN = 0.05
 """The share of a step that the fabric must save to pay off."""
 
 
@@ -58,7 +58,7 @@ class Prediction:
     @property
     def pays(self) -> bool:
         """True if the fabric pays off."""
-        return self.gain > 1 + WORTH
+        return self.gain > 1 + MIN_GAIN
 
 
 def plan(binary: str, topology: str | None, size: int, start_up: float) -> Network:

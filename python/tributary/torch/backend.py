@@ -37,14 +37,14 @@ from tributary.pending import callbacks
 from tributary.torch.gloo import Gloo
 from tributary.torch.group import NAME, OVERRIDDEN, Group, made
 from tributary.torch.integers import INTEGERS, store_sums, wide_of
-from tributary.torch.joining import join_together, meet, own_part
+from tributary.torch.joining import group_store, join_together, rendezvous
 from tributary.torch.layouts import Plain
 from tributary.torch.memory_ranges import MemoryRange, bytes_of, memory_ranges_of, tensors_of
 from tributary.torch.profiling import ProfilerEvent
 from tributary.torch.scatter import Scatter
 from tributary.torch.traffic_counters import TrafficCounters, announce, logger
-from tributary.torch.work import FabricWork, FinishingWork, PythonWork, Together
-from tributary.values import meeting_error, tensor_elements_meet
+from tributary.torch.work import CoalescedWork, FabricWork, FinishingWork, PythonWork
+from tributary.values import overlap_error, tensor_elements_overlap
 
 BY_GLOO = (
     "_allgather_base",
@@ -83,14 +83,14 @@ OVER_FABRIC = (
 
 OLDEST = "2.14"
 """The first version of PyTorch in which a backend may be a class in Python."""
-SILENT = 5.0
+WARNING_DELAY = 5.0
 """Seconds that the end of a group waits before it logs a warning."""
-LAST_PATIENCE = 5.0
+EXIT_TIMEOUT = 5.0
 """Seconds that the end of the interpreter waits for groups that were not destroyed."""
 
 _backends: list[FabricBackend] = []
 """Keeps the backends alive, because PyTorch keeps only the C++ side of a backend."""
-_is_over = False
+_interpreter_ends = False
 """True if the interpreter is ending."""
 
 
@@ -99,7 +99,7 @@ def register() -> None:
     if NAME.upper() not in dist.Backend._plugins:
         dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
         # Functions run in the reverse order of their registration, and the functions of scripts may use groups.
-        atexit.register(_end_all_gloo)
+        atexit.register(_end_gloo_of_all_groups)
 
 
 _alone = False
@@ -132,7 +132,7 @@ def create(options: Any, _: Any) -> Group | FabricBackend:
 
 
 def _backend(store: Store, rank: int, size: int, timeout: timedelta) -> FabricBackend:
-    if _is_over:
+    if _interpreter_ends:
         raise TributaryError("the interpreter is ending: no process group can be made any more")
     if not _backends:
         _hide_from_compiler()
@@ -152,11 +152,11 @@ def _group(store: Store, rank: int, size: int, timeout: timedelta) -> Group:
     return Group(store, backend, used, _group)
 
 
-def _end_all_gloo() -> None:
+def _end_gloo_of_all_groups() -> None:
     """Ends gloo's threads of groups that were not destroyed, before the interpreter ends."""
-    global _is_over
-    _is_over = True
-    until = monotonic() + LAST_PATIENCE
+    global _interpreter_ends
+    _interpreter_ends = True
+    until = monotonic() + EXIT_TIMEOUT
     for backend in _backends:
         # A forked process has no threads of its parent.
         if os.getpid() == backend._process:
@@ -205,14 +205,14 @@ class FabricBackend(Backend):
         """Collectives by gloo that may be in flight, with the memory that each of them uses."""
         self._coalesced: list[PythonWork] | None = None
         self._is_announced = False
-        self._given_up: str | None = None
+        self._timed_out: str | None = None
         """The first collective over the fabric that has passed its timeout on this rank."""
         self._process = os.getpid()
         # Kept after the group's end: if another group follows, ranks that are faster than rank 0 still use this store.
-        self._store = own_part(store, rank)
+        self._store = group_store(store, rank)
         first = next((backend for backend in _backends if backend._job), None)
         takes_part = not _alone and first is None
-        meet(PrefixStore("meeting/", self._store), rank, size, timeout, one_rank_a_host=takes_part)
+        rendezvous(PrefixStore("rendezvous/", self._store), rank, size, timeout, one_rank_a_host=takes_part)
         if takes_part:
             self._job = join_together(PrefixStore("job/", self._store), rank, size, timeout)
         # All groups of the process count with the counters of the group that is in the job.
@@ -248,7 +248,7 @@ class FabricBackend(Backend):
         """Sums or averages a tensor over all ranks, in place."""
         opts = opts or AllreduceOptions()
         operator = _operator(opts)
-        reason = "several tensors at once" if len(tensors) != 1 else self._why_not(tensors, operator)
+        reason = "several tensors at once" if len(tensors) != 1 else self._reason_for_gloo(tensors, operator)
         if reason is not None or self._job is None:
             return self._by_gloo("allreduce", (tensors, opts), reason or "")
         tensor, size = tensors[0], self.size()
@@ -260,7 +260,7 @@ class FabricBackend(Backend):
             then = partial(_divide, [tensor.detach()], size) if is_average else None
             return self._made(self._over_fabric(self._job, "allreduce", what, tensor, tensors, then, deadline=deadline))
         self._check_process()
-        self._let_end(tensors, also_by_gloo=True)
+        self._wait_for_memory(tensors, also_by_gloo=True)
         wide = wide_of(tensor)
         then = partial(store_sums, wide, tensor.detach(), 0, size if is_average else 1)
         return self._made(
@@ -318,13 +318,13 @@ class FabricBackend(Backend):
         opts = opts or ReduceScatterOptions()
         operator, size = _operator(opts), self.size()
         tensors = [tensor for parts in inputs for tensor in parts]
-        reason = self._why_not([*tensors, *outputs], operator)
+        reason = self._reason_for_gloo([*tensors, *outputs], operator)
         if reason is not None or self._job is None:
             return self._by_gloo(collective, (*arguments, opts), reason or "", counts_as="reduce_scatter")
         job = self._job
         works: list[PythonWork] = []
         self._check_process()
-        self._let_end([*tensors, *outputs])
+        self._wait_for_memory([*tensors, *outputs])
         # Check all of them before the first one starts, so that an error starts none.
         is_average = operator == ReduceOp.AVG
         scatters = [
@@ -346,7 +346,7 @@ class FabricBackend(Backend):
                     nbytes=scatter.nbytes,
                 )
             )
-        return self._made(works[0] if len(works) == 1 else Together(works))
+        return self._made(works[0] if len(works) == 1 else CoalescedWork(works))
 
     def barrier(self, opts: BarrierOptions | None = None) -> Work:
         """Waits for all ranks."""
@@ -425,7 +425,7 @@ class FabricBackend(Backend):
     def end_coalescing(self) -> Work:
         """Returns one work for all collectives since `start_coalescing`."""
         works, self._coalesced = self._coalesced or [], None
-        return made(Together(works))
+        return made(CoalescedWork(works))
 
     def _made(self, work: PythonWork) -> Work:
         if self._coalesced is not None:
@@ -456,9 +456,9 @@ class FabricBackend(Backend):
         args = tuple(plain.of(each, is_written=takes_result and place == 0) for place, each in enumerate(args))
         is_collective = collective not in ("send", "recv", "recv_anysource")
         if is_collective:
-            self._let_end(tensors_of(given), also_by_gloo=True)
+            self._wait_for_memory(tensors_of(given), also_by_gloo=True)
         else:
-            self._let_end(tensors_of(given))
+            self._wait_for_memory(tensors_of(given))
         self.counters.count_gloo(
             counts_as or collective, bytes_of(tensors_of(given[:2] if counts_as else given[:1])), reason
         )
@@ -521,8 +521,8 @@ class FabricBackend(Backend):
         self._check_process()
         self._check_order()
         for result in results:
-            if tensor_elements_meet(result):
-                raise TributaryError(str(meeting_error("tensor", result.shape)))
+            if tensor_elements_overlap(result):
+                raise TributaryError(str(overlap_error("tensor", result.shape)))
         name = what
 
         def count() -> str:
@@ -531,7 +531,7 @@ class FabricBackend(Backend):
             name = what.format(self._sequence)
             return name
 
-        self._let_end([values, *results], also_by_gloo=True)
+        self._wait_for_memory([values, *results], also_by_gloo=True)
         event = ProfilerEvent(collective)
         try:
             answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout)
@@ -555,7 +555,7 @@ class FabricBackend(Backend):
 
         def note(answer: Answer[Reduced]) -> None:
             if isinstance(answer.exception(), DeadlineError):
-                self._given_up = self._given_up or name
+                self._timed_out = self._timed_out or name
 
         # Before the work's own callback, which lets callers go on.
         answer.add_done_callback(note)
@@ -570,13 +570,13 @@ class FabricBackend(Backend):
         Raises:
             TributaryError: a collective has passed its timeout.
         """
-        if self._given_up is not None:
+        if self._timed_out is not None:
             raise TributaryError(
-                f"{self._given_up} was given up in this process group after its timeout, so the next collectives of "
+                f"{self._timed_out} was given up in this process group after its timeout, so the next collectives of "
                 "the ranks may not match. Destroy the group on all ranks, and make another one"
             )
 
-    def _let_end(self, tensors: list[torch.Tensor], *, also_by_gloo: bool = False) -> None:
+    def _wait_for_memory(self, tensors: list[torch.Tensor], *, also_by_gloo: bool = False) -> None:
         """Waits for collectives in flight on these tensors' memory, because the next one uses their results.
 
         Their errors are raised for the callers that wait for them.
@@ -596,7 +596,7 @@ class FabricBackend(Backend):
         ranges = memory_ranges_of(tensors)
         for each, others in under_way:
             if any(one.overlaps(other) for one in ranges for other in others):
-                each.let_end()
+                each.wait_for_end()
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
         """Checks that no member is missing: a job continues without it, but a script needs all ranks."""
@@ -626,7 +626,7 @@ class FabricBackend(Backend):
                 'not survive a fork: let the parent call this, or start processes by "spawn"'
             )
 
-    def _why_not(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> str | None:
+    def _reason_for_gloo(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> str | None:
         """Returns the reason why the fabric cannot reduce these tensors; `None` if it can."""
         if self._job is None:
             return NOT_FIRST
@@ -668,7 +668,7 @@ class FabricBackend(Backend):
         problem = None
         if self._job is not None:
             announce(self.rank(), self.counters.summary())
-            problem = self._end_all()
+            problem = self._wait_for_all()
             self.counters.report(waits=True)
             try:
                 self._job.close()
@@ -683,7 +683,7 @@ class FabricBackend(Backend):
 
     def _end_gloo(self) -> None:
         """Ends gloo's group, and waits for its threads up to the timeout of a collective."""
-        if self._gloo.end(SILENT):
+        if self._gloo.end(WARNING_DELAY):
             return
         logger.warning("rank %s: the process group waits for the end of its collectives by gloo", self.rank())
         if not self._gloo.end(self._timeout.total_seconds()):
@@ -693,14 +693,14 @@ class FabricBackend(Backend):
                 self.rank(),
             )
 
-    def _end_all(self) -> TributaryError | None:
+    def _wait_for_all(self) -> TributaryError | None:
         """Waits for collectives in flight, up to the group's timeout; returns an error about the others."""
         under_way = [(answer, work) for answer, (work, _) in list(self._under_way.items())]
         seconds = self._timeout.total_seconds()
         ended = wait([answer for answer, _ in under_way], seconds).done
         late = [work.name for answer, work in under_way if answer not in ended]
         failed = [
-            (work.name, error) for answer, work in under_way if answer in ended and (error := work.untold_error())
+            (work.name, error) for answer, work in under_way if answer in ended and (error := work.unraised_error())
         ]
         if not late and not failed:
             return None

@@ -94,7 +94,7 @@ class Gloo:
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         # The type is Any, because its stub lacks the collectives.
         self._group: Any = dist.ProcessGroupGloo(store, rank, size, timeout)
-        self._given_up: Any = None
+        self._aborted: Any = None
         self._ended = Event()
 
     @property
@@ -112,7 +112,7 @@ class Gloo:
         """Aborts the group. Its threads stay, because they may wait for ranks that are stuck."""
         if self._group is not None:
             self._group.abort()
-            self._given_up, self._group = self._group, None
+            self._aborted, self._group = self._group, None
             self._ended.set()
 
     def end(self, patience: float) -> bool:

@@ -9,7 +9,7 @@ import os
 import time
 from collections import defaultdict, deque
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -22,18 +22,18 @@ from tributary.errors import DeadlineError, TributaryError
 from tributary.job import Job, join, logger, socket_of
 from tributary.torch.gloo import unreachable
 
-LOOK = 0.05
+POLL_INTERVAL = 0.05
 """Seconds between two polls of the other ranks' messages."""
-LAST_WORDS = 2.0
+REFUSAL_TIMEOUT = 2.0
 """Seconds that a refused rank waits until the others have read the reason from its store."""
-ALL_LEAVE = 10.0
+LEAVE_TIMEOUT = 10.0
 """Seconds that a rank waits for the other ranks, which will raise the same error."""
 REFUSED = "refused"
-SILENT = 5.0
+WARNING_DELAY = 5.0
 """Seconds that ranks wait for each other before they log a warning."""
 
 
-def own_part(store: Store, rank: int) -> Store:
+def group_store(store: Store, rank: int) -> Store:
     """Returns a part of a store that only this group of ranks uses.
 
     A store may outlive its group and serve the next one. The ranks of the next group must not read the messages of the
@@ -42,7 +42,7 @@ def own_part(store: Store, rank: int) -> Store:
     return PrefixStore(f"{store.add(f'groups of rank {rank}', 1)}/", store)
 
 
-def meet(store: Store, rank: int, size: int, timeout: timedelta, *, one_rank_a_host: bool) -> None:
+def rendezvous(store: Store, rank: int, size: int, timeout: timedelta, *, one_rank_a_host: bool) -> None:
     """Waits for all ranks, and checks that gloo can connect them.
 
     Args:
@@ -59,7 +59,7 @@ def meet(store: Store, rank: int, size: int, timeout: timedelta, *, one_rank_a_h
     problem = unreachable(size) if one_rank_a_host else None
     store.set(f"here {rank}", f"{_host()}\n{problem or ''}")
     began = time.monotonic()
-    until, tell_at = began + timeout.total_seconds(), began + SILENT
+    until, warn_at = began + timeout.total_seconds(), began + WARNING_DELAY
     missing = list(range(size))
     while missing := [other for other in missing if not store.check([f"here {other}"])]:
         now = time.monotonic()
@@ -68,10 +68,10 @@ def meet(store: Store, rank: int, size: int, timeout: timedelta, *, one_rank_a_h
                 f"{_ranks(missing)} of {size} have not called init_process_group in the group's timeout: check their "
                 "processes"
             )
-        if now > tell_at:
+        if now > warn_at:
             logger.warning("rank %s: init_process_group waits for %s of %s", rank, _ranks(missing), size)
-            tell_at = now + SILENT
-        time.sleep(LOOK)
+            warn_at = now + WARNING_DELAY
+        time.sleep(POLL_INTERVAL)
     here = [store.get(f"here {other}").decode().partition("\n") for other in range(size)]
     problem = _problem(here) if one_rank_a_host else None
     if problem is None:
@@ -101,12 +101,12 @@ def _problem(here: list[tuple[str, str, str]]) -> str | None:
 
 
 def _leave_after_others(store: Store, size: int) -> None:
-    """Waits until all ranks call this, up to `ALL_LEAVE` seconds."""
+    """Waits until all ranks call this, up to `LEAVE_TIMEOUT` seconds."""
     with suppress(dist.DistError):
         store.add("leaving", 1)
-        until = time.monotonic() + ALL_LEAVE
+        until = time.monotonic() + LEAVE_TIMEOUT
         while store.add("leaving", 0) < size and time.monotonic() < until:
-            time.sleep(LOOK)
+            time.sleep(POLL_INTERVAL)
 
 
 def _host() -> str:
@@ -145,7 +145,7 @@ def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job
         # The thread may still join the job, and must then leave it.
         joining.add_done_callback(_leave)
         if isinstance(error, TributaryError) and not isinstance(error, RefusedError):
-            _tell(store, f"rank {rank}: {error}", size)
+            _report_refusal(store, f"rank {rank}: {error}", size)
         raise
     return job
 
@@ -187,11 +187,11 @@ def _difference(job: Job, rank: int, size: int) -> str | None:
 def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: deque[str]) -> Job:
     while True:
         try:
-            return joining.result(LOOK)
-        except NotYet:
+            return joining.result(POLL_INTERVAL)
+        except FutureTimeout:
             if joining.done():
                 raise
-        _listen(store)
+        _check_refusal(store)
         if time.monotonic() > until:
             what = f"waiting for {waits[-1]}" if waits else "check which of its members are missing"
             raise DeadlineError(f"the job has not begun in the group's timeout: {what}")
@@ -199,27 +199,27 @@ def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: deque
 
 def _wait_for(rank: int, store: Store, until: float) -> None:
     while not store.check([_key(rank)]):
-        _listen(store)
+        _check_refusal(store)
         if time.monotonic() > until:
             raise DeadlineError(f"rank {rank} has not joined the job in the group's timeout: check its process")
-        time.sleep(LOOK)
+        time.sleep(POLL_INTERVAL)
 
 
-def _listen(store: Store) -> None:
+def _check_refusal(store: Store) -> None:
     """Raises the error that another rank has reported."""
     if store.check([REFUSED]):
-        said = store.get(REFUSED).decode()
-        store.add("heard", 1)
-        raise RefusedError(f"another rank cannot take part in the job: {said}")
+        reason = store.get(REFUSED).decode()
+        store.add("refusal read", 1)
+        raise RefusedError(f"another rank cannot take part in the job: {reason}")
 
 
-def _tell(store: Store, why: str, size: int) -> None:
+def _report_refusal(store: Store, why: str, size: int) -> None:
     # A rank that has read the reason may have exited, and its store with it.
     with suppress(dist.DistError):
         store.set(REFUSED, why)
-        until = time.monotonic() + LAST_WORDS
-        while store.add("heard", 0) < size - 1 and time.monotonic() < until:
-            time.sleep(LOOK)
+        until = time.monotonic() + REFUSAL_TIMEOUT
+        while store.add("refusal read", 0) < size - 1 and time.monotonic() < until:
+            time.sleep(POLL_INTERVAL)
 
 
 def _key(rank: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tributary.errors import TributaryError
-from tributary.values import meeting_error, tensor_elements_meet
+from tributary.values import overlap_error, tensor_elements_overlap
 
 
 class Plain:
@@ -48,8 +48,8 @@ class Plain:
         if is_plain and self._kind in (None, tensor.dtype):
             return tensor
         tensor = tensor.detach()
-        if is_written and tensor_elements_meet(tensor):
-            raise TributaryError(str(meeting_error("tensor", tensor.shape)))
+        if is_written and tensor_elements_overlap(tensor):
+            raise TributaryError(str(overlap_error("tensor", tensor.shape)))
         copy = tensor.resolve_conj().resolve_neg().contiguous()
         if self._kind is not None:
             copy = copy.to(self._kind)

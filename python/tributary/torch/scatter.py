@@ -14,7 +14,7 @@ import torch
 
 from tributary.errors import TributaryError
 from tributary.torch.integers import INTEGERS, store_sums, wide_of
-from tributary.values import meeting_error, tensor_elements_meet
+from tributary.values import overlap_error, tensor_elements_overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Scatter:
                 f"{rank} of {size}: give one tensor for each rank, of the size of its output; or one tensor of "
                 f"{size} times the output's size"
             )
-        if tensor_elements_meet(output):
-            raise TributaryError(str(meeting_error("tensor", output.shape)))
+        if tensor_elements_overlap(output):
+            raise TributaryError(str(overlap_error("tensor", output.shape)))
         flat = [tensor.detach().reshape(-1) for tensor in inputs]
         whole = flat[0] if len(flat) == 1 else torch.cat(flat)
         nbytes = whole.nbytes

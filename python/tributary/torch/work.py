@@ -48,7 +48,7 @@ class PythonWork(Work):
         """Returns the value of the future after the end of the work, or raises its error."""
 
     @abstractmethod
-    def _when_ended(self, call: Callable[[], object]) -> None:
+    def _on_end(self, call: Callable[[], object]) -> None:
         """Calls `call` when the work has ended, in any thread; at once if it has ended already."""
 
     def is_success(self) -> bool:
@@ -92,10 +92,10 @@ class PythonWork(Work):
             # No callbacks exist yet, so this thread runs none.
             ended.set_result(None)
         else:
-            self._when_ended(lambda: callbacks.submit(lambda: ended.set_result(None)))
+            self._on_end(lambda: callbacks.submit(lambda: ended.set_result(None)))
         return future
 
-    def _let_future_end(self) -> None:
+    def _wait_for_future(self) -> None:
         """Waits after the end of the work until its future, if any, is done. Callbacks may run later."""
         if self._future is not None and not callbacks.have_ended:
             with suppress(Exception):
@@ -117,7 +117,7 @@ class FabricWork(PythonWork):
         self._name = name
         self._tensors = tensors
         self._error: BaseException | None = None
-        self._is_told = False
+        self._is_raised = False
         self._ended = Event()
         self._then: list[Callable[[], object]] = []
 
@@ -150,13 +150,13 @@ class FabricWork(PythonWork):
                 f"{self._name} has not ended in {seconds:g} s, and is still in flight: wait again, or check which rank "
                 "has not started it"
             )
-        self._let_future_end()
+        self._wait_for_future()
         if self._error is not None:
-            self._is_told = True
+            self._is_raised = True
             raise self._error
         return True
 
-    def let_end(self) -> None:
+    def wait_for_end(self) -> None:
         """Waits for the end, successful or not.
 
         Raises:
@@ -171,10 +171,10 @@ class FabricWork(PythonWork):
         """The description of the collective, with the tensor's shape."""
         return self._name
 
-    def untold_error(self) -> BaseException | None:
+    def unraised_error(self) -> BaseException | None:
         """Waits for the end; returns the error, unless `wait` has raised it."""
         self._ended.wait()
-        return None if self._is_told else self._error
+        return None if self._is_raised else self._error
 
     def is_completed(self) -> bool:
         """Returns true if the work has ended, successfully or not."""
@@ -197,7 +197,7 @@ class FabricWork(PythonWork):
             raise self._error
         return self._tensors
 
-    def _when_ended(self, call: Callable[[], object]) -> None:
+    def _on_end(self, call: Callable[[], object]) -> None:
         with self._lock:
             if not self._ended.is_set():
                 self._then.append(call)
@@ -230,17 +230,17 @@ class FinishingWork(PythonWork):
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end, and raises the work's error."""
-        self._let_end(timeout)
-        self._let_future_end()
+        self._wait_for_end(timeout)
+        self._wait_for_future()
         if self._error is not None:
             raise self._error
         return True
 
-    def let_end(self) -> None:
+    def wait_for_end(self) -> None:
         """Waits for the end, successful or not. `wait` raises the error."""
-        self._let_end(None)
+        self._wait_for_end(None)
 
-    def _let_end(self, timeout: timedelta | None) -> None:
+    def _wait_for_end(self, timeout: timedelta | None) -> None:
         # Only one thread may wait for the work: gloo miscounts sends and receives if several threads wait.
         if not self._waiting.acquire(timeout=timeout.total_seconds() if timeout else -1):
             raise DeadlineError(f"a collective has not ended in {timeout}: another thread waits for it")
@@ -267,12 +267,12 @@ class FinishingWork(PythonWork):
         """Returns true if the work has ended, successfully or not."""
         if not self._has_ended:
             if self._is_point_to_point:
-                self._wait_elsewhere()
+                self._start_waiter()
             elif self._work.is_completed():
-                self.let_end()
+                self.wait_for_end()
         return self._has_ended
 
-    def _wait_elsewhere(self) -> None:
+    def _start_waiter(self) -> None:
         """Starts a thread that waits, because gloo completes a send or receive only if a thread waits for it."""
         with self._lock:
             if self._waiter is None:
@@ -280,7 +280,7 @@ class FinishingWork(PythonWork):
                 self._waiter.start()
 
     def _wait_and_call(self) -> None:
-        self.let_end()
+        self.wait_for_end()
         with self._lock:
             self._is_waited_for, then = True, self._then
         for call in then:
@@ -306,14 +306,14 @@ class FinishingWork(PythonWork):
             value = self._work.get_future().value()
             if self._finish is None:
                 return value
-        self._let_end(None)
+        self._wait_for_end(None)
         if self._error is not None:
             raise self._error
         return self._tensors
 
-    def _when_ended(self, call: Callable[[], object]) -> None:
+    def _on_end(self, call: Callable[[], object]) -> None:
         if self._is_point_to_point:
-            self._wait_elsewhere()
+            self._start_waiter()
             with self._lock:
                 if not self._is_waited_for:
                     self._then.append(call)
@@ -327,7 +327,7 @@ class FinishingWork(PythonWork):
         self._work.get_future().add_done_callback(ended)
 
 
-class Together(PythonWork):
+class CoalescedWork(PythonWork):
     """Several collectives that were requested as one."""
 
     def __init__(self, works: Sequence[PythonWork]) -> None:
@@ -338,7 +338,7 @@ class Together(PythonWork):
         """Waits for the end of all works, and raises the first error."""
         for work in self._works:
             work.wait(timeout or timedelta())
-        self._let_future_end()
+        self._wait_for_future()
         return True
 
     def is_completed(self) -> bool:
@@ -352,12 +352,12 @@ class Together(PythonWork):
     def _outcome(self) -> Tensors:
         return [tensor for work in self._works for tensor in _flat(work._outcome())]
 
-    def _when_ended(self, call: Callable[[], object]) -> None:
+    def _on_end(self, call: Callable[[], object]) -> None:
         rest = list(self._works)
 
         def next_one() -> None:
             if rest:
-                rest.pop()._when_ended(next_one)
+                rest.pop()._on_end(next_one)
             else:
                 call()
 

@@ -14,7 +14,7 @@ from tributary.torch.outbox import Bundle, OutgoingSet, by_type
 
 BUCKET = 1 << 20
 """Bytes of gradients in a bucket. This size overlaps with computing as well as time points do."""
-MOST_BUCKETS = 64
+MAX_BUCKETS = 64
 """The largest number of buckets. A larger model has larger buckets."""
 
 
@@ -45,7 +45,7 @@ class BackwardPass:
         self._job = job
         self._drop()
         size = sum(parameter.nbytes for _, parameter in self._parameters)
-        most = max(BUCKET, size // MOST_BUCKETS)
+        most = max(BUCKET, size // MAX_BUCKETS)
         self._buckets: list[OutgoingSet] = []
         places: list[int] = []
         for place in reversed(range(len(self._parameters))):

@@ -48,7 +48,7 @@ def roll_call(job: Job, size: int) -> Roll:
     return Roll(members, leader, int(present[leader]) - 1 if leader is not None else 0)
 
 
-def take_over(job: Job, own: Integers | None, load: Callable[[Integers], None]) -> tuple[int, ...]:
+def transfer_state(job: Job, own: Integers | None, load: Callable[[Integers], None]) -> tuple[int, ...]:
     """Gives all members the state of the lowest rank that has it.
 
     Args:

@@ -17,7 +17,7 @@ from tributary.errors import DetachedError, JobEndedError, JobOverError, Regroup
 from tributary.job import Job, join
 from tributary.torch.elastic.backward_pass import BackwardPass
 from tributary.torch.elastic.loader import ElasticLoader
-from tributary.torch.elastic.members import roll_call, take_over
+from tributary.torch.elastic.members import roll_call, transfer_state
 from tributary.torch.elastic.plan import Plan
 from tributary.torch.elastic.state import Stateful, pack, unpack
 
@@ -336,7 +336,7 @@ class Elastic:
             try:
                 if self._needs == "state":
                     own = pack(self.state_dict()) if self._has_state else None
-                    self._members = take_over(self._job, own, lambda state: self._load(unpack(state)))
+                    self._members = transfer_state(self._job, own, lambda state: self._load(unpack(state)))
                     self._has_state = True
                 else:
                     self._members = roll_call(self._job, 0).members

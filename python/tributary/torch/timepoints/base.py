@@ -16,7 +16,7 @@ from tributary.torch import gradients
 from tributary.torch.outbox import OutgoingSet
 from tributary.torch.timepoints.recorder import Recorder
 
-WATCHED = 100
+RECENT_SETS = 100
 """The number of last sets in which late sets are counted."""
 
 
@@ -66,7 +66,7 @@ class Scheduled(torch.nn.Module):
         self._recorder = Recorder(len(self._trained))
         self._profiling = True
         self._in_pass = False
-        self._lateness: deque[bool] = deque(maxlen=WATCHED)
+        self._lateness: deque[bool] = deque(maxlen=RECENT_SETS)
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns the model and its settings: a copy by `deepcopy` or `pickle` does not take part yet."""
@@ -163,7 +163,7 @@ class Scheduled(torch.nn.Module):
     @property
     def _is_late(self) -> bool:
         """True if too many sets are late."""
-        return not self._profiling and self.late_sets > self._settings.late_share * WATCHED
+        return not self._profiling and self.late_sets > self._settings.late_share * RECENT_SETS
 
     def _take_profile(self) -> Profile:
         sizes = [parameter.nbytes for _, parameter in self._trained]

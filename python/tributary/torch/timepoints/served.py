@@ -88,7 +88,7 @@ class ServerTimePoints(Scheduled):
                 raise RuntimeError("a copy cannot take part in the training: make a ServerTimePoints of its module")
             return self.module(*args, **kwargs)
         if self._in_pass:
-            self._forget_pass()
+            self._discard_pass()
         self.step()
         if torch.is_grad_enabled():
             self._gradients.follow()
@@ -157,7 +157,7 @@ class ServerTimePoints(Scheduled):
         # Another pass, which is an error, would add to gradients in flight.
         self._clear_gradients()
 
-    def _forget_pass(self) -> None:
+    def _discard_pass(self) -> None:
         """Discards a pass that broke off. No other worker depends on it, so the next pass can replace it."""
         for part in self._parts:
             part.exception()

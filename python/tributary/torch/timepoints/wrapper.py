@@ -178,7 +178,7 @@ class TimePoints(Scheduled):
         if failure is not None:
             raise failure
         if self._trial is not None:
-            self._try(self._trial)
+            self._end_trial_pass(self._trial)
         elif last.flag and not self._profiling:
             # All ranks do this in the same pass, because all of them get the same flag.
             share = self._settings.late_share * 100
@@ -218,7 +218,7 @@ class TimePoints(Scheduled):
             self._use(self._together)
         logger.info("rank %s: %s", self._job.rank, self.describe())
 
-    def _try(self, trial: Trial) -> None:
+    def _end_trial_pass(self, trial: Trial) -> None:
         """Called after a pass of the trial: selects the way of the next pass, or the result of the trial."""
         trial.end_pass()
         if trial.left:
