@@ -27,7 +27,7 @@ class Profile:
 class SetOfGradients:
     """Gradients that are sent together."""
 
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     """The indices of the gradients in the model."""
     at: int
     """The time point, in nanoseconds after the first gradient of a pass: all were ready in the profile."""
@@ -52,7 +52,7 @@ class Schedule:
     @staticmethod
     def of_sets(version: int, sets: Iterable[tuple[list[int], int, int]]) -> Schedule:
         """Makes a schedule from native sets: indices, time point, and the time from which a set is late."""
-        return Schedule(version, tuple(SetOfGradients(tuple(places), at, late) for places, at, late in sets))
+        return Schedule(version, tuple(SetOfGradients(tuple(indices), at, late) for indices, at, late in sets))
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ class Training(SharesMemory):
 
         try:
             taken = self._pool.find(target)
-            self._native.push_part(self._place_gradient(given, taken and taken[0], borrowed), first, done)
+            self._native.push_part(self._share_gradient(given, taken and taken[0], borrowed), first, done)
         except BaseException:
             self._give_back(borrowed)
             raise
@@ -217,18 +217,18 @@ class Training(SharesMemory):
                 step.set_result(Step(*outcome))
 
         try:
-            place = (memory.segment, start, parameters.count)
+            target_memory = (memory.segment, start, parameters.count)
             if gradient is None:
-                self._native.begin(place, done)
+                self._native.begin(target_memory, done)
             else:
                 given, first = gradient
-                self._native.push(self._place_gradient(given, memory, borrowed), first, place, done)
+                self._native.push(self._share_gradient(given, memory, borrowed), first, target_memory, done)
         except BaseException:
             self._give_back(borrowed)
             raise
         return step
 
-    def _place_gradient(
+    def _share_gradient(
         self, gradient: Elements, taken: Memory | None, borrowed: list[Memory]
     ) -> tuple[_native.Segment, int, int]:
         """Puts the gradient into a segment other than that of the parameters."""

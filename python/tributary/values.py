@@ -149,10 +149,10 @@ def elements_overlap(shape: Sequence[int], strides: Sequence[int], unit: int) ->
     else:
         return False
     # The dimensions interleave, but the elements may still be disjoint: compare their offsets.
-    places = np.zeros((), np.int64)
+    offsets = np.zeros((), np.int64)
     for stride, size in zip(strides, shape, strict=True):
-        places = np.add.outer(places, np.arange(size, dtype=np.int64) * stride)
-    return bool((np.diff(np.sort(places, axis=None)) < unit).any())
+        offsets = np.add.outer(offsets, np.arange(size, dtype=np.int64) * stride)
+    return bool((np.diff(np.sort(offsets, axis=None)) < unit).any())
 
 
 def tensor_elements_overlap(tensor: torch.Tensor) -> bool:

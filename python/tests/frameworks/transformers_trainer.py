@@ -25,8 +25,8 @@ class Sentences(Dataset):
     def __len__(self) -> int:
         return len(self.sentences)
 
-    def __getitem__(self, place: int) -> dict[str, torch.Tensor]:
-        sentence = self.sentences[place]
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        sentence = self.sentences[index]
         return {"input_ids": sentence, "labels": (sentence[0] >= WORDS // 2).long()}
 
 

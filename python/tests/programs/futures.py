@@ -91,9 +91,9 @@ def nest(choice: random.Random, depth: int) -> None:
     """Starts a few collectives, and continues in the callback of the last one or here."""
     started = [Started(choice) for _ in range(choice.randint(1, 4))]
     futures: list[Future[None]] = []
-    for place, one in enumerate(started[:-1]):
+    for index, one in enumerate(started[:-1]):
         # A callback waits for later collectives, and for their callbacks.
-        later = choice.choice(started[place + 1 :])
+        later = choice.choice(started[index + 1 :])
         own = random.Random(choice.random())
         if choice.random() < 0.5:
             futures.append(one.work.get_future().then(lambda _, later=later, own=own: later.wait(own)))

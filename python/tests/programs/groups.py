@@ -251,10 +251,10 @@ def shared() -> None:
 def interface() -> None:
     """A host whose name resolves to a loopback address, and an interface that does not exist."""
     socket.sethostname("localhost")
-    for place, named in enumerate(("", "nosuch0")):
+    for index, named in enumerate(("", "nosuch0")):
         os.environ["GLOO_SOCKET_IFNAME"] = named
         # With the same port, a rank that is faster than rank 0 would connect to the store that rank 0 will close.
-        os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + place)
+        os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + index)
         try:
             dist.init_process_group("tributary", timeout=TIMEOUT)
         except tributary.TributaryError as error:

@@ -56,8 +56,8 @@ def padded(size: int) -> Floats:
 
 def not_finite(size: int) -> Floats:
     values = wide(size)
-    places = choice.integers(0, size, size // 5000)
-    values[places] = choice.choice([np.inf, -np.inf, np.nan], len(places))
+    indices = choice.integers(0, size, size // 5000)
+    values[indices] = choice.choice([np.inf, -np.inf, np.nan], len(indices))
     return values
 
 
@@ -87,8 +87,8 @@ def check(kind: str, given: tuple[Floats, Floats], result: Floats) -> None:
         error = np.abs(result.astype(np.float64) - exact)
         magnitudes = np.abs(first.astype(np.float64)) + np.abs(second)
         right |= np.isfinite(exact) & ((error <= STANDARD * magnitudes) | (np.abs(exact) >= LARGEST))
-    places = np.flatnonzero(~right)
-    assert not len(places), [(kind, at, first[at], second[at], result[at], exact[at]) for at in places[:5]]
+    indices = np.flatnonzero(~right)
+    assert not len(indices), [(kind, at, first[at], second[at], result[at], exact[at]) for at in indices[:5]]
 
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}

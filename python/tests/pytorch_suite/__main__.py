@@ -33,7 +33,7 @@ def passes_over_gloo_only(by_gloo: Result, over_fabric: Result) -> bool:
 def run_all(suite: Suite, tests: list[str], backends: Sequence[str], logs: Path | None) -> dict[str, dict[str, Result]]:
     """Runs tests over these backends, and reports each result at once."""
     results: dict[str, dict[str, Result]] = {}
-    for place, test in enumerate(tests):
+    for index, test in enumerate(tests):
         results[test] = {}
         for backend in backends:
             result = results[test][backend] = suite.run(test, backend)
@@ -41,7 +41,7 @@ def run_all(suite: Suite, tests: list[str], backends: Sequence[str], logs: Path 
                 logs.mkdir(parents=True, exist_ok=True)
                 (logs / f"{test}.{backend}.log").write_text(result.log, encoding="utf-8")
         both = ", ".join(f"{backend}: {one.outcome} ({one.seconds:.1f} s)" for backend, one in results[test].items())
-        print(f"{place + 1}/{len(tests)} {test}: {both}", file=sys.stderr, flush=True)
+        print(f"{index + 1}/{len(tests)} {test}: {both}", file=sys.stderr, flush=True)
     return results
 
 

@@ -56,8 +56,8 @@ class OnCpu(TorchFunctionMode):
         if name in ("to", "_parse_to"):
             first = 1 if name == "to" else 0
             args = tuple(
-                "cpu" if place == first and isinstance(value, int) and not isinstance(value, bool) else value
-                for place, value in enumerate(args)
+                "cpu" if index == first and isinstance(value, int) and not isinstance(value, bool) else value
+                for index, value in enumerate(args)
             )
         return func(*args, **kwargs)
 

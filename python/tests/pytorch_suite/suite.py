@@ -113,13 +113,13 @@ class Suite:
         seconds = time.monotonic() - began
         if backend == "tributary":
             self._jobs("end", self._job_name, "--token-file", str(folder / "token"))
-        failed = next((place for place, (outcome, _) in enumerate(outcomes) if outcome not in (PASSED, SKIPPED)), None)
+        failed = next((index for index, (outcome, _) in enumerate(outcomes) if outcome not in (PASSED, SKIPPED)), None)
         if failed is None:
             return Result(test, PASSED if (PASSED, True) in outcomes else SKIPPED, seconds)
         # Report the first rank that failed: the others fail because of it.
-        for place, (outcome, is_first) in enumerate(outcomes):
+        for index, (outcome, is_first) in enumerate(outcomes):
             if is_first and outcome not in (PASSED, SKIPPED):
-                failed = place
+                failed = index
         said = logs[failed].read_text(errors="replace") if logs[failed].exists() else ""
         return Result(test, f"{self._ranks[failed].host}: {outcomes[failed][0]}", seconds, said)
 
@@ -128,24 +128,24 @@ class Suite:
         outcomes: dict[int, tuple[str, bool]] = {}
         has_failed = False
         while len(outcomes) < len(pids):
-            for place, rank in enumerate(self._ranks):
-                if place in outcomes:
+            for index, rank in enumerate(self._ranks):
+                if index in outcomes:
                     continue
                 with suppress(Empty):
                     outcome = rank.answers.get(timeout=0.02)["outcome"]
-                    outcomes[place] = outcome, not has_failed
+                    outcomes[index] = outcome, not has_failed
                     if outcome not in (PASSED, SKIPPED) and not has_failed:
                         has_failed = True
                         until = min(until, time.monotonic() + GRACE)
             if time.monotonic() > until:
-                for place, pid in enumerate(pids):
-                    if place in outcomes:
+                for index, pid in enumerate(pids):
+                    if index in outcomes:
                         continue
                     with suppress(ProcessLookupError):
                         os.killpg(pid, signal.SIGKILL)
-                    self._ranks[place].answers.get(timeout=START)
-                    outcomes[place] = f"has not ended in {limit:g} s", not has_failed
-        return [outcomes[place] for place in range(len(pids))]
+                    self._ranks[index].answers.get(timeout=START)
+                    outcomes[index] = f"has not ended in {limit:g} s", not has_failed
+        return [outcomes[index] for index in range(len(pids))]
 
     def _job(self, folder: Path) -> dict[str, str]:
         """Creates a job; returns the environment variables of its ranks."""
@@ -191,8 +191,8 @@ def in_lab(binary: Path, size: int, *, debug: str = "OFF") -> Iterator[Suite]:
             if done.returncode:
                 raise RuntimeError(f"no lab: {done.stderr}")
             ranks = []
-            for place in range(size):
-                host = f"w{place}"
+            for index in range(size):
+                host = f"w{index}"
                 command = [*lab, "exec", "--name", name, host, "--", sys.executable, Path(__file__).parent / "rank.py"]
                 pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
                 process = stack.enter_context(subprocess.Popen(command, **pipes, env=variables, cwd=folder))

@@ -101,13 +101,13 @@ def predict(watched: Watched, network: Network) -> Prediction:
     buckets = _buckets(watched)
     ready = [round(seconds * 1e9) for seconds in watched.ready]
     decided = _native.time_points(watched.sizes, ready, round(network.start_up * 1e9))
-    sets = [places for places, _, _ in decided]
+    sets = [indices for indices, _, _ in decided]
 
     def step(bundles: Sequence[Sequence[int]], seconds_a_byte: float) -> float:
         free = 0.0
-        for places in bundles:
-            begin = max(free, max(watched.ready[place] for place in places))
-            free = begin + network.start_up + seconds_a_byte * sum(watched.sizes[place] for place in places)
+        for indices in bundles:
+            begin = max(free, max(watched.ready[index] for index in indices))
+            free = begin + network.start_up + seconds_a_byte * sum(watched.sizes[index] for index in indices)
         return watched.step + max(0.0, free - watched.span)
 
     return Prediction(
@@ -123,9 +123,9 @@ def _buckets(watched: Watched) -> list[list[int]]:
     """Returns the buckets of `DistributedDataParallel`, in the order in which gradients are ready."""
     buckets: list[list[int]] = [[]]
     size = 0
-    for place in sorted(range(len(watched.ready)), key=lambda place: watched.ready[place]):
-        buckets[-1].append(place)
-        size += watched.sizes[place]
+    for index in sorted(range(len(watched.ready)), key=lambda index: watched.ready[index]):
+        buckets[-1].append(index)
+        size += watched.sizes[index]
         if size >= (FIRST_BUCKET if len(buckets) == 1 else BUCKET):
             buckets.append([])
             size = 0

@@ -69,9 +69,9 @@ class _Watch:
             self._optimizer = optimizer
             parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
             self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
-            for place, parameter in enumerate(self.parameters):
+            for index, parameter in enumerate(self.parameters):
                 hooked: Any = parameter
-                self._hooks.append(hooked.register_post_accumulate_grad_hook(self._hook(place)))
+                self._hooks.append(hooked.register_post_accumulate_grad_hook(self._hook(index)))
         if optimizer is not self._optimizer:
             return
         self.ends.append(now)
@@ -81,12 +81,12 @@ class _Watch:
         if len(self.ends) > self._skipped + self._steps:
             raise _Enough
 
-    def _hook(self, place: int) -> Callable[[torch.Tensor], None]:
+    def _hook(self, index: int) -> Callable[[torch.Tensor], None]:
         def ready(_: torch.Tensor) -> None:
             now = time.perf_counter()
             self._first = now if self._first is None else self._first
             # If a step has several passes, the last one counts: the gradients could be sent only after it.
-            self._pass[place] = now - self._first
+            self._pass[index] = now - self._first
 
         return ready
 
@@ -99,11 +99,11 @@ class _Watch:
                 f"{self._skipped} are not timed: let it make more steps"
             )
         ends = self.ends[self._skipped :]
-        seen = [place for place in range(len(self.parameters)) if any(place in one for one in passes)]
+        seen = [index for index in range(len(self.parameters)) if any(index in one for one in passes)]
         return Watched(
             step=statistics.median(end - begin for begin, end in itertools.pairwise(ends)),
-            sizes=[self.parameters[place].nbytes for place in seen],
-            ready=[statistics.median(one[place] for one in passes if place in one) for place in seen],
+            sizes=[self.parameters[index].nbytes for index in seen],
+            ready=[statistics.median(one[index] for one in passes if index in one) for index in seen],
         )
 
 

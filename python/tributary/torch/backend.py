@@ -453,7 +453,7 @@ class FabricBackend(Backend):
         takes_result = collective != "send" and (
             collective not in ("broadcast", "reduce") or (opts.rootRank == self.rank()) == (collective == "reduce")
         )
-        args = tuple(plain.of(each, is_written=takes_result and place == 0) for place, each in enumerate(args))
+        args = tuple(plain.of(each, is_written=takes_result and index == 0) for index, each in enumerate(args))
         is_collective = collective not in ("send", "recv", "recv_anysource")
         if is_collective:
             self._wait_for_memory(tensors_of(given), also_by_gloo=True)

@@ -18,7 +18,7 @@ class Gradients:
         """The parameters with their names, in the model's order."""
         self._kinds = _kinds(self.parameters)
         self._hooks: list[Any] = []
-        self._places: list[int] = []
+        self._addresses: list[int] = []
         self.follow()
 
     def follow(self) -> None:
@@ -35,17 +35,17 @@ class Gradients:
                 "the model's trained parameters are others than when training began, or of another type: begin the "
                 "training again on all ranks"
             )
-        places = [parameter.data_ptr() for _, parameter in parameters]
-        if places == self._places:
+        addresses = [parameter.data_ptr() for _, parameter in parameters]
+        if addresses == self._addresses:
             return
-        self._places = places
+        self._addresses = addresses
         for hook in self._hooks:
             hook.remove()
         hooked: list[Any] = [parameter for _, parameter in parameters]
-        self._hooks = [one.register_post_accumulate_grad_hook(self._hook(place)) for place, one in enumerate(hooked)]
+        self._hooks = [one.register_post_accumulate_grad_hook(self._hook(index)) for index, one in enumerate(hooked)]
 
-    def _hook(self, place: int) -> Any:
-        return lambda _: self._ready(place)
+    def _hook(self, index: int) -> Any:
+        return lambda _: self._ready(index)
 
 
 def trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:

@@ -90,7 +90,7 @@ def _collective(name: str, *, writes: bool = True) -> Callable[..., Any]:
     def call(self: Group, *args: Any, **options: Any) -> Any:
         plain = Plain(contiguous=False)
         # All collectives have their results in the first argument.
-        args = tuple(plain.of(each, is_written=writes and place == 0) for place, each in enumerate(args))
+        args = tuple(plain.of(each, is_written=writes and index == 0) for index, each in enumerate(args))
         _made.work = None
         work = base(self._base, *args, **options)
         made, _made.work = _made.work, None

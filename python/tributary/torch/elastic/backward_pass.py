@@ -47,15 +47,15 @@ class BackwardPass:
         size = sum(parameter.nbytes for _, parameter in self._parameters)
         most = max(BUCKET, size // MAX_BUCKETS)
         self._buckets: list[OutgoingSet] = []
-        places: list[int] = []
-        for place in reversed(range(len(self._parameters))):
-            places.append(place)
-            if place == 0 or sum(self._parameters[one][1].nbytes for one in places) >= most:
-                kinds = by_type(self._parameters, places)
+        indices: list[int] = []
+        for index in reversed(range(len(self._parameters))):
+            indices.append(index)
+            if index == 0 or sum(self._parameters[one][1].nbytes for one in indices) >= most:
+                kinds = by_type(self._parameters, indices)
                 bundles = [Bundle(job, self._parameters, kind) for kind in kinds]
                 self._buckets.append(OutgoingSet(self._parameters, bundles))
-                places = []
-        self._bucket_of = {place: bucket for bucket in self._buckets for place in bucket.places}
+                indices = []
+        self._bucket_of = {index: bucket for bucket in self._buckets for index in bucket.indices}
 
     def begin(self, what: str, samples: int, members: int) -> None:
         """Prepares the next backward pass.
@@ -81,7 +81,7 @@ class BackwardPass:
         """True if there was no pass since `begin`."""
         return self._what is not None
 
-    def _ready(self, place: int) -> None:
+    def _ready(self, index: int) -> None:
         """Called when a gradient is ready."""
         if self._what is None:
             raise RuntimeError("a backward pass outside of a step: make exactly one for each batch of Elastic.loader")
@@ -90,7 +90,7 @@ class BackwardPass:
             self._next = 0
             engine: Any = torch.autograd.Variable._execution_engine
             engine.queue_callback(self._end)
-        self._bucket_of[place].put(place)
+        self._bucket_of[index].put(index)
         # The last bucket is sent at the end of the pass, because the agent takes it as the end of the step.
         while self._next < len(self._buckets) - 1 and self._buckets[self._next].is_full:
             self._send()

@@ -154,8 +154,8 @@ class Elastic:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the whole state that a joining rank takes, also for checkpoints."""
-        place = {"epoch": self._epoch, "step": self._step}
-        return place | {name: part.state_dict() for name, part in self._parts.items()}
+        position = {"epoch": self._epoch, "step": self._step}
+        return position | {name: part.state_dict() for name, part in self._parts.items()}
 
     def _load(self, state: dict[str, Any]) -> None:
         """Loads a state.

@@ -96,8 +96,8 @@ class Scheduled(torch.nn.Module):
         """Describes the schedule for users."""
         lines = [f"schedule {self._schedule.version}: {len(self._schedule.sets)} sets"]
         for number, leaving in enumerate(self._schedule.sets, 1):
-            names = [self._trained[place][0] for place in leaving.places]
-            size = sum(self._trained[place][1].nbytes for place in leaving.places)
+            names = [self._trained[index][0] for index in leaving.indices]
+            size = sum(self._trained[index][1].nbytes for index in leaving.indices)
             lines.append(
                 f"  {number}: {leaving.at / 1e6:.1f} ms, {size / 1e6:.2f} MB, {len(names)} gradients, "
                 f"{names[0]} to {names[-1]}"
@@ -112,7 +112,7 @@ class Scheduled(torch.nn.Module):
     def _use(self, sets: list[OutgoingSet]) -> None:
         """Sends gradients in these sets from the next pass on."""
         self._sets = sets
-        self._set_of = {place: number for number, one in enumerate(sets) for place in one.places}
+        self._set_of = {index: number for number, one in enumerate(sets) for index in one.indices}
         self._next = 0
 
     def _make_sets(self, schedule: Schedule) -> list[OutgoingSet]:
@@ -127,7 +127,7 @@ class Scheduled(torch.nn.Module):
         """Called at the end of the pass: sends the remaining sets, which are full."""
         raise NotImplementedError
 
-    def _ready(self, place: int) -> None:
+    def _ready(self, index: int) -> None:
         """Called when a gradient is ready."""
         if not self._synchronises:
             return
@@ -136,9 +136,9 @@ class Scheduled(torch.nn.Module):
             self._recorder.begin()
             engine: Any = torch.autograd.Variable._execution_engine
             engine.queue_callback(self._end_of_pass)
-        now = self._recorder.ready(place)
-        own = self._sets[self._set_of[place]]
-        own.put(place)
+        now = self._recorder.ready(index)
+        own = self._sets[self._set_of[index]]
+        own.put(index)
         if own.is_full:
             self._lateness.append(now > own.late)
             # The last set is sent at the end of the pass, because no set follows it.

@@ -20,10 +20,10 @@ class Recorder:
         self._began = time.perf_counter_ns()
         self._ready = [None] * self._gradients
 
-    def ready(self, place: int) -> int:
+    def ready(self, index: int) -> int:
         """Records the time at which a gradient is ready, and returns it in nanoseconds."""
         now = self.now()
-        self._ready[place] = now
+        self._ready[index] = now
         return now
 
     def now(self) -> int:

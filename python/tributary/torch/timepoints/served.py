@@ -61,11 +61,11 @@ class ServerTimePoints(Scheduled):
         self._pending: PendingStep | None = None
         self._parts: list[PendingPart] = []
         counts = [parameter.numel() for _, parameter in self._trained]
-        self._firsts = [sum(counts[:place]) for place in range(len(counts))]
+        self._firsts = [sum(counts[:index]) for index in range(len(counts))]
         self._values = self._training.empty_tensor(sum(counts))
         with torch.no_grad():
-            for place, (_, parameter) in enumerate(self._trained):
-                self._value_of(place).copy_(parameter)
+            for index, (_, parameter) in enumerate(self._trained):
+                self._value_of(index).copy_(parameter)
         self._step = self._training.begin(self._values)
         self._load()
         self._start_up = self._measure()
@@ -122,16 +122,16 @@ class ServerTimePoints(Scheduled):
             self._decide()
         return self._step
 
-    def _ready(self, place: int) -> None:
+    def _ready(self, index: int) -> None:
         if self._pending is not None and self._synchronises:
             raise RuntimeError(
                 "the last backward pass has already handed in the gradient for these parameters: call the model or its "
                 "step() before the next backward pass"
             )
-        super()._ready(place)
+        super()._ready(index)
 
     def _make_sets(self, schedule: Schedule) -> list[OutgoingSet]:
-        rows = [in_a_row(self._trained, one.places) for one in schedule.sets]
+        rows = [in_a_row(self._trained, one.indices) for one in schedule.sets]
         memory = self._training if sum(map(len, rows)) <= MAX_SHARED else None
         return [
             OutgoingSet(self._trained, [Bundle(memory, self._trained, row) for row in its], one.late)
@@ -144,7 +144,7 @@ class ServerTimePoints(Scheduled):
     def _push(self, bundles: list[Bundle]) -> None:
         """Sends parts before the gradient's last part."""
         for bundle in bundles:
-            first = self._firsts[bundle.places[0]]
+            first = self._firsts[bundle.indices[0]]
             self._parts.append(self._training.start_push_part(bundle.flat.float(), first))
 
     def _finish(self) -> None:
@@ -153,7 +153,7 @@ class ServerTimePoints(Scheduled):
         self._next = 0
         *others, last = self._sets[-1].leave()
         self._push(others)
-        self._pending = self._training.start_push_rest(last.flat.float(), self._firsts[last.places[0]])
+        self._pending = self._training.start_push_rest(last.flat.float(), self._firsts[last.indices[0]])
         # Another pass, which is an error, would add to gradients in flight.
         self._clear_gradients()
 
@@ -185,11 +185,11 @@ class ServerTimePoints(Scheduled):
     @torch.no_grad()
     def _load(self) -> None:
         """Loads the step's parameters into the model."""
-        for place, (_, parameter) in enumerate(self._trained):
-            parameter.copy_(self._value_of(place))
+        for index, (_, parameter) in enumerate(self._trained):
+            parameter.copy_(self._value_of(index))
 
-    def _value_of(self, place: int) -> torch.Tensor:
-        parameter, first = self._trained[place][1], self._firsts[place]
+    def _value_of(self, index: int) -> torch.Tensor:
+        parameter, first = self._trained[index][1], self._firsts[index]
         return self._values[first : first + parameter.numel()].view(parameter.shape)
 
     def _measure(self) -> int:

@@ -161,7 +161,7 @@ class TimePoints(Scheduled):
 
     def _make_set(self, number: int, one: SetOfGradients, *, has_flag: bool) -> OutgoingSet:
         memory = self._job if number < MAX_SHARED else None
-        kinds = by_type(self._trained, one.places)
+        kinds = by_type(self._trained, one.indices)
         extras = [int(has_flag and kind is kinds[-1]) for kind in kinds]
         bundles = [Bundle(memory, self._trained, kind, extra) for kind, extra in zip(kinds, extras, strict=True)]
         return OutgoingSet(self._trained, bundles, one.late)
