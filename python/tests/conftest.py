@@ -76,8 +76,8 @@ def run(binary: Path) -> Run:
             done = start([*lab, "run", file, "--name", name, "--no-rates", "--", *command])
         else:
             done = in_job(job, start, lab, file, name, command)
-        said = done.stdout + done.stderr
-        assert (done.returncode != 0) == fails, said
-        return said.splitlines()
+        output = done.stdout + done.stderr
+        assert (done.returncode != 0) == fails, output
+        return output.splitlines()
 
     return run

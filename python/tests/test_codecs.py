@@ -20,7 +20,7 @@ def gradient(seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_code_says_what_it_saves_and_what_it_loses(name: str) -> None:
+def test_a_code_has_its_ratio_and_error(name: str) -> None:
     values = gradient()
     codec = tributary.Codec(name, seed=7)
     code = codec.encode(values)
@@ -48,7 +48,7 @@ def test_types_and_layouts_of_gradients_do_not_matter() -> None:
     assert encode(tensor) == encode(tensor.float().numpy()) == encode(tensor.float().requires_grad_())
 
 
-def test_error_feedback_goes_on_from_a_checkpoint() -> None:
+def test_error_feedback_continues_from_a_checkpoint() -> None:
     gradients = [gradient(seed) for seed in range(4)]
     codec = tributary.Codec("casq-4-ef", seed=1)
     assert codec.owed is None
@@ -85,7 +85,7 @@ def test_workers_that_share_a_codebook_agree_on_it_first() -> None:
     assert tributary.Codec("casq-4").propose(gradients[0]) is None
 
 
-def test_what_cannot_be_encoded_or_decoded_is_an_error_that_says_why() -> None:
+def test_errors_of_encode_and_decode_give_the_reason() -> None:
     with pytest.raises(ValueError, match="casq-4-ef"):
         tributary.Codec("zip")
     codec = tributary.Codec("f16")

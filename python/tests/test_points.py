@@ -9,11 +9,11 @@ import pytest
 from conftest import Run
 
 
-def test_time_points_train_as_one_expects_and_follow_the_backward_pass(run: Run) -> None:
+def test_time_points_learn_the_same_and_follow_the_backward_pass(run: Run) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    said = run("points.py")
-    results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"points"' in line]
-    assert len(results) == 2, said
+    lines = run("points.py")
+    results = [json.loads(line.split(": ", 1)[1]) for line in lines if ': {"points"' in line]
+    assert len(results) == 2, lines
     for result in results:
         assert result["points"] == pytest.approx(result["ddp"], rel=1e-4)
         assert result["sets"] >= 3, "the layers' gradients come one after another"
@@ -26,14 +26,14 @@ def test_time_points_train_as_one_expects_and_follow_the_backward_pass(run: Run)
         for refused, part in zip(result["refused"], [*words, "rank 1: 2 trained parameters, 9 elements"], strict=True):
             assert part in refused
     assert results[0]["versions"] == results[1]["versions"]
-    assert any("sets are late: profiling" in line for line in said)
+    assert any("sets are late: profiling" in line for line in lines)
 
 
-def test_time_points_on_a_parameter_server_learn_what_whole_gradients_do(run: Run, binary: Path) -> None:
+def test_time_points_on_a_parameter_server_learn_the_same_as_whole_gradients(run: Run, binary: Path) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    said = run("served.py", str(binary))
-    results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"worker"' in line]
-    assert len(results) == 2, said
+    lines = run("served.py", str(binary))
+    results = [json.loads(line.split(": ", 1)[1]) for line in lines if ': {"worker"' in line]
+    assert len(results) == 2, lines
     for result in results:
         assert result["same"], "the bits are those of whole gradients"
         assert result["learned"]

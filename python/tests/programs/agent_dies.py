@@ -26,5 +26,5 @@ for work in works:
     try:
         work.get_future().wait()
     except Exception as error:
-        print("told:", type(error).__name__, error, flush=True)
+        print("raised:", type(error).__name__, error, flush=True)
 os._exit(0)

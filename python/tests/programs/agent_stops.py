@@ -26,7 +26,7 @@ try:
         try:
             job.all_reduce(np.ones(size, dtype=np.float32), name="gradient", deadline=DEADLINE)
         except tributary.TributaryError as error:
-            print("told:", type(error).__name__, error, flush=True)
+            print("raised:", type(error).__name__, error, flush=True)
 finally:
     if is_last:
         os.kill(own_agent(), signal.SIGCONT)

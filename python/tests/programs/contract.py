@@ -454,8 +454,8 @@ for check in CHECKS:
     if check.__name__ in chosen:
         try:
             check()
-            said = "ok"
+            outcome = "ok"
         except BaseException as error:
-            said = f"{type(error).__name__}: {str(error)[:600]}\n{traceback.format_exc()[-3000:]}"
-        print(f"{check.__name__}: {said}", flush=True)
+            outcome = f"{type(error).__name__}: {str(error)[:600]}\n{traceback.format_exc()[-3000:]}"
+        print(f"{check.__name__}: {outcome}", flush=True)
 dist.destroy_process_group()

@@ -54,9 +54,9 @@ else:
 try:
     differ(what, is_odd)
 except Exception as error:
-    print("told:", type(error).__name__, error, flush=True)
+    print("raised:", type(error).__name__, error, flush=True)
 try:
     dist.all_reduce(torch.ones(10))
 except Exception as error:
-    print("told later:", type(error).__name__, error, flush=True)
+    print("raised later:", type(error).__name__, error, flush=True)
 os._exit(0)

@@ -21,7 +21,7 @@ def end() -> None:
     try:
         dist.destroy_process_group()
     except Exception as error:
-        print("told:", type(error).__name__, error, flush=True)
+        print("raised:", type(error).__name__, error, flush=True)
         dist.destroy_process_group()
     print("destroyed:", not dist.is_initialized(), flush=True)
 

@@ -50,7 +50,7 @@ def refused() -> None:
     try:
         dist.init_process_group("tributary", timeout=TIMEOUT)
     except Exception as error:
-        print("told:", type(error).__name__, error, flush=True)
+        print("raised:", type(error).__name__, error, flush=True)
     # Exit at once, because PyTorch's clean-up does not matter here.
     os._exit(0)
 
@@ -64,7 +64,7 @@ def missing() -> None:
     try:
         waits[int(os.environ["RANK"])]()
     except tributary.TributaryError as error:
-        print("told:", type(error).__name__, error, flush=True)
+        print("raised:", type(error).__name__, error, flush=True)
     os._exit(0)
 
 
@@ -83,7 +83,7 @@ def fork() -> None:
             try:
                 call()
             except tributary.TributaryError as error:
-                print("child told:", error, flush=True)
+                print("child raised:", error, flush=True)
         del under_way
         sys.exit(0)
     print("child ended:", os.waitpid(child, 0)[1], flush=True)
@@ -141,7 +141,7 @@ def given_up() -> None:
         try:
             dist.all_reduce(torch.full((4,), 1000.0))
         except tributary.DeadlineError as error:
-            print("told:", error, flush=True)
+            print("raised:", error, flush=True)
     dist.barrier(group=over_gloo)
     dist.destroy_process_group()
     try:
@@ -166,7 +166,7 @@ def aborted() -> None:
     try:
         dist.all_reduce(torch.ones(4))
     except tributary.SumError as error:
-        print("told:", time.monotonic() - began < 8, error, flush=True)
+        print("raised:", time.monotonic() - began < 8, error, flush=True)
     os._exit(0)
 
 
@@ -180,7 +180,7 @@ def in_callback() -> None:
         try:
             job.all_reduce(torch.ones(5), name="second")
         except tributary.TributaryError as error:
-            print("told:", error, flush=True)
+            print("raised:", error, flush=True)
         called.set()
 
     for last in range(2):
@@ -227,7 +227,7 @@ def late() -> None:
         try:
             dist.barrier(timeout=timedelta(seconds=1))
         except tributary.DeadlineError as error:
-            print("told:", time.monotonic() - began < TIMEOUT.total_seconds() / 2, error, flush=True)
+            print("raised:", time.monotonic() - began < TIMEOUT.total_seconds() / 2, error, flush=True)
     dist.barrier(group=over_gloo)
     os._exit(0)
 
@@ -242,7 +242,7 @@ def shared() -> None:
     try:
         dist.init_process_group("tributary", timeout=TIMEOUT)
     except tributary.TributaryError as error:
-        print("told:", error, flush=True)
+        print("raised:", error, flush=True)
     if child:
         os.waitpid(child, 0)
     os._exit(0)
@@ -258,7 +258,7 @@ def interface() -> None:
         try:
             dist.init_process_group("tributary", timeout=TIMEOUT)
         except tributary.TributaryError as error:
-            print("told:", error, flush=True)
+            print("raised:", error, flush=True)
     os._exit(0)
 
 
@@ -271,7 +271,7 @@ class Threads:
     def __init__(self) -> None:
         self.list, self.open, self.write = os.listdir, open, os.write
 
-    def tell(self, when: str) -> None:
+    def print_count(self, when: str) -> None:
         running = 0
         for thread in self.list("/proc/self/task"):
             try:
@@ -282,7 +282,7 @@ class Threads:
         self.write(1, f"{when}: {running}\n".encode())
 
     def __del__(self) -> None:
-        self.tell("at the end")
+        self.print_count("at the end")
 
 
 def ends() -> None:
@@ -293,13 +293,13 @@ def ends() -> None:
         dist.init_process_group("tributary", timeout=TIMEOUT)
         for _ in range(8):
             dist.broadcast(torch.ones(4), 0)
-        threads.tell("beside")
+        threads.print_count("beside")
         # The end of the group must wait for this collective.
         dist.broadcast(torch.ones(4), 0, async_op=True).get_future().then(lambda _: time.sleep(1))
         if destroys:
             dist.monitored_barrier()
             dist.destroy_process_group()
-            threads.tell("after")
+            threads.print_count("after")
 
 
 CASES = (

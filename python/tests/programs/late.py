@@ -15,5 +15,5 @@ for _ in range(1 if is_odd else 2):
     try:
         dist.all_reduce(torch.ones(1000), op=operator)
     except Exception as error:
-        print("told:", type(error).__name__, error, flush=True)
+        print("raised:", type(error).__name__, error, flush=True)
 os._exit(0)

@@ -24,14 +24,14 @@ def inputs(step: int) -> torch.Tensor:
 
 def losses(model: torch.nn.Module, steps: int) -> list[float]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    said = []
+    results = []
     for step in range(steps):
         optimizer.zero_grad()
         loss = (model(inputs(step)) ** 2).mean()
         loss.backward()
         optimizer.step()
-        said.append(loss.item())
-    return said
+        results.append(loss.item())
+    return results
 
 
 def main() -> None:

@@ -8,4 +8,4 @@ job.finish()
 try:
     tributary.join()
 except tributary.TributaryError as error:
-    print("told:", type(error).__name__, error, flush=True)
+    print("raised:", type(error).__name__, error, flush=True)

@@ -43,16 +43,16 @@ def refused(error: type[Exception], words: str, call: object, *arguments: object
 
 
 def train_arrays(job: tributary.Job) -> None:
-    token, told = bytes.fromhex("00ff17"), Event()
+    token, reported = bytes.fromhex("00ff17"), Event()
     with tributary.train("arrays", worker=rank, servers=servers, token=token, workers=size + 1) as other:
         refused(tributary.TributaryError, "workers share the data", other.begin, other.empty(1000))
 
     def waits(what: str) -> None:
         if "training to start: worker 1 has not joined" in what:
-            told.set()
+            reported.set()
 
     # Worker 1 joins only after worker 0 got the report that worker 1 is missing.
-    gate = Thread(target=lambda: (rank == 1 or told.wait(60), job.barrier()))
+    gate = Thread(target=lambda: (rank == 1 or reported.wait(60), job.barrier()))
     gate.start()
     if rank == 1:
         gate.join()
@@ -63,7 +63,7 @@ def train_arrays(job: tributary.Job) -> None:
         parameters = training.empty((10, 100))
         parameters[:] = 3
         step = training.begin(parameters)
-        assert rank == 1 or told.is_set()
+        assert rank == 1 or reported.is_set()
         gate.join()
         assert (step.iteration, step.updates) == (0, 0), step
         assert (parameters == 3).all()

@@ -61,7 +61,7 @@ class Rank:
             self.answers.put(json.loads(line))
         self.answers.put({"outcome": "the rank's process has ended", "pid": 0, "tests": []})
 
-    def ask(self, request: dict[str, Any]) -> int:
+    def start_test(self, request: dict[str, Any]) -> int:
         """Starts a test; returns the pid of the child that runs it."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -108,7 +108,7 @@ class Suite:
             "before": str(before) if before else None,
         }
         logs = [folder / f"{rank.host}.log" for rank in self._ranks]
-        pids = [rank.ask(request | {"log": str(log)}) for rank, log in zip(self._ranks, logs, strict=True)]
+        pids = [rank.start_test(request | {"log": str(log)}) for rank, log in zip(self._ranks, logs, strict=True)]
         outcomes = self._outcomes(pids, began + limit, limit)
         seconds = time.monotonic() - began
         if backend == "tributary":
@@ -120,8 +120,8 @@ class Suite:
         for index, (outcome, is_first) in enumerate(outcomes):
             if is_first and outcome not in (PASSED, SKIPPED):
                 failed = index
-        said = logs[failed].read_text(errors="replace") if logs[failed].exists() else ""
-        return Result(test, f"{self._ranks[failed].host}: {outcomes[failed][0]}", seconds, said)
+        log = logs[failed].read_text(errors="replace") if logs[failed].exists() else ""
+        return Result(test, f"{self._ranks[failed].host}: {outcomes[failed][0]}", seconds, log)
 
     def _outcomes(self, pids: list[int], until: float, limit: float) -> list[tuple[str, bool]]:
         """Waits for all ranks; returns each outcome, with true unless another rank had failed before."""

@@ -77,8 +77,8 @@ def plan(binary: str, topology: str | None, size: int, start_up: float) -> Netwo
     if topology is not None:
         command += ["--topology", topology]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        planned = json.loads(said)
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        planned = json.loads(output)
         comparison = planned["comparison"]
         return Network(
             workers=len(planned["workers"]),

@@ -112,10 +112,10 @@ class TimePoints(Scheduled):
 
     def describe(self) -> str:
         """Describes the schedule and its trial for users."""
-        said = super().describe()
+        text = super().describe()
         if self._trial is not None:
-            return f"{said}\n  on trial for {self._trial.left} more passes"
-        return said if self._steps is None else f"{said}\n  {self._steps}"
+            return f"{text}\n  on trial for {self._trial.left} more passes"
+        return text if self._steps is None else f"{text}\n  {self._steps}"
 
     def _begin_together(self) -> None:
         """Gives all ranks the same parameters and the same number of this run, and times small all-reduces.
@@ -149,11 +149,11 @@ class TimePoints(Scheduled):
         dist.all_gather(all_ranks, own, group=self._group)
         models = [tuple(one.tolist()) for one in all_ranks]
         if len(set(models)) > 1:
-            said = "; ".join(
+            text = "; ".join(
                 f"rank {rank}: {trained} trained parameters, {elements} elements in all"
                 for rank, (trained, elements, _) in enumerate(models)
             )
-            raise ValueError(f"the ranks' models are not the same ({said}): make the same model on all ranks")
+            raise ValueError(f"the ranks' models are not the same ({text}): make the same model on all ranks")
 
     def _make_sets(self, schedule: Schedule) -> list[OutgoingSet]:
         last = len(schedule.sets) - 1

@@ -65,7 +65,7 @@ class Training:
             "sets": len(chosen.sets),
             "ways": sorted(self.ways),
             "steps": steps,
-            "said": self.model.describe().splitlines()[-1].strip(),
+            "text": self.model.describe().splitlines()[-1].strip(),
             "right": self.right,
         }
 
@@ -84,7 +84,7 @@ def main() -> None:
     if odd:
         faster.model._lateness.extend([True] * 100)
     faster.step()
-    result["anew"] = not faster.model.is_settled
+    result["again"] = not faster.model.is_settled
     result["then"] = faster.settle()
     print(json.dumps(result), flush=True)
     dist.destroy_process_group()

@@ -12,4 +12,4 @@ try:
         else:
             job.all_reduce(np.ones(1000, dtype=np.float32), name="second", deadline=3)
 except tributary.TributaryError as error:
-    print("told:", type(error).__name__, error)
+    print("raised:", type(error).__name__, error)
