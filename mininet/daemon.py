@@ -79,9 +79,9 @@ class Daemon:
         deadline = time.monotonic() + READY_SECONDS
         while not is_ready(0.1):
             if self.process.poll() is not None:
-                raise Problem(f"{self.name} ended (status {self.process.returncode}): {self.last_words()}")
+                raise Problem(f"{self.name} ended (status {self.process.returncode}): {self.log_tail()}")
             if time.monotonic() > deadline:
-                raise Problem(f"{self.name} is not ready after {READY_SECONDS:.0f} s: {self.last_words()}")
+                raise Problem(f"{self.name} is not ready after {READY_SECONDS:.0f} s: {self.log_tail()}")
 
     def _has_said_ready(self, seconds: float) -> bool:
         readable, _, _ = select.select([self._notify], [], [], seconds)
@@ -91,7 +91,7 @@ class Daemon:
         """Returns True if the daemon has ended, by itself or on request."""
         return self.process.poll() is not None
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Returns the last lines of the daemon's log."""
         lines = self.log.read_text(errors="replace").splitlines()
         return "\n".join(lines[-SHOWN_LINES:]) or "its log is empty"

@@ -70,7 +70,7 @@ class Fabric:
         self._wait_for([self._controller, *self._agents])
         info(f"\n*** Job {JOB}, server: {server}\n")
         self._create_job()
-        self._tell_hosts()
+        self._set_host_variables()
 
     @staticmethod
     def _wait_for(daemons: Iterable[Daemon | Node]) -> None:
@@ -130,10 +130,10 @@ class Fabric:
         """Returns the socket on which a host's agent listens for training processes."""
         return self.folder / f"{host}.sock"
 
-    def _tell_hosts(self) -> None:
+    def _set_host_variables(self) -> None:
         workers = self.topology.workers
         for rank, host in enumerate(workers):
-            self.node(host).know(
+            self.node(host).set_variables(
                 {
                     "TRIBUTARY_RANK": str(rank),
                     "TRIBUTARY_WORLD_SIZE": str(len(workers)),
@@ -152,20 +152,20 @@ class Fabric:
                 }
             )
 
-    def ask(self, *arguments: str) -> str:
+    def run_tributary(self, *arguments: str) -> str:
         """Runs `tributary` at the controller's node; returns its output."""
         command = [str(self._binary), *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         process = start_at(self.node(CONTROLLER), command, **pipes)
-        said, errors = process.communicate()
+        output, errors = process.communicate()
         if process.returncode != 0:
             raise Problem(errors.strip().removeprefix("error: "))
-        return said
+        return output
 
     def _create_job(self) -> None:
         # A token belongs to one job, and `jobs create` does not overwrite its file.
         self.token.unlink(missing_ok=True)
-        self.ask("jobs", "create", JOB, "--wait", REVIVAL_SECONDS, "--token-out", str(self.token))
+        self.run_tributary("jobs", "create", JOB, "--wait", REVIVAL_SECONDS, "--token-out", str(self.token))
         server = self.topology.server
         arguments = [*self._member_arguments(server), "--job", JOB, "--token-file", str(self.token)]
         if self._server is not None:
@@ -175,7 +175,7 @@ class Fabric:
 
     def renew_job(self) -> None:
         """Creates the job again if it is over, as after a failed command."""
-        listed = json.loads(self.ask("jobs", "list", "--json"))["jobs"]
+        listed = json.loads(self.run_tributary("jobs", "list", "--json"))["jobs"]
         # Jobs may have the same name, and only the last of them can be alive.
         states = [job["state"] for job in listed if job["job"] == JOB]
         if not states or states[-1] in ("ended", "failed"):
@@ -188,18 +188,18 @@ class Fabric:
         workers = self.topology.workers
         commands = {host: [*command, "--socket", str(self.socket(host)), *options] for host in workers}
         try:
-            said = run_together({self.node(host): command for host, command in commands.items()})
+            output = run_together({self.node(host): command for host, command in commands.items()})
         except BaseException:
             # Remaining workers must not take part in the next all-reduce.
             self.end_job()
             raise
-        return [json.loads(report) for report in said]
+        return [json.loads(report) for report in output]
 
     def end_job(self) -> None:
         """Ends the job, unless it is over."""
         # The controller refuses only a job that has already failed.
         with contextlib.suppress(Problem):
-            self.ask("jobs", "end", JOB, "--token-file", str(self.token))
+            self.run_tributary("jobs", "end", JOB, "--token-file", str(self.token))
 
     def __enter__(self) -> Fabric:
         return self

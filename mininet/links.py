@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from network import Network
-from nodes import must
+from nodes import run_script
 from problem import Problem
 from topology import End, Link, Topology
 
@@ -34,7 +34,7 @@ class Links:
             self._run(end, VOID, f'add rule netdev cut port{end.port} counter fwd to "{LOST}"')
         return link
 
-    def mend(self, name: str) -> Link:
+    def repair(self, name: str) -> Link:
         """Repairs a link that was cut."""
         link = self._find(name)
         if link not in self._cut:
@@ -53,7 +53,7 @@ class Links:
             then,
         ]
         script = "\n".join(rules)
-        must(self._network.mininet.get(end.node), f"{before}nft -f - <<'END'\n{script}\nEND\n")
+        run_script(self._network.mininet.get(end.node), f"{before}nft -f - <<'END'\n{script}\nEND\n")
 
     def _find(self, name: str) -> Link:
         """Finds a link by its two nodes, such as leaf0-w3 or w3:leaf0, or by an interface at one end."""

@@ -10,7 +10,7 @@ import ipaddress
 
 from mininet.node import Node
 
-from nodes import must
+from nodes import run_script
 
 # This range is outside the hosts' 10.0.0.0/16.
 SUBNET = ipaddress.ip_network("10.255.0.0/16")
@@ -25,7 +25,7 @@ class Management:
         self._free = SUBNET.hosts()
         self._addresses: dict[str, str] = {}
         address = self._take(controller)
-        must(
+        run_script(
             controller,
             # A bridge without a fixed MAC address takes the address of a port, and changes it when ports change.
             f"ip link add name {INTERFACE} address {mac(address)} type bridge stp_state 0 mcast_snooping 0\n"
@@ -37,13 +37,13 @@ class Management:
         """Connects a node."""
         address = self._take(node)
         port = f"m{len(self._addresses) - 1}"
-        must(
+        run_script(
             self._hub,
             f"ip link add name {port} type veth"
             f" peer name {INTERFACE} address {mac(address)} netns {node.pid}\n"
             f"ip link set dev {port} master {INTERFACE} up",
         )
-        must(
+        run_script(
             node,
             f"ip addr add {address}/{SUBNET.prefixlen} dev {INTERFACE}\nip link set dev {INTERFACE} up",
         )

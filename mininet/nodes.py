@@ -23,7 +23,7 @@ SYSCTLS = {
 MORE_OFFLOADS = ["sg", "tso", "gso"]
 
 
-def must(node: Node, script: str) -> None:
+def run_script(node: Node, script: str) -> None:
     """Runs a shell script at a node; raises a `Problem` if it fails."""
     process = start_at(node, ["sh", "-ec", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     _, errors = process.communicate()
@@ -34,7 +34,7 @@ def must(node: Node, script: str) -> None:
 def prepare(node: Node) -> None:
     """Applies the settings of every node, before it has any interface."""
     lines = [f"test ! -e {path} || echo {value} > {path}" for path, value in SYSCTLS.items()]
-    must(node, "\n".join([*lines, "ip link set dev lo up"]))
+    run_script(node, "\n".join([*lines, "ip link set dev lo up"]))
 
 
 def namespace(node: Node) -> int:
@@ -48,14 +48,14 @@ class DataInterface(TCIntf):
     def config(self, **params: object) -> object:
         """Called by Mininet when the interface is made."""
         result = super().config(gro=False, txo=False, rxo=False, **params)
-        must(self.node, f"ethtool -K {self} " + " ".join(f"{offload} off" for offload in MORE_OFFLOADS))
+        run_script(self.node, f"ethtool -K {self} " + " ".join(f"{offload} off" for offload in MORE_OFFLOADS))
         return result
 
 
 class WorkerHost(Host):
     """A host whose shell has the variables of `tributary allreduce`, which then needs no options."""
 
-    def know(self, environment: dict[str, str]) -> None:
+    def set_variables(self, environment: dict[str, str]) -> None:
         """Sets variables of the host's shell."""
         for name, value in environment.items():
             self.cmd(f"export {name}={value}")

@@ -34,29 +34,29 @@ class Prompt(CLI):
 
     def do_counters(self, line: str) -> None:
         """Shows the switches' counters: counters [--switch NAME] [--job NAME]"""
-        self._ask("counters", line)
+        self._show("counters", line)
 
     def do_jobs(self, line: str) -> None:
         """Shows the controller's jobs: jobs [list]"""
-        self._ask("jobs", line or "list")
+        self._show("jobs", line or "list")
 
     def do_kill(self, line: str) -> None:
         """Kills the daemon at a node (SIGKILL): kill leaf0"""
-        self._one_by_one(line, "a node", self._fabric.kill, "{} is killed")
+        self._for_each_name(line, "a node", self._fabric.kill, "{} is killed")
 
     def do_start(self, line: str) -> None:
         """Starts the daemon at a node again and waits until it is ready: start leaf0"""
-        self._one_by_one(line, "a node", self._fabric.start_again, "{} is ready")
+        self._for_each_name(line, "a node", self._fabric.start_again, "{} is ready")
 
     def do_cut(self, line: str) -> None:
         """Cuts a link: frames over it are lost, and neither end gets an error: cut leaf0-w1"""
-        self._one_by_one(line, "a link", self._fabric.links.cut, "link {} is cut")
+        self._for_each_name(line, "a link", self._fabric.links.cut, "link {} is cut")
 
     def do_mend(self, line: str) -> None:
         """Repairs a link that was cut: mend leaf0-w1"""
-        self._one_by_one(line, "a link", self._fabric.links.mend, "link {} is whole")
+        self._for_each_name(line, "a link", self._fabric.links.repair, "link {} is whole")
 
-    def _one_by_one(self, line: str, what: str, do: Callable[[str], object], done: str) -> None:
+    def _for_each_name(self, line: str, what: str, do: Callable[[str], object], done: str) -> None:
         """Calls `do` for each name in the line."""
         names = line.split()
         if not names:
@@ -68,8 +68,8 @@ class Prompt(CLI):
         except Problem as problem:
             error(f"*** Error: {problem}\n")
 
-    def _ask(self, command: str, line: str) -> None:
+    def _show(self, command: str, line: str) -> None:
         try:
-            output(self._fabric.ask(command, *shlex.split(line)))
+            output(self._fabric.run_tributary(command, *shlex.split(line)))
         except Problem as problem:
             error(f"*** Error: {problem}\n")

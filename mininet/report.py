@@ -30,7 +30,7 @@ def measure(fabric: Fabric, size: str, iterations: int) -> dict:
         "ping": ping,
         "tcp": stream,
         "allreduce": fabric.allreduce(options),
-        "counters": json.loads(fabric.ask("counters", "--job", JOB, "--json")),
+        "counters": json.loads(fabric.run_tributary("counters", "--job", JOB, "--json")),
     }
 
 

@@ -109,7 +109,9 @@ def work(args: argparse.Namespace) -> None:
         if args.run:
             tensor = args.size or DEFAULT_SIZES[args.switch]
             results = {"switch": args.switch, **report.measure(fabric, tensor, args.iterations)}
-            print(json.dumps(results) if args.json else report.text(results, fabric.ask("counters")), flush=True)
+            print(
+                json.dumps(results) if args.json else report.text(results, fabric.run_tributary("counters")), flush=True
+            )
         if args.cli or not args.run:
             Prompt(fabric)
 

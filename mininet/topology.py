@@ -83,10 +83,10 @@ class Topology:
 
 def load(binary: Path, file: Path) -> Topology:
     """Reads a topology file."""
-    asked = subprocess.run([binary, "topology", file, "--json"], capture_output=True, text=True, check=False)
-    if asked.returncode != 0:
-        raise Problem(asked.stderr.strip().removeprefix("error: "))
-    network = json.loads(asked.stdout)
+    result = subprocess.run([binary, "topology", file, "--json"], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise Problem(result.stderr.strip().removeprefix("error: "))
+    network = json.loads(result.stdout)
     nodes = network["nodes"]
     return Topology(
         file=file,
