@@ -1,4 +1,4 @@
-"""A small convolutional network learns to read handwritten digits (those included in scikit-learn).
+"""Trains a small convolutional network on the handwritten digits of scikit-learn.
 
 tributary lab run topologies/two-leaves-4.toml -- python examples/cnn.py
 torchrun --nproc-per-node 4 examples/cnn.py --backend gloo
@@ -13,11 +13,11 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 LEARN = 1536
-"""Number of images to learn from; the others are for the accuracy."""
+"""The number of images for training. The others measure the accuracy."""
 
 
 def model(hidden: int = 1024) -> nn.Module:
-    """0.8 million parameters by default: a LeNet for images of 8 x 8."""
+    """Makes a LeNet for images of 8 x 8 pixels, with 0.8 million parameters by default."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1),
         nn.ReLU(),
@@ -34,7 +34,7 @@ def model(hidden: int = 1024) -> nn.Module:
 
 
 def digits() -> TensorDataset:
-    """The images and their labels."""
+    """Returns the images and their labels."""
     read = load_digits()
     return TensorDataset(torch.from_numpy(read.images).float().unsqueeze(1) / 16, torch.from_numpy(read.target))
 

@@ -1,10 +1,10 @@
-"""Runs an example over the fabric and over gloo, in turns, in one lab; needs root, and `tributary` on the PATH.
+"""Runs an example over the fabric and over gloo in one lab, and compares them.
 
     python examples/compare.py cnn.py --rate "100 Mbit/s" --rounds 3 --out results -- --epochs 4
     python examples/compare.py cnn.py --how ddp,bf16,hook,zero,sharded
 
-It prints a table and writes compare.json and compare.svg (or another picture, with --picture): both loss curves, and
-how long steps took, in a row for each way to train.
+It needs root, and `tributary` on the PATH. It prints a table, and writes compare.json and compare.svg (or another
+picture, with --picture). The picture has a row for each way to train, with both loss curves and the step times.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ class Comparison:
     ratio: float
     """The fabric's step time relative to gloo's: the median of the rounds' ratios."""
     apart: float
-    """The greatest distance of the loss curves, relative to the largest loss."""
+    """The largest distance between the loss curves, relative to the largest loss."""
     accuracies: dict[str, float]
     """The final accuracy, by backend."""
 
 
 def main() -> None:
-    """Starts a lab, runs the script in it, and shows the results."""
+    """Runs the script in a lab, and prints the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("script", help="a script of this folder, or another one with the options of loop.py")
-    parser.epilog = "What stands behind -- are the script's own options."
+    parser.epilog = "Arguments after -- are options of the script."
     parser.add_argument("--topology", type=Path, default=HERE.parent / "topologies" / "two-leaves-4.toml")
-    parser.add_argument("--rate", default="100 Mbit/s", help="of all links that have no rate of their own")
-    parser.add_argument("--how", default="ddp", help="what trains, as the script has it; several with commas between")
+    parser.add_argument("--rate", default="100 Mbit/s", help="rate of all links without their own rate")
+    parser.add_argument("--how", default="ddp", help="ways to train, with commas between them: see the script's --how")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each backend [default: %(default)s]")
-    parser.add_argument("--out", type=Path, default=Path("results"), help="a folder [default: %(default)s]")
-    parser.add_argument("--picture", default="compare.svg", help="its name in there: .svg, .png [default: %(default)s]")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of results [default: %(default)s]")
+    parser.add_argument("--picture", default="compare.svg", help="file in there: .svg, .png [default: %(default)s]")
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
     chosen = parser.parse_args(words[:end])
@@ -79,11 +79,11 @@ Rounds = dict[str, list[dict[str, Any]]]
 
 
 def run_all(chosen: argparse.Namespace, script: Path) -> dict[str, Rounds]:
-    """Makes all runs; returns them by the way to train."""
+    """Runs the script for all ways and rounds; returns the curves by the way to train."""
     ways: dict[str, Rounds] = {how: {backend: [] for backend in BACKENDS} for how in chosen.how.split(",")}
     name = f"compare{os.getpid()}"
     binary = os.environ.get("TRIBUTARY_BINARY", "tributary")
-    # At each connection it warns that a lab's hosts have no names.
+    # Otherwise PyTorch warns at each connection that a lab's hosts have no names.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     with tempfile.TemporaryDirectory() as folder:
         text = chosen.topology.read_text(encoding="utf-8")
@@ -92,7 +92,7 @@ def run_all(chosen: argparse.Namespace, script: Path) -> dict[str, Rounds]:
         subprocess.run([binary, "lab", "up", topology, "--name", name], check=True, stdout=subprocess.DEVNULL)
         try:
             for number, (how, rounds) in product(range(chosen.rounds), ways.items()):
-                # The backends take turns in starting, so that disturbances on the machine affect both.
+                # The first backend of a round alternates, so that disturbances on the machine affect both.
                 for backend in BACKENDS[:: 1 if number % 2 == 0 else -1]:
                     curve = chosen.out / f"{how}-{backend}-{number + 1}.json"
                     command = [sys.executable, script, "--how", how, "--backend", backend, "--json", curve.resolve()]
@@ -125,7 +125,7 @@ def compare(chosen: argparse.Namespace, script: Path, how: str, rounds: Rounds) 
 
 
 def table(found: Comparison) -> str:
-    """The comparison, for people."""
+    """Formats a comparison for users."""
     lines = [
         f"{found.script}, {found.how}: {found.parameters:,} parameters; {found.ranks} workers of {found.topology}, "
         f"{found.rate}",
@@ -134,12 +134,12 @@ def table(found: Comparison) -> str:
     for backend in BACKENDS:
         steps = ", ".join(f"{step:.1f}" for step in found.milliseconds[backend])
         lines.append(f"{backend:12}{steps + ' ms':32}{found.accuracies[backend]:.1%}")
-    lines.append(f"a step takes {found.ratio:.2f} of gloo's time; the loss curves are {found.apart:.1e} apart at most")
+    lines.append(f"a step takes {found.ratio:.2f} of gloo's time; the loss curves differ by at most {found.apart:.1e}")
     return "\n".join(lines)
 
 
 def draw(comparisons: list[Comparison], ways: list[Rounds], file: Path) -> None:
-    """Draws a row for each way to train: both loss curves, and how long steps took."""
+    """Draws a row for each way to train, with both loss curves and the step times."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -159,7 +159,7 @@ def draw_one(found: Comparison, rounds: Rounds, losses: Any, steps: Any) -> None
     for backend, style in zip(BACKENDS, ("-", "--"), strict=True):
         curve = rounds[backend][0]["losses"]
         losses.plot(range(1, len(curve) + 1), curve, style, color=COLOURS[backend], label=backend, linewidth=2)
-    title = f"{found.how}: loss ({found.apart:.0e} apart at most)"
+    title = f"{found.how}: loss (differs by at most {found.apart:.0e})"
     losses.set(title=title, xlabel="step", ylabel="cross entropy", ylim=(0, None))
     losses.legend()
     values = [[step * 1e3 for run in rounds[backend] for step in run["steps"]] for backend in BACKENDS]

@@ -1,4 +1,4 @@
-"""The examples' training with changing ranks (`--elastic`): it survives a killed rank, and takes it back."""
+"""The examples' elastic training (`--elastic`), which continues when ranks are killed or join again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Data = Dataset[tuple[torch.Tensor, torch.Tensor]]
 def train(
     chosen: argparse.Namespace, make_model: Callable[[], nn.Module], learn: Data, check: Data, rate: float
 ) -> None:
-    """Trains on all ranks of the job, whatever their number at the time."""
+    """Trains on all present ranks of the job."""
     torch.set_num_threads(1)
     torch.manual_seed(chosen.seed)
     model = make_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     training = Elastic(model, optimizer)
-    # The batch of a step does not depend on the number of ranks, so that learning rates need not change.
+    # The size of a step's batch does not depend on the number of ranks, so the learning rate need not change.
     batch = chosen.batch * int(os.environ.get("WORLD_SIZE", "1"))
     loader = training.loader(learn, batch_size=batch, seed=chosen.seed)
     for epoch in training.epochs(chosen.epochs):
@@ -51,7 +51,7 @@ def train(
 
 @torch.no_grad()
 def accuracy(model: nn.Module, data: Data, batch: int) -> float:
-    """The share of unseen samples that the model gets right."""
+    """Returns the share of the samples that the model predicts correctly."""
     model.eval()
     right = total = 0
     for inputs, targets in DataLoader(data, batch_size=batch):

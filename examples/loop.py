@@ -1,4 +1,4 @@
-"""Code that the examples share: options, and an ordinary training loop that records the loss curve."""
+"""The common code of the examples: options, and a training loop that records the loss curve."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 WARM_UP = 3
-"""Number of first steps that are not timed: in these DDP rearranges its buckets, and memory is allocated."""
+"""The number of first steps that are not timed, in which DDP arranges buckets and allocates memory."""
 
 HOW = {
     "ddp": "DistributedDataParallel",
-    "points": "TimePoints: gradients leave at time points, and not in buckets",
+    "points": "TimePoints: gradients are sent at time points, not in buckets",
     "bf16": "DistributedDataParallel of a model in bfloat16",
     "hook": "DistributedDataParallel with a comm hook that sends bfloat16",
     "zero": "DistributedDataParallel and ZeroRedundancyOptimizer",
@@ -34,16 +34,16 @@ HOW = {
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """The options that all examples share."""
+    """Makes a parser with the options of all examples."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--backend", default="tributary", help="of torch.distributed [default: %(default)s]")
-    parser.add_argument("--elastic", action="store_true", help="go on when ranks die, and take them in again")
+    parser.add_argument("--backend", default="tributary", help="backend of torch.distributed [default: %(default)s]")
+    parser.add_argument("--elastic", action="store_true", help="continue when ranks die, and let them join again")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch", type=int, default=32, help="samples of each rank in a step [default: %(default)s]")
-    parser.add_argument("--bucket", type=float, default=25, help="MiB of gradients that leave at once [default: 25]")
-    parser.add_argument("--how", choices=HOW, default="ddp", help="what trains on all ranks [default: %(default)s]")
+    parser.add_argument("--bucket", type=float, default=25, help="MiB of gradients in a bucket [default: 25]")
+    parser.add_argument("--how", choices=HOW, default="ddp", help="way to train [default: %(default)s]")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where rank 0 writes the curve")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the curve of rank 0")
     return parser
 
 
@@ -54,9 +54,9 @@ def train(
     check: Dataset[tuple[torch.Tensor, torch.Tensor]],
     rate: float,
 ) -> None:
-    """Trains on all ranks, as torchrun or `tributary lab run` has started them."""
+    """Trains on all ranks, which torchrun or `tributary lab run` has started."""
     if chosen.elastic:
-        # It needs the package `tributary`; the rest does not.
+        # Only this module needs the package `tributary`.
         import elastic
 
         elastic.train(chosen, make_model, learn, check, rate)
@@ -98,14 +98,14 @@ def train(
         chosen.json.write_text(json.dumps(curve), encoding="utf-8")
     dist.destroy_process_group()
     if chosen.backend == "gloo" and chosen.how == "sharded":
-        # PyTorch's caches keep the group and its threads beyond its end, and a thread that frees a tensor while the
-        # interpreter ends aborts the process (pytorch/pytorch#190489), often on a busy machine: it is left no chance.
+        # PyTorch's caches keep the group and its threads after its end. A thread that frees a tensor while the
+        # interpreter ends aborts the process (pytorch/pytorch#190489), often on a busy machine: so exit without that.
         sys.stdout.flush()
         os._exit(0)
 
 
 def parallel(model: nn.Module, chosen: argparse.Namespace, rate: float) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """The model, whose gradients are averaged over all ranks, and its optimiser."""
+    """Returns the model, with gradients that are averaged over all ranks, and its optimiser."""
     if chosen.how == "sharded":
         for part in model.modules():
             if isinstance(part, nn.TransformerEncoderLayer):
@@ -130,7 +130,7 @@ def parallel(model: nn.Module, chosen: argparse.Namespace, rate: float) -> tuple
 def accuracy(
     model: nn.Module, data: Dataset[tuple[torch.Tensor, torch.Tensor]], batch: int, kind: torch.dtype
 ) -> float:
-    """The share of unseen samples that the model gets right; each rank tries its part of them."""
+    """Returns the share of the samples that the model predicts correctly. Each rank checks a part of them."""
     model.eval()
     sampler = DistributedSampler(data, shuffle=False)
     right = total = 0

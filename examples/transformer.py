@@ -1,4 +1,4 @@
-"""A small transformer learns to write Python, letter by letter, from the source code of NumPy.
+"""Trains a small transformer to write Python, letter by letter, on the source code of NumPy.
 
 tributary lab run topologies/two-leaves-4.toml -- python examples/transformer.py
 torchrun --nproc-per-node 4 examples/transformer.py --backend gloo
@@ -15,18 +15,18 @@ from torch import nn
 from torch.utils.data import Subset, TensorDataset
 
 LETTERS = 128
-"""Number of different letters: ASCII."""
+"""The number of different letters: ASCII."""
 CONTEXT = 64
-"""Number of letters that it sees."""
+"""The number of letters that the model sees."""
 WIDTH = 128
 LAYERS = 4
 LEARN = 2048
-"""Number of pieces of text to learn from."""
+"""The number of pieces of text for training."""
 CHECK = 256
 
 
 class Transformer(nn.Module):
-    """0.8 million parameters by default: predicts the next letter after each letter of a text."""
+    """Predicts the next letter after each letter of a text, with 0.8 million parameters by default."""
 
     def __init__(self, layers: int = LAYERS) -> None:
         super().__init__()
@@ -38,14 +38,14 @@ class Transformer(nn.Module):
         self.register_buffer("ahead", nn.Transformer.generate_square_subsequent_mask(CONTEXT), persistent=False)
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
-        """Scores of the possible next letters after each letter."""
+        """Returns the scores of all possible next letters after each letter."""
         seen = self.letters(text) + self.places.weight
         scores: torch.Tensor = self.out(self.layers(seen, mask=self.ahead, is_causal=True))
         return scores
 
 
 def text() -> torch.Tensor:
-    """The source files of NumPy's Python part, concatenated, as bytes below 128."""
+    """Returns the concatenated source files of `numpy.lib`, as bytes below 128."""
     files = sorted(Path(numpy.__file__).parent.glob("lib/*.py"))
     content = b"".join(file.read_bytes() for file in files)
     letters = torch.frombuffer(bytearray(content), dtype=torch.uint8).long()
@@ -53,7 +53,7 @@ def text() -> torch.Tensor:
 
 
 def pieces() -> TensorDataset:
-    """Pieces of the text, and the same pieces shifted by one letter."""
+    """Returns pieces of the text, and the same pieces shifted by one letter."""
     cut = text().unfold(0, CONTEXT + 1, CONTEXT)
     return TensorDataset(cut[:, :-1], cut[:, 1:])
 

@@ -12,7 +12,7 @@ BUILT = "target/release/tributary"
 
 
 def find_binary(given: Path | None = None) -> Path:
-    """The path of the tributary binary: the given one, that of this repository, or that on the PATH."""
+    """Returns the path of the tributary binary: as given, from this repository, or from the PATH."""
     if given is not None:
         binary = shutil.which(given.resolve())
     else:

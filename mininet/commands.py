@@ -13,7 +13,7 @@ from problem import Problem
 # The time that commands may take to end after another command has failed.
 GRACE_SECONDS = 5.0
 # The wait for one command before the next one is polled.
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 
 def run_together(commands: dict[Node, list[str]]) -> list[str]:
@@ -28,10 +28,10 @@ def run_together(commands: dict[Node, list[str]]) -> list[str]:
         for process in running.values():
             # This has no effect on a process that has already ended.
             process.terminate()
-    said = {node: process.communicate() for node, process in running.items()}
+    outputs = {node: process.communicate() for node, process in running.items()}
     if failed is not None:
-        raise Problem(f"the command failed on {failed.name}: {said[failed][1].strip().removeprefix('error: ')}")
-    return [output for output, _ in said.values()]
+        raise Problem(f"the command failed on {failed.name}: {outputs[failed][1].strip().removeprefix('error: ')}")
+    return [output for output, _ in outputs.values()]
 
 
 def _first_failure(running: dict[Node, subprocess.Popen]) -> Node | None:
@@ -42,7 +42,7 @@ def _first_failure(running: dict[Node, subprocess.Popen]) -> Node | None:
     while waiting and (deadline is None or time.monotonic() < deadline):
         for node, process in list(waiting.items()):
             try:
-                status = process.wait(LOOK_SECONDS)
+                status = process.wait(POLL_SECONDS)
             except subprocess.TimeoutExpired:
                 continue
             del waiting[node]

@@ -15,19 +15,19 @@ from mininet.node import Node
 
 from problem import Problem
 
-# The time that a daemon may take to be ready, or to end, even on a slow machine; longer is a defect.
+# The time that a daemon may take to be ready, or to end, even on a slow machine.
 READY_SECONDS = 60.0
 END_SECONDS = 5.0
 # The number of last lines of a log in an error.
 SHOWN_LINES = 5
 
-# If this process is killed, the kernel ends the processes that it has started. The network namespace of a node goes
-# with its last process: even then nothing is left.
+# If this process is killed, the kernel ends the processes that it has started. A network namespace disappears with its
+# last process, so nothing is left then.
 WITH_THIS_PROCESS = ["setpriv", "--pdeathsig", "TERM", "--"]
 
 
 def start_at(node: Node, command: list[str], **popen: object) -> subprocess.Popen:
-    """Starts a command in a node's network namespace, in a process group of its own: Ctrl-C does not reach it."""
+    """Starts a command in a node's network namespace, in a new process group, which Ctrl-C does not reach."""
     enter = [*WITH_THIS_PROCESS, "mnexec", "-da", str(node.pid)]
     return node.popen(command, mncmd=enter, stdin=subprocess.DEVNULL, **popen)
 
@@ -41,10 +41,10 @@ class Daemon:
         self._node = node
         self._command = command
         self._notify_path = folder / f"{name}.notify"
-        # The socket on which it reports that it is ready, as it would to systemd.
+        # The socket on which the daemon reports that it is ready, as to systemd.
         self._notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._notify.bind(str(self._notify_path))
-        # It is used for readiness only, and older messages are removed before.
+        # Non-blocking reads let `start_again` discard old messages.
         self._notify.setblocking(False)
         self.process = self._launch()
 
@@ -64,7 +64,7 @@ class Daemon:
         self.process = self._launch()
 
     def kill(self) -> None:
-        """Kills it (SIGKILL)."""
+        """Kills the daemon (SIGKILL)."""
         if self.has_ended():
             raise Problem(f"{self.name} does not run: `start` starts it again")
         self.process.kill()
@@ -75,13 +75,13 @@ class Daemon:
         self.wait_for(self._has_said_ready)
 
     def wait_for(self, is_ready: Callable[[float], bool]) -> None:
-        """Waits until `is_ready(seconds)` is true; a call may take up to `seconds` to find out."""
+        """Waits until `is_ready(seconds)` is true. Each call may take up to `seconds`."""
         deadline = time.monotonic() + READY_SECONDS
         while not is_ready(0.1):
             if self.process.poll() is not None:
-                raise Problem(f"{self.name} ended (status {self.process.returncode}): {self.last_words()}")
+                raise Problem(f"{self.name} ended (status {self.process.returncode}): {self.log_tail()}")
             if time.monotonic() > deadline:
-                raise Problem(f"{self.name} is not ready after {READY_SECONDS:.0f} s: {self.last_words()}")
+                raise Problem(f"{self.name} is not ready after {READY_SECONDS:.0f} s: {self.log_tail()}")
 
     def _has_said_ready(self, seconds: float) -> bool:
         readable, _, _ = select.select([self._notify], [], [], seconds)
@@ -91,13 +91,13 @@ class Daemon:
         """Returns True if the daemon has ended, by itself or on request."""
         return self.process.poll() is not None
 
-    def last_words(self) -> str:
-        """The end of its log."""
+    def log_tail(self) -> str:
+        """Returns the last lines of the daemon's log."""
         lines = self.log.read_text(errors="replace").splitlines()
-        return "\n".join(lines[-SHOWN_LINES:]) or "it said nothing"
+        return "\n".join(lines[-SHOWN_LINES:]) or "its log is empty"
 
     def stop(self) -> None:
-        """Ends it: with SIGTERM, and with SIGKILL if that does not help."""
+        """Ends the daemon with SIGTERM, or with SIGKILL if it does not end in time."""
         self.process.terminate()
         try:
             self.process.wait(END_SECONDS)
@@ -105,5 +105,5 @@ class Daemon:
             self.process.kill()
             self.process.wait()
         self._notify.close()
-        # The next daemon of that name binds the path again.
+        # The next daemon with this name binds the path again.
         self._notify_path.unlink(missing_ok=True)

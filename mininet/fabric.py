@@ -34,7 +34,7 @@ REVIVAL_SECONDS = "10"
 
 
 class Fabric:
-    """Everything that runs. Used as `with Fabric(…) as fabric`: whatever happens, nothing is left."""
+    """The network and all daemons. `with Fabric(…) as fabric` removes them at its end, also after errors."""
 
     def __init__(self, topology: Topology, kind: type[ProgrammableSwitch], rate: float | None, binary: Path) -> None:
         self.topology = topology
@@ -50,11 +50,11 @@ class Fabric:
         self._server: Daemon | None = None
 
     def node(self, name: str) -> Node:
-        """A node of the network."""
+        """Returns a node of the network."""
         return self.network.mininet.get(name)
 
     def start(self) -> None:
-        """Makes the network and starts everything; returns when the job waits for its workers."""
+        """Makes the network and starts all daemons; returns when the job waits for its workers."""
         server = self.topology.server
         self.folder = Path(tempfile.mkdtemp(prefix="tributary-mininet-"))
         self.network.build(self.topology, self._kind, self._rate, self._binary, self.folder)
@@ -70,7 +70,7 @@ class Fabric:
         self._wait_for([self._controller, *self._agents])
         info(f"\n*** Job {JOB}, server: {server}\n")
         self._create_job()
-        self._tell_hosts()
+        self._set_host_variables()
 
     @staticmethod
     def _wait_for(daemons: Iterable[Daemon | Node]) -> None:
@@ -90,14 +90,14 @@ class Fabric:
         switches.get(name, daemon).wait_until_ready()
 
     def _daemon(self, name: str) -> Daemon:
-        """The daemon at a node: a switch's, a worker's agent, the aggregation server, the controller."""
+        """Returns the daemon at a node: a switch, a worker's agent, the aggregation server or the controller."""
         daemons = {switch.name: switch.daemon for switch in self.network.mininet.switches}
         daemons |= dict(zip(self.topology.workers, self._agents, strict=True))
         daemons |= {self.topology.server: self._server, CONTROLLER: self._controller}
         daemon = daemons.get(name)
         if daemon is None:
             running = ", ".join(node for node, daemon in daemons.items() if daemon is not None)
-            raise Problem(f"there is no daemon at {name!r}; there are those of {running}")
+            raise Problem(f"there is no daemon at {name!r}: give one of {running}")
         return daemon
 
     def _start(self, daemon: str, node: str, arguments: list[str]) -> Daemon:
@@ -105,9 +105,9 @@ class Fabric:
         return Daemon(self.node(node), f"{daemon}-{node}", command, self.folder)
 
     def _controller_arguments(self) -> list[str]:
-        # It listens on all addresses of its namespace: commands at c0 need no --controller.
+        # The controller listens on all addresses of its namespace, so commands at c0 need no --controller.
         arguments = ["--listen", f"0.0.0.0:{CONTROLLER_PORT}", "--topology", str(self.topology.file)]
-        # Mininet's links have this MTU, whatever the topology says.
+        # Mininet's links have this MTU, not the MTU of the topology.
         arguments += ["--mtu", str(MTU)]
         for switch in self.network.mininet.switches:
             arguments += ["--switch", f"{switch.name}={switch.address}:{P4RUNTIME_PORT}"]
@@ -123,24 +123,24 @@ class Fabric:
 
     @property
     def token(self) -> Path:
-        """File with the token that is needed to act for the job."""
+        """The file with the job's token."""
         return self.folder / f"{JOB}.token"
 
     def socket(self, host: str) -> Path:
-        """The socket on which a host's agent listens for training processes."""
+        """Returns the socket on which a host's agent listens for training processes."""
         return self.folder / f"{host}.sock"
 
-    def _tell_hosts(self) -> None:
+    def _set_host_variables(self) -> None:
         workers = self.topology.workers
         for rank, host in enumerate(workers):
-            self.node(host).know(
+            self.node(host).set_variables(
                 {
                     "TRIBUTARY_RANK": str(rank),
                     "TRIBUTARY_WORLD_SIZE": str(len(workers)),
                     "TRIBUTARY_JOB": JOB,
                     "TRIBUTARY_TOKEN_FILE": str(self.token),
                     "TRIBUTARY_SOCKET": str(self.socket(host)),
-                    # As torchrun sets them, for programs written for it.
+                    # The variables of torchrun, for programs that use them.
                     "RANK": str(rank),
                     "LOCAL_RANK": "0",
                     "WORLD_SIZE": str(len(workers)),
@@ -152,20 +152,20 @@ class Fabric:
                 }
             )
 
-    def ask(self, *arguments: str) -> str:
+    def run_tributary(self, *arguments: str) -> str:
         """Runs `tributary` at the controller's node; returns its output."""
         command = [str(self._binary), *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         process = start_at(self.node(CONTROLLER), command, **pipes)
-        said, errors = process.communicate()
+        output, errors = process.communicate()
         if process.returncode != 0:
             raise Problem(errors.strip().removeprefix("error: "))
-        return said
+        return output
 
     def _create_job(self) -> None:
-        # It is for the members of one job only, and is never overwritten.
+        # A token belongs to one job, and `jobs create` does not overwrite its file.
         self.token.unlink(missing_ok=True)
-        self.ask("jobs", "create", JOB, "--wait", REVIVAL_SECONDS, "--token-out", str(self.token))
+        self.run_tributary("jobs", "create", JOB, "--wait", REVIVAL_SECONDS, "--token-out", str(self.token))
         server = self.topology.server
         arguments = [*self._member_arguments(server), "--job", JOB, "--token-file", str(self.token)]
         if self._server is not None:
@@ -174,40 +174,40 @@ class Fabric:
         self._server.wait_until_ready()
 
     def renew_job(self) -> None:
-        """Creates the job again if it is over: a command that failed has failed the job."""
-        listed = json.loads(self.ask("jobs", "list", "--json"))["jobs"]
-        # Names are reused: only the last job of that name can be alive.
+        """Creates the job again if it is over, as after a failed command."""
+        listed = json.loads(self.run_tributary("jobs", "list", "--json"))["jobs"]
+        # Jobs may have the same name, and only the last of them can be alive.
         states = [job["state"] for job in listed if job["job"] == JOB]
         if not states or states[-1] in ("ended", "failed"):
             self._create_job()
 
     def allreduce(self, options: list[str]) -> list[dict]:
-        """Reduces over all workers at once; returns their reports in the order of ranks."""
+        """Runs an all-reduce on all workers at once; returns their reports in the order of ranks."""
         self.renew_job()
         command = [str(self._binary), "allreduce", "--json", "--job", JOB, "--token-file", str(self.token)]
         workers = self.topology.workers
         commands = {host: [*command, "--socket", str(self.socket(host)), *options] for host in workers}
         try:
-            said = run_together({self.node(host): command for host, command in commands.items()})
+            output = run_together({self.node(host): command for host, command in commands.items()})
         except BaseException:
-            # A worker that is left must not take part in the next all-reduce.
+            # Remaining workers must not take part in the next all-reduce.
             self.end_job()
             raise
-        return [json.loads(report) for report in said]
+        return [json.loads(report) for report in output]
 
     def end_job(self) -> None:
         """Ends the job, unless it is over."""
-        # The only refusal is that it has failed already.
+        # The controller refuses only a job that has already failed.
         with contextlib.suppress(Problem):
-            self.ask("jobs", "end", JOB, "--token-file", str(self.token))
+            self.run_tributary("jobs", "end", JOB, "--token-file", str(self.token))
 
     def __enter__(self) -> Fabric:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Ends members first, so that the controller sees them go; it withdraws its tables from running switches."""
+        """Ends the members before the controller, which then removes its entries from the running switches."""
         for ending in (signal.SIGINT, signal.SIGTERM):
-            # The clean-up must not be interrupted: something would be left.
+            # An interrupted clean-up would leave processes behind.
             signal.signal(ending, signal.SIG_IGN)
         info("*** Removing everything\n")
         try:

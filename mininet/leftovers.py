@@ -1,4 +1,4 @@
-"""Ends all processes in a network namespace, such as those that a user started from the prompt and forgot."""
+"""Ends all processes in network namespaces, such as processes that a user left in the background."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GRACE_SECONDS = 2.0
 
 
 def end_processes(namespaces: set[int]) -> None:
-    """Ends all processes in these namespaces: with SIGTERM, and the remaining ones with SIGKILL."""
+    """Ends all processes in these namespaces with SIGTERM, and the remaining ones with SIGKILL."""
     for end in (signal.SIGTERM, signal.SIGKILL):
         handles = _handles(namespaces)
         try:
@@ -32,7 +32,7 @@ def _send(handle: int, end: signal.Signals) -> None:
 
 
 def _handles(namespaces: set[int]) -> list[int]:
-    """Handles of all processes there; they stay valid when a pid is reused."""
+    """Returns handles of all processes in these namespaces. A handle stays valid if its pid is reused."""
     handles = []
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         if not _is_inside(pid, namespaces):
@@ -41,7 +41,7 @@ def _handles(namespaces: set[int]) -> list[int]:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
-        # Checked again with the handle open: the pid may have been reused before.
+        # Check again with the open handle, because the pid may have been reused before.
         if _is_inside(pid, namespaces):
             handles.append(handle)
         else:
@@ -53,11 +53,11 @@ def _is_inside(pid: int, namespaces: set[int]) -> bool:
     try:
         return os.stat(f"/proc/{pid}/ns/net").st_ino in namespaces
     except OSError:
-        return False  # It has ended.
+        return False  # The process has ended.
 
 
 def _wait(handles: list[int]) -> None:
-    """Waits until all have ended, or the grace period is over."""
+    """Waits until all processes have ended, or the grace period is over."""
     deadline = time.monotonic() + GRACE_SECONDS
     waiting = set(handles)
     while waiting and (left := deadline - time.monotonic()) > 0:

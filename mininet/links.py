@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from network import Network
-from nodes import must
+from nodes import run_script
 from problem import Problem
 from topology import End, Link, Topology
 
-# The destination of frames over a cut link: a bridge without ports at the sender. If nftables dropped the frames, their
+# The destination of frames over a cut link: a bridge without ports at the sender. If nftables dropped the frames, the
 # sender would get errors.
 LOST = "lost0"
 VOID = f"""
@@ -25,20 +25,20 @@ class Links:
         self._cut: list[Link] = []
 
     def cut(self, name: str) -> Link:
-        """Makes frames of both directions vanish from now on; neither end notices."""
+        """Cuts a link: frames of both directions are lost, and neither end gets an error."""
         link = self._find(name)
         if link in self._cut:
-            raise Problem(f"link {name} is cut already: mend it first")
+            raise Problem(f"link {name} is already cut: `mend` it first")
         self._cut.append(link)
         for end in link.ends:
             self._run(end, VOID, f'add rule netdev cut port{end.port} counter fwd to "{LOST}"')
         return link
 
-    def mend(self, name: str) -> Link:
-        """Undoes `cut`."""
+    def repair(self, name: str) -> Link:
+        """Repairs a link that was cut."""
         link = self._find(name)
         if link not in self._cut:
-            raise Problem(f"link {name} is not cut: there is nothing to mend")
+            raise Problem(f"link {name} is not cut: there is nothing to repair")
         for end in link.ends:
             self._run(end, "", f"delete chain netdev cut port{end.port}")
         self._cut.remove(link)
@@ -53,18 +53,18 @@ class Links:
             then,
         ]
         script = "\n".join(rules)
-        must(self._network.mininet.get(end.node), f"{before}nft -f - <<'END'\n{script}\nEND\n")
+        run_script(self._network.mininet.get(end.node), f"{before}nft -f - <<'END'\n{script}\nEND\n")
 
     def _find(self, name: str) -> Link:
-        """Finds a link by both nodes in any order, as in leaf0-w3 or leaf0:w3, or by an interface at one end."""
+        """Finds a link by its two nodes, such as leaf0-w3 or w3:leaf0, or by an interface at one end."""
         found = [link for link in self._topology.links if name in _names(link)]
         if len(found) == 1:
             return found[0]
         if found:
             known = ", ".join(link.ends[0].interface for link in found)
-            raise Problem(f"{name} can be any of several links: give an interface at one of its ends, such as {known}")
+            raise Problem(f"{name} is the name of several links: give an interface at one end, such as {known}")
         known = ", ".join("-".join(end.node for end in link.ends) for link in self._topology.links)
-        raise Problem(f"there is no link {name!r}: give both ends of one of these, {known}")
+        raise Problem(f"there is no link {name!r}: give one of {known}")
 
 
 def _names(link: Link) -> list[str]:

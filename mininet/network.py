@@ -23,11 +23,13 @@ FRAME_BYTES = 1514
 
 
 class Network:
-    """Every node, the controller's and the switches' too, is in a network namespace of its own: nothing is added to
-    the machine's own network, and several of these do not meet."""
+    """The network. Every node has its own network namespace, also the controller and the switches.
+
+    It adds nothing to the machine's own network, so several of these networks do not interfere with each other.
+    """
 
     def __init__(self) -> None:
-        # Without a topology, Mininet builds nothing on its own.
+        # Without a topology, Mininet builds nothing itself.
         self.mininet = Mininet(topo=None, controller=None, build=False)
         self.management: Management  # Made by `build`.
         self._namespaces: set[int] = set()
@@ -35,7 +37,7 @@ class Network:
     def build(
         self, topology: Topology, kind: type[ProgrammableSwitch], rate: float | None, binary: Path, folder: Path
     ) -> None:
-        """Makes the network. `rate`, in Mbit/s, replaces the rate of every link."""
+        """Makes the network. A `rate`, in Mbit/s, replaces the rate of every link."""
         net = self.mininet
         info("*** Nodes: ")
         controller = self._add(net.addController(CONTROLLER, ControllerNode, inNamespace=True))
@@ -80,10 +82,10 @@ class Network:
             )
 
     def remove(self) -> None:
-        """Removes everything, however much of it was made.
+        """Removes the network, also if only a part of it was made.
 
-        This does not use `Mininet.stop`, which asks the nodes' shells to delete the links one by one, and cannot when a
-        shell waits for a command that was interrupted. Links go with their namespaces.
+        This does not use `Mininet.stop`, which deletes the links one by one in the nodes' shells, and fails if a shell
+        waits for an interrupted command. Links disappear with their namespaces.
         """
         net = self.mininet
         for terminal in net.terms:
@@ -94,13 +96,13 @@ class Network:
 
 
 def _shaping(mbit: float) -> dict:
-    """TCLink's options for a link of this many Mbit/s, if Mininet can shape that rate.
+    """Returns TCLink's options for a rate in Mbit/s, if Mininet can shape that rate.
 
-    It uses a token bucket: Mininet's alternative, HTB, makes `tc` warn about every link, and its queue counts packets
-    of any size.
+    They select a token bucket. With Mininet's alternative, HTB, `tc` warns about every link, and the queue counts
+    packets of any size.
     """
     if mbit > DataInterface.bwParamMax:
-        warn(f"(no limit: {mbit:.0f} Mbit/s is more than Mininet can shape) ")
+        warn(f"(no rate limit: Mininet cannot shape {mbit:.0f} Mbit/s) ")
         return {}
     bits = 8 * QUEUE_FRAMES * FRAME_BYTES
     return {"bw": mbit, "use_tbf": True, "latency_ms": 1000 * bits / (mbit * BITS_PER_MBIT)}

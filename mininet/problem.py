@@ -1,14 +1,15 @@
-"""Reasons to end early."""
+"""Exceptions that end the program."""
 
 from __future__ import annotations
 
 
 class Problem(Exception):
-    """An error with its place and a remedy. It is shown without a stack trace; the exit status is 1."""
+    """An error whose message has its place and a remedy. The program prints it and exits with status 1."""
 
 
 class Stopped(SystemExit):
-    """A request to end. It is not a KeyboardInterrupt, which would end only a command in Mininet's prompt.
+    """A request to end the program.
 
-    Exceptions of any other kind are swallowed by Mininet's log if they are raised while it writes a line.
+    It is not a KeyboardInterrupt, which would end only a command in Mininet's prompt. It is a SystemExit, because
+    Mininet's log discards other exceptions that are raised while it writes a line.
     """

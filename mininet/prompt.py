@@ -14,17 +14,17 @@ from report import allreduce_lines
 
 
 class Prompt(CLI):
-    """Mininet's own commands, and `allreduce`, `counters`, `jobs`, and commands that break things."""
+    """Mininet's own commands, and `allreduce`, `counters`, `jobs`, and commands that cause failures."""
 
     prompt = "mininet> "
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
-        # It returns when the user has left the prompt.
+        # This returns when the user has left the prompt.
         super().__init__(fabric.network.mininet)
 
     def do_allreduce(self, line: str) -> None:
-        """All workers reduce at once: allreduce [--size 1MiB] [--iterations N] [--check] [--dtype f16]"""
+        """Runs an all-reduce on all workers: allreduce [--size 1MiB] [--iterations N] [--check] [--dtype f16]"""
         try:
             reports = self._fabric.allreduce(shlex.split(line))
         except Problem as problem:
@@ -33,30 +33,30 @@ class Prompt(CLI):
         output("\n".join(allreduce_lines(reports)) + "\n")
 
     def do_counters(self, line: str) -> None:
-        """The switches' counters: counters [--switch NAME] [--job NAME]"""
-        self._ask("counters", line)
+        """Shows the switches' counters: counters [--switch NAME] [--job NAME]"""
+        self._show("counters", line)
 
     def do_jobs(self, line: str) -> None:
-        """The controller's jobs: jobs [list]"""
-        self._ask("jobs", line or "list")
+        """Shows the controller's jobs: jobs [list]"""
+        self._show("jobs", line or "list")
 
     def do_kill(self, line: str) -> None:
-        """Ends the daemon at a node at once (SIGKILL): kill leaf0"""
-        self._one_by_one(line, "a node", self._fabric.kill, "{} is killed")
+        """Kills the daemon at a node (SIGKILL): kill leaf0"""
+        self._for_each_name(line, "a node", self._fabric.kill, "{} is killed")
 
     def do_start(self, line: str) -> None:
         """Starts the daemon at a node again and waits until it is ready: start leaf0"""
-        self._one_by_one(line, "a node", self._fabric.start_again, "{} is ready")
+        self._for_each_name(line, "a node", self._fabric.start_again, "{} is ready")
 
     def do_cut(self, line: str) -> None:
-        """Frames sent over a link vanish from now on, and neither end notices: cut leaf0-w1"""
-        self._one_by_one(line, "a link", self._fabric.links.cut, "link {} is cut")
+        """Cuts a link: frames over it are lost, and neither end gets an error: cut leaf0-w1"""
+        self._for_each_name(line, "a link", self._fabric.links.cut, "link {} is cut")
 
-    def do_mend(self, line: str) -> None:
-        """Repairs a link that was cut: mend leaf0-w1"""
-        self._one_by_one(line, "a link", self._fabric.links.mend, "link {} is whole")
+    def do_repair(self, line: str) -> None:
+        """Repairs a link that was cut: repair leaf0-w1"""
+        self._for_each_name(line, "a link", self._fabric.links.repair, "link {} is whole")
 
-    def _one_by_one(self, line: str, what: str, do: Callable[[str], object], done: str) -> None:
+    def _for_each_name(self, line: str, what: str, do: Callable[[str], object], done: str) -> None:
         """Calls `do` for each name in the line."""
         names = line.split()
         if not names:
@@ -68,8 +68,8 @@ class Prompt(CLI):
         except Problem as problem:
             error(f"*** Error: {problem}\n")
 
-    def _ask(self, command: str, line: str) -> None:
+    def _show(self, command: str, line: str) -> None:
         try:
-            output(self._fabric.ask(command, *shlex.split(line)))
+            output(self._fabric.run_tributary(command, *shlex.split(line)))
         except Problem as problem:
             error(f"*** Error: {problem}\n")

@@ -1,4 +1,4 @@
-"""The measurements of `--run`, and their results as text."""
+"""Makes the measurements of `--run`, and formats their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ BITS_PER_MBIT = 1_000_000
 
 
 def measure(fabric: Fabric, size: str, iterations: int) -> dict:
-    """Pings, sends over TCP, and runs an all-reduce with every sum checked; a `Problem` if any of these fails."""
+    """Runs pings, a TCP stream, and an all-reduce with every sum checked.
+
+    Raises:
+        Problem: one of them fails.
+    """
     net = fabric.network.mininet
     ping = ping_all(net)
     info("*** TCP: ")
@@ -26,12 +30,12 @@ def measure(fabric: Fabric, size: str, iterations: int) -> dict:
         "ping": ping,
         "tcp": stream,
         "allreduce": fabric.allreduce(options),
-        "counters": json.loads(fabric.ask("counters", "--job", JOB, "--json")),
+        "counters": json.loads(fabric.run_tributary("counters", "--job", JOB, "--json")),
     }
 
 
 def text(results: dict, counters: str) -> str:
-    """The results for people; `counters` is the table from `tributary counters`."""
+    """Formats the results for users; `counters` is the table of `tributary counters`."""
     ping, stream = results["ping"], results["tcp"]
     return "\n".join(
         [
@@ -46,7 +50,7 @@ def text(results: dict, counters: str) -> str:
 
 
 def allreduce_lines(reports: list[dict]) -> list[str]:
-    """One line for each host."""
+    """Returns a line for each host."""
     return [_allreduce_line(report) for report in reports]
 
 

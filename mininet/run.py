@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs Tributary on a Mininet network: see README.md beside this file."""
+"""Runs Tributary on a Mininet network: see README.md in this folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from binary import REPOSITORY, find_binary
 from problem import Problem, Stopped
 
-# BMv2 is the slower switch.
+# BMv2 is slower, so its tensor is smaller.
 DEFAULT_SIZES = {"softswitch": "16MiB", "bmv2": "1MiB"}
 # The programs that Mininet and these scripts call, with their Debian packages.
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "ethtool": "ethtool", "ifconfig": "net-tools", "ping": "iputils-ping"}
@@ -26,18 +26,18 @@ def arguments() -> argparse.Namespace:
     """Parses the command line; wrong use ends with exit status 2."""
     parser = argparse.ArgumentParser(
         prog="mininet/run.py",
-        description="A topology as a Mininet network with Tributary on it, and Mininet's prompt. Needs root.",
+        description="Runs Tributary on a topology in Mininet, and opens Mininet's prompt. Needs root.",
         allow_abbrev=False,
     )
-    parser.add_argument("--switch", choices=DEFAULT_SIZES, default="softswitch", help="what the switches are")
+    parser.add_argument("--switch", choices=DEFAULT_SIZES, default="softswitch", help="kind of the switches")
     default = REPOSITORY / "topologies/three-tier-8.toml"
     parser.add_argument("--topology", type=Path, default=default, metavar="FILE", help="default: three-tier-8")
     parser.add_argument("--rate", type=rate, metavar="MBIT", help="Mbit/s of every link [the topology's]")
     parser.add_argument("--run", action="store_true", help="ping, TCP, an all-reduce, the counters; then end")
-    parser.add_argument("--cli", action="store_true", help="the prompt after --run")
-    parser.add_argument("--size", type=size, metavar="BYTES", help="of --run's tensor [16MiB; with bmv2: 1MiB]")
-    parser.add_argument("--iterations", type=count, metavar="N", default=1, help="of --run's all-reduce [1]")
-    parser.add_argument("--json", action="store_true", help="--run's results as one JSON object")
+    parser.add_argument("--cli", action="store_true", help="open the prompt after --run")
+    parser.add_argument("--size", type=size, metavar="BYTES", help="size of --run's tensor [16MiB; with bmv2: 1MiB]")
+    parser.add_argument("--iterations", type=count, metavar="N", default=1, help="all-reduces of --run [1]")
+    parser.add_argument("--json", action="store_true", help="print --run's results as one JSON object")
     parser.add_argument("--binary", type=Path, metavar="PATH", help="tributary [target/release/, or the PATH's]")
     args = parser.parse_args()
     if not args.run and (args.json or args.size):
@@ -46,7 +46,7 @@ def arguments() -> argparse.Namespace:
 
 
 def size(text: str) -> str:
-    """Parses a tensor's size, in the form that `tributary allreduce` takes."""
+    """Checks a tensor's size, in the form of `tributary allreduce`."""
     if not re.fullmatch(r"[0-9.]+ ?([kmgt]i?)?b?", text, re.IGNORECASE):
         raise ValueError
     return text
@@ -67,13 +67,13 @@ def count(text: str) -> int:
 
 
 def check_machine() -> None:
-    """Checks that the machine has everything that Mininet needs."""
+    """Checks that the machine has root, Mininet, and the programs that it needs."""
     if os.geteuid() != 0:
         raise Problem("Mininet needs root, to make network namespaces: use sudo")
     if importlib.util.find_spec("mininet") is None or importlib.util.find_spec("mininet.net") is None:
         raise Problem(
             f"{sys.executable} has no Mininet: install Debian's package with `apt-get install"
-            " --no-install-recommends mininet`, and run this by /usr/bin/python3"
+            " --no-install-recommends mininet`, and run this with /usr/bin/python3"
         )
     for tool, package in {**TOOLS, "mnexec": "mininet"}.items():
         if shutil.which(tool) is None:
@@ -81,18 +81,18 @@ def check_machine() -> None:
 
 
 def stop_by_signal(_number: int, _frame: object) -> None:
-    """Raises an exception that unwinds the stack, which removes everything on the way."""
+    """Raises an exception, so that the fabric removes everything."""
     raise Stopped
 
 
 def work(args: argparse.Namespace) -> None:
-    """Runs the command line's command."""
+    """Runs the network with the options of the command line."""
     check_machine()
     binary = find_binary(args.binary)
     # The nodes' shells find the binary by its name on the PATH.
     os.environ["PATH"] = f"{binary.parent}{os.pathsep}{os.environ['PATH']}"
 
-    # Imported only here, since these need Mininet.
+    # These modules need Mininet, so they are imported after the check.
     from mininet.log import setLogLevel
 
     import report
@@ -109,13 +109,15 @@ def work(args: argparse.Namespace) -> None:
         if args.run:
             tensor = args.size or DEFAULT_SIZES[args.switch]
             results = {"switch": args.switch, **report.measure(fabric, tensor, args.iterations)}
-            print(json.dumps(results) if args.json else report.text(results, fabric.ask("counters")), flush=True)
+            print(
+                json.dumps(results) if args.json else report.text(results, fabric.run_tributary("counters")), flush=True
+            )
         if args.cli or not args.run:
             Prompt(fabric)
 
 
 def main() -> int:
-    """Runs; exit status 1 means that something failed."""
+    """Runs the program; returns exit status 1 after a failure."""
     args = arguments()
     signal.signal(signal.SIGTERM, stop_by_signal)
     try:

@@ -1,10 +1,10 @@
-"""Runs at a host: sends bytes over TCP, or receives and compares them.
+"""Sends bytes over TCP from a host, or receives and compares them.
 
     stream.py receive ADDRESS PORT BYTES
     stream.py send ADDRESS PORT BYTES
 
-The receiver prints "listening" when it is ready. When it has received all bytes unchanged, it answers the sender with
-one byte; the sender prints the seconds that this took.
+The receiver prints "listening" when it is ready. When it has received all bytes unchanged, it answers with one byte. The
+sender prints the seconds until this answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def receive(address: tuple[str, int], content: bytes) -> None:
             while len(got) < len(content) and (piece := connection.recv(1 << 16)):
                 got += piece
             if got != content:
-                sys.exit(f"{len(got)} bytes came, which are not the {len(content)} that were sent")
+                sys.exit(f"the {len(got)} bytes received are not the {len(content)} bytes sent")
             connection.sendall(b"!")
 
 
@@ -42,7 +42,7 @@ def send(address: tuple[str, int], content: bytes) -> None:
         start = time.monotonic()
         connection.sendall(content)
         if connection.recv(1) != b"!":
-            sys.exit("the receiver did not get what was sent")
+            sys.exit("the receiver did not get the bytes that were sent")
         print(time.monotonic() - start)
 
 

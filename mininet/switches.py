@@ -1,4 +1,4 @@
-"""The switches: both load the same P4 program, which the controller installs over P4Runtime."""
+"""The two kinds of switches. The controller installs the same P4 program on both, over P4Runtime."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from daemon import Daemon, start_at
 from problem import Problem
 
 P4RUNTIME_PORT = 9559
-# The port to the controller in the P4 program, `CPU_PORT` in p4/include/constants.p4.
+# The port to the controller: `CPU_PORT` in p4/include/constants.p4.
 CPU_PORT = 510
 
 
 class ProgrammableSwitch(Switch):
-    """A switch in a network namespace of its own, on all of its interfaces of the data network.
+    """A switch in its own network namespace, with all interfaces of its node on the data network as ports.
 
-    Its P4Runtime address is on the management network. In Mininet's prompt `switch NAME stop` and `switch NAME start`
-    end it and start it again; the controller then installs everything again.
+    Its P4Runtime address is on the management network. `switch NAME stop` and `switch NAME start` in Mininet's prompt
+    restart it; the controller then installs program and tables again.
     """
 
     def __init__(self, name: str, device_id: int, binary: Path, folder: Path, **_openflow: object) -> None:
@@ -32,7 +32,7 @@ class ProgrammableSwitch(Switch):
         self.binary = binary
         self.folder = folder
         self.daemon: Daemon | None = None
-        # Set when it is connected to the management network.
+        # Set by `Network.build` after the connection to the management network.
         self.address = ""
 
     @classmethod
@@ -40,27 +40,27 @@ class ProgrammableSwitch(Switch):
         """Checks that the switch's program is installed."""
 
     def command(self) -> list[str]:
-        """The command line of its program."""
+        """Returns the command line of the switch's program."""
         raise NotImplementedError
 
     def data_ports(self) -> list[tuple[int, str]]:
-        """Its ports on the data network by number, with their interfaces."""
+        """Returns the numbers of the ports on the data network, with their interfaces."""
         return [(port, str(interface)) for port, interface in sorted(self.intfs.items())]
 
     def start(self, _controllers: list) -> None:
-        """Starts the program; it may not be ready yet when this returns. Called by Mininet's prompt, too."""
+        """Starts the program, without waiting until it is ready. Mininet's prompt calls this, too."""
         if self.daemon is None:
             self.daemon = Daemon(self, self.name, self.command(), self.folder)
         elif self.daemon.has_ended():
             self.daemon.start_again()
 
     def wait_until_ready(self) -> None:
-        """Waits until the controller can talk to it."""
+        """Waits until the switch accepts connections over P4Runtime."""
         if self.daemon is not None:
             self.daemon.wait_until_ready()
 
     def stop(self, deleteIntfs: bool = False) -> None:
-        """Ends the program. Called by Mininet's prompt, too."""
+        """Ends the program. Mininet's prompt calls this, too."""
         if self.daemon is not None:
             self.daemon.stop()
             self.daemon = None
@@ -98,7 +98,7 @@ class Bmv2Switch(ProgrammableSwitch):
         for port, interface in self.data_ports():
             command += ["-i", f"{port}@{interface}"]
         if "--notifications-addr" in self._help():
-            # The default is in /tmp, and the same for every switch with that id on the machine.
+            # The default is in /tmp, and the same for all switches of the machine with the same device id.
             command += ["--notifications-addr", f"ipc://{self.folder}/{self.name}.ipc"]
         command += ["--", "--cpu-port", str(CPU_PORT)]
         return [*command, "--grpc-server-addr", f"{self.address}:{P4RUNTIME_PORT}"]
@@ -106,11 +106,11 @@ class Bmv2Switch(ProgrammableSwitch):
     @classmethod
     @functools.cache
     def _help(cls) -> str:
-        """BMv2's help text, which depends on how it was built: with nanomsg, with Thrift. Read only once."""
+        """Returns BMv2's help text, which shows if it was built with nanomsg and Thrift."""
         return subprocess.run([cls.PROGRAM, "--help"], capture_output=True, text=True, check=False).stdout
 
     def wait_until_ready(self) -> None:
-        """Waits until it accepts connections; it does not report that it is ready."""
+        """Waits until BMv2 accepts connections, because it does not report that it is ready."""
         if self.daemon is not None:
             self.daemon.wait_for(self._takes_connections)
 
@@ -118,7 +118,7 @@ class Bmv2Switch(ProgrammableSwitch):
         connect = ["bash", "-c", f"exec 3<>/dev/tcp/{self.address}/{P4RUNTIME_PORT}"]
         probe = start_at(self, connect, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            # A closed port refuses at once, so wait a little before the next try.
+            # A closed port refuses at once, so wait before the next attempt.
             if probe.wait(seconds) == 0:
                 return True
             if self.daemon is not None:

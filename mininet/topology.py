@@ -1,7 +1,7 @@
-"""The network as the topology file describes it.
+"""Reads a topology file with `tributary topology --json`.
 
-It comes from `tributary topology --json`: ids, ports, addresses and rates are the same as in every other part of
-Tributary, and a mistake in the file is reported by file and line.
+So ids, ports, addresses and rates are the same as in all other parts of Tributary, and an error message about the file
+has its line.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 
 from problem import Problem
 
-# The kernel's limit for the name of an interface (IFNAMSIZ less the final zero).
+# The kernel's limit for the length of an interface name (IFNAMSIZ - 1).
 MAX_INTERFACE_NAME = 15
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch; its id is also the P4Runtime device id that the controller expects."""
+    """A switch. Its id is also the P4Runtime device id that the controller expects."""
 
     name: str
     id: int
@@ -27,7 +27,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Host:
-    """A host. Its role in the job is "worker", "server" or None; its address has the subnet's prefix length."""
+    """A host. Its role is "worker", "server" or None, and its address includes the prefix length."""
 
     name: str
     role: str | None
@@ -44,7 +44,7 @@ class End:
 
     @property
     def interface(self) -> str:
-        """The interface's name: `leaf0-eth3` is port 3 of `leaf0`. A long node name is cut."""
+        """The interface's name: `leaf0-eth3` is port 3 of `leaf0`. A long node name is truncated."""
         suffix = f"-eth{self.port}"
         return self.node[: MAX_INTERFACE_NAME - len(suffix)] + suffix
 
@@ -59,7 +59,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """All nodes and links, in the file's order: a worker's rank is its place among the workers."""
+    """All nodes and links, in the file's order. A worker's rank is its index among the workers."""
 
     file: Path
     name: str
@@ -69,7 +69,7 @@ class Topology:
 
     @property
     def workers(self) -> list[str]:
-        """The hosts that train, rank 0 first."""
+        """The workers in the order of their ranks."""
         return [host.name for host in self.hosts if host.role == "worker"]
 
     @property
@@ -83,10 +83,10 @@ class Topology:
 
 def load(binary: Path, file: Path) -> Topology:
     """Reads a topology file."""
-    asked = subprocess.run([binary, "topology", file, "--json"], capture_output=True, text=True, check=False)
-    if asked.returncode != 0:
-        raise Problem(asked.stderr.strip().removeprefix("error: "))
-    network = json.loads(asked.stdout)
+    result = subprocess.run([binary, "topology", file, "--json"], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise Problem(result.stderr.strip().removeprefix("error: "))
+    network = json.loads(result.stdout)
     nodes = network["nodes"]
     return Topology(
         file=file,

@@ -1,4 +1,4 @@
-"""Ordinary traffic between hosts, through the same switches: pings, and a TCP stream whose bytes are compared."""
+"""Ordinary traffic between hosts through the switches: pings and a TCP stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TCP_BYTES = 1 << 20
 
 
 def ping_all(net: Mininet) -> dict:
-    """Pings between all pairs of hosts."""
+    """Runs pings between all pairs of hosts; returns the numbers of packets."""
     pairs = len(net.hosts) * (len(net.hosts) - 1)
     lost = round(net.pingAll() * pairs / 100)
     if lost != 0:

@@ -1,4 +1,4 @@
-"""Refuses an assembly of `tna/` that has one of the faults in `docs/tofino.md`, which the assembler accepts.
+"""Checks an assembly of `tna/` for the faults in `docs/tofino.md` that the assembler does not detect.
 
 python3 tofino_check.py ASSEMBLY
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 DROP = "eg_intr_md_for_dprsr.drop_ctl"
 
-# A place of a field in the assembly, such as `B16(3..5)`, `H7(0)` or `W3` for all of a container.
+# The bits of a field in the assembly, such as `B16(3..5)`, `H7(0)`, or `W3` for a whole container.
 PLACE = re.compile(r"\b([DMT]?[BHW]\d+)(?:\((\d+)(?:\.\.(\d+))?\))?")
 WIDTHS = {"B": 8, "H": 16, "W": 32}
 
@@ -26,12 +26,12 @@ class Slice(NamedTuple):
     high: int
 
     def meets(self, other: Slice) -> bool:
-        """Returns true if the two have a bit in common."""
+        """Returns true if the slices have a bit in common."""
         return self.container == other.container and self.low <= other.high and other.low <= self.high
 
 
 def main() -> int:
-    """Prints each fault to standard error. Returns 1 if there is one."""
+    """Prints each fault to standard error; returns 1 if there are any."""
     assembly = Path(sys.argv[1]).read_text(encoding="utf-8")
     found = faults(assembly)
     for fault in found:
@@ -44,7 +44,7 @@ def faults(assembly: str) -> list[str]:
     slices = phv_slices(assembly, "egress")
     drops = [one for one in slices if one.field == DROP]
     if not drops:
-        return [f"the egress PHV has no {DROP}, so this check has to be adapted to the compiler"]
+        return [f"the egress PHV has no {DROP}: adapt this check to the compiler"]
     sharing = sorted({one.field for one in slices if one.field != DROP and any(map(one.meets, drops))})
     found = [f"{field} shares bits with {DROP}: frames are dropped" for field in sharing]
     if "min_parse_depth" in assembly:
@@ -53,13 +53,13 @@ def faults(assembly: str) -> list[str]:
 
 
 def phv_slices(assembly: str, gress: str) -> list[Slice]:
-    """Returns where the fields of `ingress` or `egress` are, in all stages."""
+    """Returns the slices of the fields of `ingress` or `egress`, in all stages."""
     slices = []
     inside = False
     for line in assembly.splitlines():
         if not line.startswith(" "):
             inside = line.strip() == f"phv {gress}:"
-        # Fields are indented by two spaces, what the context file gets about them by more.
+        # Fields are indented by two spaces, and their details for the context file by more.
         elif inside and (entry := re.match(r"  (\S+): (.*)", line)):
             field = re.sub(r"\.\d+-\d+$", "", entry[1])
             slices += [place(field, found) for found in PLACE.finditer(entry[2])]

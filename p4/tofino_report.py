@@ -1,4 +1,4 @@
-"""Prints the Tofino resources of `tna/` as a table, from the compiler's `resources.json` and `phv.json`.
+"""Prints the resources that `tna/` uses on a Tofino, as a page in Markdown.
 
 python3 tofino_report.py TARGET SOURCES.sha256 resources.json phv.json
 """
@@ -27,40 +27,40 @@ def main() -> None:
     target = sys.argv[1]
     sources, resources, phv = (Path(argument).read_text(encoding="utf-8") for argument in sys.argv[2:5])
     used = json.loads(resources)["resources"]
-    print(f"# What the program takes of a {NAMES[target]}\n")
-    print("`make -C p4 tofino` made this page of p4c's own figures, after its assembler had taken the program. Of each")
-    print("stage: what ingress and egress have there together. A test compares the hash with the sources.\n")
-    print(f"Sources: `{hashlib.sha256(of_tofino(sources).encode()).hexdigest()}`\n")
+    print(f"# Resources of the program on a {NAMES[target]}\n")
+    print("`make -C p4 tofino` made this page from p4c's figures, after its assembler had accepted the program. The")
+    print("figures of a stage are for ingress and egress together. A test compares the hash with the sources.\n")
+    print(f"Sources: `{hashlib.sha256(tofino_sources(sources).encode()).hexdigest()}`\n")
     print("| stage |", " | ".join(COLUMNS), "|")
     print("|---|---|---|---|---|---|---|")
     for stage in used["mau"]["mau_stages"]:
-        print("|", " | ".join(str(figure) for figure in (stage["stage_number"], *of_stage(stage))), "|")
+        print("|", " | ".join(str(figure) for figure in (stage["stage_number"], *stage_figures(stage))), "|")
     print("\n| parser | rows of 256 |\n|---|---|")
     for gress in ("ingress", "egress"):
         rows = [len(parser["states"]) for parser in used["parser"]["parsers"] if parser["gress"] == gress]
         print(f"| {gress} | {max(rows, default=0)} |")
-    print("\n| containers of the packet header vector | used | there are |\n|---|---|---|")
+    print("\n| containers of the packet header vector | used | available |\n|---|---|---|")
     for kind, groups in used["phv_containers"].items():
         for group in groups:
-            width, there_are = group["width"], group["units"]
-            print(f"| {width} bits, {kind} | {len(taken(json.loads(phv), width, kind))} | {there_are} |")
+            width, available = group["width"], group["units"]
+            print(f"| {width} bits, {kind} | {len(containers_in_use(json.loads(phv), width, kind))} | {available} |")
 
 
-def taken(header: dict, width: int, kind: str) -> set[int]:
-    """The containers that are used. One that ingress and egress both use is one."""
+def containers_in_use(header: dict, width: int, kind: str) -> set[int]:
+    """Returns the containers in use. A container that ingress and egress both use counts once."""
     used = header["containers"]
     return {one["phv_number"] for one in used if one["bit_width"] == width and one["container_type"] == kind}
 
 
-def of_tofino(sources: str) -> str:
-    """The lines of the sources that the program is made of."""
+def tofino_sources(sources: str) -> str:
+    """Returns the lines of SOURCES.sha256 for the sources of the program."""
     return "".join(
         line for line in sources.splitlines(keepends=True) if line.split("  ")[1].startswith(("include/", "tna/"))
     )
 
 
-def of_stage(stage: dict) -> tuple[int, ...]:
-    """The columns behind its number."""
+def stage_figures(stage: dict) -> tuple[int, ...]:
+    """Returns the columns of a stage after its number."""
     stateful = [meter for meter in stage["meter_alus"]["meters"] if used_for(meter) == "stateful_ram"]
     return (
         len(stateful),
@@ -73,7 +73,7 @@ def of_stage(stage: dict) -> tuple[int, ...]:
 
 
 def used_for(unit: dict) -> str:
-    """Returns the use of a unit by its first user."""
+    """Returns the purpose of a unit's first user."""
     return unit["usages"][0]["used_for"]
 
 

@@ -149,7 +149,7 @@ fn in_the_prompt_things_go_wrong_and_right_again_hosts_reduce_and_nothing_stays(
         "rank 0: 4096 bytes",
         "rank 1: 4096 bytes",
         "*** Error: leaf does not run",
-        "*** Error: there is no daemon at 'w9'; there are those of leaf, w0, w1, ps, c0",
+        "*** Error: there is no daemon at 'w9': give one of leaf, w0, w1, ps, c0",
         "*** Error: leaf runs already",
         "1 packets transmitted, 0 received",
         "*** Error: link leaf-w0 is not cut",
@@ -204,15 +204,15 @@ fn the_port_to_the_controller_is_that_of_the_program() {
     assert!(switches.lines().any(|found| found == line), "mininet/switches.py has no line {line:?}");
 }
 
-/// A folder with the stand-in for BMv2, away from what this repository has built, and a PATH for it.
-struct StandIn(TempDir);
+/// A folder with the BMv2 wrapper, away from what this repository has built, and a PATH for it.
+struct Bmv2Wrapper(TempDir);
 
-impl StandIn {
+impl Bmv2Wrapper {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("mininet");
         fs::create_dir_all(copy.join("stand-in")).unwrap();
-        for file in ["binary.py", "problem.py", "stand_in.py", "stand-in/simple_switch_grpc"] {
+        for file in ["binary.py", "problem.py", "bmv2_wrapper.py", "stand-in/simple_switch_grpc"] {
             fs::copy(root().join("mininet").join(file), copy.join(file)).unwrap();
         }
         Self(folder)
@@ -250,7 +250,7 @@ impl StandIn {
     }
 }
 
-/// Returns true if the stand-in can run; otherwise prints that it cannot.
+/// Returns true if the BMv2 wrapper can run; otherwise prints that it cannot.
 fn has_python() -> bool {
     let has = Command::new(PYTHON).arg("--version").output().is_ok();
     if !has {
@@ -264,8 +264,8 @@ fn the_command_line_of_p4langs_tutorials_runs_the_embedded_switch() {
     if !has_python() {
         return;
     }
-    let stand_in = StandIn::that_prints();
-    stand_in.write("basic.json", "");
+    let wrapper = Bmv2Wrapper::that_prints();
+    wrapper.write("basic.json", "");
     // As utils/p4runtime_switch.py puts it together.
     let words = "-i 1@s1-eth1 -i 2@s1-eth2 --pcap pcaps --nanolog ipc:///tmp/bm-0-log.ipc --device-id 3 basic.json \
                  --log-console --thrift-port 9090 -- --grpc-server-addr 0.0.0.0:50051 --cpu-port 255 \
@@ -277,10 +277,10 @@ fn the_command_line_of_p4langs_tutorials_runs_the_embedded_switch() {
         )
     };
     // Without a P4Info the program comes from a controller.
-    assert_eq!(stand_in.call(words), call(""));
-    assert!(stderr(&stand_in.run(words)).contains("--p4runtime-files basic.p4info.txtpb"));
-    stand_in.write("basic.p4.p4info.txtpb", "");
-    assert_eq!(stand_in.call(words), call(" --program basic.json --p4info basic.p4.p4info.txtpb"));
+    assert_eq!(wrapper.call(words), call(""));
+    assert!(stderr(&wrapper.run(words)).contains("--p4runtime-files basic.p4info.txtpb"));
+    wrapper.write("basic.p4.p4info.txtpb", "");
+    assert_eq!(wrapper.call(words), call(" --program basic.json --p4info basic.p4.p4info.txtpb"));
 }
 
 #[test]
@@ -288,13 +288,13 @@ fn what_bmv2_leaves_open_is_as_with_bmv2() {
     if !has_python() {
         return;
     }
-    let stand_in = StandIn::that_prints();
+    let wrapper = Bmv2Wrapper::that_prints();
     assert_eq!(
-        stand_in.call("--no-p4 -i 0@veth0 --pcap"),
+        wrapper.call("--no-p4 -i 0@veth0 --pcap"),
         "switch --name veth0 --device-id 0 --p4runtime 0.0.0.0:9559 --port 0=veth0 --pcap ."
     );
-    stand_in.call("--no-p4 -i 0@veth0 --log-file said");
-    let said = fs::read_to_string(stand_in.0.path().join("said.txt")).unwrap();
+    wrapper.call("--no-p4 -i 0@veth0 --log-file said");
+    let said = fs::read_to_string(wrapper.0.path().join("said.txt")).unwrap();
     assert!(said.ends_with("--port 0=veth0 --log-packets\n"), "{said}");
 }
 
@@ -303,21 +303,21 @@ fn what_the_embedded_switch_cannot_do_is_refused_by_name() {
     if !has_python() {
         return;
     }
-    let stand_in = StandIn::that_prints();
+    let wrapper = Bmv2Wrapper::that_prints();
     for (words, problem) in [
         ("--no-p4", "-i PORT@INTERFACE"),
         ("-i 1@veth0", "FILE.json"),
         ("-i veth0 --no-p4", "-i/--interface"),
-        ("-i 1@veth0 --no-p4 -- --drop-port 510", "drops by port 511"),
+        ("-i 1@veth0 --no-p4 -- --drop-port 510", "drops packets to port 511 only"),
         ("-i 1@veth0 --no-p4 -- --grpc-server-ssl", "--grpc-server-ssl is not supported"),
         ("-i 1@veth0 --no-p4 --restore-state file", "--restore-state is not supported"),
         ("-i 1@veth0 --no-p4 --nonsense", "--nonsense"),
     ] {
-        let output = stand_in.run(words);
+        let output = wrapper.run(words);
         assert_eq!(output.status.code(), Some(2), "{words}: {}", stderr(&output));
         assert!(stderr(&output).contains(problem), "{words}: {}", stderr(&output));
     }
-    let nowhere = stand_in.run("-i 1@veth0 --no-p4 -- --grpc-server-addr nowhere.invalid:1");
+    let nowhere = wrapper.run("-i 1@veth0 --no-p4 -- --grpc-server-addr nowhere.invalid:1");
     assert_eq!(nowhere.status.code(), Some(1));
     assert!(stderr(&nowhere).contains("--grpc-server-addr nowhere.invalid:1"), "{}", stderr(&nowhere));
 }
@@ -337,20 +337,20 @@ fn in_place_of_bmv2_the_embedded_switch_tells_what_packets_meet() {
     if !has_python() {
         return;
     }
-    let stand_in = StandIn::new();
-    symlink(env!("CARGO_BIN_EXE_tributary"), stand_in.0.path().join("tributary")).unwrap();
+    let wrapper = Bmv2Wrapper::new();
+    symlink(env!("CARGO_BIN_EXE_tributary"), wrapper.0.path().join("tributary")).unwrap();
     for ending in ["json", "p4info.txtpb"] {
         let file = format!("logged.{ending}");
-        fs::copy(root().join("crates/softswitch/tests/programs").join(&file), stand_in.0.path().join(&file))
+        fs::copy(root().join("crates/softswitch/tests/programs").join(&file), wrapper.0.path().join(&file))
             .unwrap();
     }
     // A capture of one frame of 20 bytes.
     let words = [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 262_144, 1, 1, 0, 20, 20];
     let capture: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain([0x12; 20]).collect();
-    stand_in.write("s1-eth1_in.pcap", capture);
+    wrapper.write("s1-eth1_in.pcap", capture);
     let words = "--use-files 0 -i 1@s1-eth1 logged.json --log-console -- --grpc-server-addr localhost:0";
     let mut switch =
-        Ends(stand_in.command(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        Ends(wrapper.command(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
     let mut lines = BufReader::new(switch.0.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.next().unwrap().starts_with("packet 1: 20 bytes by port 1"));
     assert!(lines.any(|line| line == "  parser error: NoMatch"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one source of truth for the numbers of the packet format and of the switch's sizes.
-// The Rust constants are checked against this file line by line: keep one plain literal a line.
+// The constants of the packet format, and the sizes of the switch. A test compares the Rust constants with
+// the lines of this file: keep one plain literal on each line.
 #ifndef TRIBUTARY_CONSTANTS_P4
 #define TRIBUTARY_CONSTANTS_P4
 
@@ -29,8 +29,8 @@ const bit<32> PORTS = 512;
 const bit<9> CPU_PORT = 510;
 const bit<9> DROP_PORT = 511;
 
-// Sizes of the tables: a job has up to 64 children and one parent on a switch, and where a port
-// leads to a plain switch, each worker behind it and the server.
+// Sizes of the tables. A job has up to 64 children and one parent on a switch. If a port leads to a plain
+// switch, the job has an entry for the server and for each worker behind that switch.
 const bit<32> ADMISSION_ENTRIES = 4096;
 const bit<32> SENDER_ADMISSION_ENTRIES = 4096;
 const bit<32> EGRESS_GUARD_ENTRIES = 4096;
@@ -40,7 +40,7 @@ const bit<32> MAC_ENTRIES = 4096;
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_VLAN = 0x8100;
 const bit<16> ETHERTYPE_SERVICE_VLAN = 0x88a8;
-// Stacked tags from before 802.1ad; bridges of providers still take them off.
+// Stacked tags from before 802.1ad, which bridges of providers still remove.
 const bit<16> ETHERTYPE_QINQ_1 = 0x9100;
 const bit<16> ETHERTYPE_QINQ_2 = 0x9200;
 const bit<16> ETHERTYPE_QINQ_3 = 0x9300;

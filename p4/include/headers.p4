@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The headers both targets parse; field order and width are those of DESIGN.md, section 2.
+// The headers that both targets parse. docs/specification.md, section 3, defines their fields.
 #ifndef TRIBUTARY_HEADERS_P4
 #define TRIBUTARY_HEADERS_P4
 
@@ -46,7 +46,7 @@ header ina_t {
     bit<32> seq;
     bit<32> contributors;
     bit<32> weight;
-    // The two digits of an authenticator: added up each by itself, and never carried.
+    // The two digits of the tag. A switch adds each digit separately, without a carry between them.
     bit<32> tag_high;
     bit<32> tag_low;
 }
@@ -76,8 +76,8 @@ header packet_out_t {
     bit<7> pad;
 }
 
-// `hop` is the entry this switch acts on and removes; being a header of its own, removing it
-// shifts nothing. The stack behind it is parsed only to find the values.
+// `hop` is the entry that this switch acts on and removes. It is a separate header, so its removal shifts
+// no other header. The stack behind it is parsed only to find the values.
 struct headers_t {
     packet_out_t packet_out;
     packet_in_t packet_in;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A slice's values lie in lanes of 32 bits. For v1model there are 64 in a field of 2,048 bits, which is the
-// widest that p4c allows: a software switch then spends a handful of primitives on a slice. Only the first
-// two blocks have fields of their own. Tofino adds up 32 bits at a time: with LANE_A_FIELD, from the
-// command line, each lane is a field.
+// A slice's values are in lanes of 32 bits. For v1model a field of 2,048 bits, the widest that p4c allows,
+// has 64 lanes, so that a software switch executes only a few primitives for a slice. The first two blocks
+// have separate, shorter fields. Tofino adds 32 bits at a time: with -DLANE_A_FIELD on the command line,
+// each lane is a field.
 //
-// A slice has a block of 32 values, or 2, 4, 8 ... of them. So its values are a series of headers, each
-// as long as all before it together, and called after the first lane in it: what is written here for each
-// of a program's widths, the macros repeat for each field. BLOCKS, from the command line, is the number of
-// blocks in the widest slice that the program takes.
+// A slice has 1, 2, 4, 8 ... blocks of 32 values. So its values are a series of headers. Each header is as
+// long as all headers before it together, and has the number of its first lane in its name. The macros
+// repeat code for each header (HEADERS) and each field (FIELDS_...) of the program. BLOCKS, from the command
+// line, is the number of blocks in the widest slice that the program accepts.
 #ifndef TRIBUTARY_LANES_P4
 #define TRIBUTARY_LANES_P4
 
@@ -16,7 +16,7 @@
 #error "say -DBLOCKS=1, 2, 4 ... 64: how many blocks of 32 values the widest slice has"
 #endif
 
-// The fields of the header that begins with that lane: F(header, first lane, bits).
+// The fields of the header that begins with this lane: F(header, first lane, bits).
 #ifdef LANE_A_FIELD
 #define FIELDS_0(F) \
     F(0, 0, 32) F(0, 1, 32) F(0, 2, 32) F(0, 3, 32) F(0, 4, 32) F(0, 5, 32) F(0, 6, 32) F(0, 7, 32) \
@@ -44,7 +44,7 @@
     F(1024, 1536, 2048) F(1024, 1600, 2048) F(1024, 1664, 2048) F(1024, 1728, 2048) \
     F(1024, 1792, 2048) F(1024, 1856, 2048) F(1024, 1920, 2048) F(1024, 1984, 2048)
 
-// The headers that the program has: H(first lane, blocks up to its last lane, the next header's first lane).
+// The headers of the program: H(first lane, blocks up to its last lane, first lane of the next header).
 #if BLOCKS == 1
 #define HEADERS(H) H(0, 1, end)
 #elif BLOCKS == 2
@@ -69,8 +69,8 @@
 #error "BLOCKS is a power of two, 64 at most"
 #endif
 
-// Masks for the lanes of a field. Arithmetic over the whole field must not carry from one lane into
-// the next, so the top bit of each lane is kept out of it.
+// Masks for the lanes of a field. Arithmetic over the whole field must not carry from one lane into the
+// next one, so it excludes the top bit of each lane.
 const bit<128> TOPS_4 = 0x80000000_80000000_80000000_80000000;
 const bit<512> TOPS_16 = TOPS_4 ++ TOPS_4 ++ TOPS_4 ++ TOPS_4;
 const bit<1024> TOPS_1024 = TOPS_16 ++ TOPS_16;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From Ethernet to the values. A target's own parser starts here once its port metadata is dealt
-// with.
+// Parses a frame from Ethernet to the values. A target's own parser calls this parser after it has parsed
+// its port metadata.
 #ifndef TRIBUTARY_PARSER_P4
 #define TRIBUTARY_PARSER_P4
 
 #include "headers.p4"
 #include "metadata.p4"
 
-// A target whose parser verifies checksums defines these before.
+// A target whose parser verifies checksums defines these macros before it includes this file.
 #ifndef CHECK_IPV4
 #define PARSER_CHECKSUM_PARAMETER
 #define PARSER_CHECKSUM
@@ -22,14 +22,14 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout bit<2> frame PA
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ether_type) {
             ETHERTYPE_IPV4: parse_ipv4;
-            // Whatever is behind it: the receiver's kernel, or a plain switch on the way, may take a
-            // tag off, and then the next one.
+            // Tagged frames are OPAQUE, whatever follows: the receiver's kernel or a plain switch may
+            // remove one tag after the other.
             ETHERTYPE_VLAN: opaque;
             ETHERTYPE_SERVICE_VLAN: opaque;
             ETHERTYPE_QINQ_1: opaque;
             ETHERTYPE_QINQ_2: opaque;
             ETHERTYPE_QINQ_3: opaque;
-            // A gradient in anything else reaches an agent as it is, and is not believed there.
+            // An agent does not accept a gradient in a frame of any other type.
             default: accept;
         }
     }
@@ -44,8 +44,8 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout bit<2> frame PA
         }
     }
 
-    // Only a first fragment has ports: offsets count in eights, and 8 bytes is what the UDP header
-    // has. Without the first the later ones can't be put together again.
+    // Only a first fragment has ports, because offsets are multiples of 8 bytes, the length of a UDP header.
+    // Without the first fragment, a receiver cannot reassemble the later ones.
     state parse_first_fragment {
         transition select(hdr.ipv4.fragment_offset) {
             0: parse_udp;
@@ -61,7 +61,7 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout bit<2> frame PA
         }
     }
 
-    // OPAQUE until the last header is there: a frame that ends early stays so.
+    // The frame is OPAQUE until its last header is parsed, so a frame that ends early stays OPAQUE.
     state parse_whole_datagram {
         frame = FRAME_OPAQUE;
         transition select(hdr.ipv4.flags) {
@@ -89,7 +89,7 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout bit<2> frame PA
         }
     }
 
-    // A state for each entry, because Tofino's parser can't count down a field.
+    // Each entry has its own state, because Tofino's parser cannot count down a field.
 #define PARSE_LATER_HOP(place, after) \
     state parse_hop_##place { \
         packet.extract(hdr.later_hops.next); \
@@ -105,13 +105,13 @@ parser FabricParser(packet_in packet, inout headers_t hdr, inout bit<2> frame PA
     PARSE_LATER_HOP(6, 7)
     PARSE_LATER_HOP(7, 8)
 
-    // The eighth of MAX_HOPS.
+    // The last entry: MAX_HOPS is 8.
     state parse_hop_8 {
         packet.extract(hdr.later_hops.next);
         transition parse_gradient;
     }
 
-    // A wrong `blocks` is refused later, where the job it is counted for is known.
+    // Admission rejects a wrong `blocks`, because it knows the job whose counter it increments.
     state parse_gradient {
         transition select(hdr.ina.blocks) {
 #define WIDTH(first, upto, next) upto: parse_values_0;

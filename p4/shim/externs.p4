@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of `tna/externs.p4`, for v1model. What is done to a cell becomes an action that reads it, does it,
-// and writes it back; called by another action it is part of that one, for whose length BMv2 locks the register.
-// A pair is a cell of both words, since v1model's registers have no structs.
+// The macros of `tna/externs.p4`, for v1model. An operation on a cell is an action that reads, changes and writes
+// the cell. If another action calls it, it is part of that action, and BMv2 locks the register for both.
+// A pair is one cell with both words, because v1model's registers do not support structs.
 #ifndef TRIBUTARY_SHIM_EXTERNS_P4
 #define TRIBUTARY_SHIM_EXTERNS_P4
 
@@ -32,7 +32,7 @@
 #define EXECUTE(name, slot, result) name(slot, result)
 #define EXECUTE_ONLY(name, slot) { bit<32> ignored; name(slot, ignored); }
 
-// A struct, because v1model takes metadata from ingress to egress by itself.
+// A struct, because v1model itself passes metadata from ingress to egress.
 #define BRIDGE struct
 
 #define TO_CONTROLLER CPU_PORT

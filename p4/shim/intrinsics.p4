@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of TNA's intrinsic metadata what our controls use, by TNA's names and widths.
+// The part of TNA's intrinsic metadata that our controls use, with TNA's names and widths.
 #ifndef TRIBUTARY_SHIM_INTRINSICS_P4
 #define TRIBUTARY_SHIM_INTRINSICS_P4
 

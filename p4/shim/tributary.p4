@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program for Tofino as one for v1model, so that BMv2 and the embedded switch run the same controls. Here are
-// the parser, the checksum and the deparser, which are v1model's own, and what a Tofino does around its controls.
-// ../README.md says what this can't show.
+// The program for Tofino as a program for v1model, so that BMv2 and the embedded switch run the same controls. This
+// file has v1model's parser, checksum and deparser, and the functions of a Tofino around its controls.
+// ../README.md lists the differences from a Tofino.
 #include <core.p4>
 #define V1MODEL_VERSION 20200408
 #include <v1model.p4>
@@ -107,7 +107,7 @@ control ShimEgress(
     egress_intrinsic_metadata_for_deparser_t for_deparser;
     egress_intrinsic_metadata_for_output_port_t for_output_port;
 
-    // Of what ingress knew only the bridge crosses.
+    // Only the bridge passes from ingress to egress.
     action before() {
         meta.egress.bridge = meta.ingress.bridge;
         intrinsic.egress_port = standard_metadata.egress_port;

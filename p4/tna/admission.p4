@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which INA packet may come in where and go out where: v1model's tables, actions and rules. A Tofino
-// action can't compare, so `admit` leaves behind what a packet's claims are to be compared with.
+// Checks the ports by which an INA packet enters and leaves, with v1model's tables, actions and rules. An
+// action of Tofino cannot compare, so `admit` stores the values that `claims` compares with the packet.
 
 control Admission(
     inout headers_t hdr,
@@ -9,7 +9,7 @@ control Admission(
     in ingress_intrinsic_metadata_t intrinsic,
     inout ingress_intrinsic_metadata_for_tm_t for_tm)
 {
-    // No job is known yet: only the port can be blamed.
+    // The job is not known yet, so this counts at the port.
     action reject_at_port() {
         meta.claim = CLAIM_REJECTED_AT_PORT;
     }
@@ -22,12 +22,12 @@ control Admission(
         meta.child_bit = child_bit;
     }
 
-    // A child above 31 has no bit, and matches no entry's children.
+    // A child above 31 has no bit, so it matches no entry.
     action no_child() {
         meta.child_bit = 0;
     }
 
-    // Tofino shifts by constants only.
+    // Tofino can shift by constants only.
     @hidden
     table child_bit {
         key = {
@@ -41,7 +41,7 @@ control Admission(
         }
     }
 
-    // `children` is as wide as a slot's bitmap: so P4Info tells how many a switch tells apart.
+    // `children` is as wide as a slot's bitmap, so P4Info shows the number of children that a switch supports.
     action admit(
         bit<16> job_index,
         bit<32> slot_base,
@@ -64,7 +64,7 @@ control Admission(
         meta.other_fan_in = hdr.hop.fan_in ^ fan_in;
     }
 
-    // Several hosts can send through this port: which of them did decides.
+    // Several hosts can send through this port, so the sender's addresses decide.
     action admit_by_sender() {}
 
     table admission {
@@ -91,12 +91,12 @@ control Admission(
 
     action hold() {}
 
-    // What the packet says of itself against what its entry allows. A table, not an `if`: Tofino's compiler
-    // writes out a condition as all the ways in which it can hold, and this one has millions.
+    // Compares the packet's fields with its entry. This is a table and not an `if`, because Tofino's compiler
+    // expands a condition into all combinations for which it is true, which would be millions.
     //
-    // `kinds` has a bit for each kind, in the place of the kind's own value. The rank is that of the one
-    // worker who sends this way, or RANK_ALL where there are several. Only who aggregates counts children.
-    // The parser lets no GRADIENT without an entry come this far.
+    // `kinds` has a bit for each kind, at the position of the kind's value. `rank` is the rank of the only worker
+    // that sends over this port, or RANK_ALL if there are several. Only a switch that aggregates checks fan_in.
+    // The parser does not accept a GRADIENT without a hop entry.
     @hidden
     table claims {
         key = {
@@ -125,10 +125,10 @@ control Admission(
             (_, KIND_RESULT, 2 &&& 2, probe &&& FLAG_PROBE, blocks, false, _, _, _, _, _, _): hold();
 #define CLAIMS_WITH_VALUES(first, upto, next) CLAIMS(0, upto)
         const entries = {
-            // The last of its time, or none left.
+            // The time to live is 1 or 0.
             (0 &&& 0xfe, _, _, _, _, true, _, _, _, _, _, _): reject_in_job();
             (0 &&& 0xfe, _, _, _, _, false, _, _, _, _, _, _): reject_in_job();
-            // No child that may come in there.
+            // The child is not allowed on this port.
             (_, KIND_GRADIENT, _, _, _, true, _, _, 0, _, _, _): reject_in_job();
             HEADERS(CLAIMS_WITH_VALUES)
             CLAIMS(FLAG_PROBE, 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A slot's bitmap has 32 bits, as many as a stateful ALU has: children are 0 to 31.
+// A slot's bitmap has 32 bits, the width of a stateful ALU, so children are numbered 0 to 31.
 #ifndef TRIBUTARY_TNA_CHILDREN_P4
 #define TRIBUTARY_TNA_CHILDREN_P4
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All that runs on Tofino and, behind the shim, on v1model: order only, one control a file.
+// The part that runs on Tofino and, with the shim, on v1model: only the order of the files of the controls.
 #include "../include/constants.p4"
 #include "../include/headers.p4"
 #include "../include/lanes.p4"

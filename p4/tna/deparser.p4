@@ -2,7 +2,7 @@
 
 #define EMIT_VALUES(first, upto, next) packet.emit(hdr.values_##first);
 
-// Without packet_out: it was for this switch only.
+// The header packet_out is not emitted, because it is for this switch only.
 control SwitchIngressDeparser(
     packet_out packet,
     inout headers_t hdr,
@@ -21,7 +21,7 @@ control SwitchIngressDeparser(
     }
 }
 
-// Egress parses INA frames only, so no other frame's checksum is touched.
+// Egress parses only INA frames, so the checksums of other frames do not change.
 control SwitchEgressDeparser(
     packet_out packet,
     inout headers_t hdr,

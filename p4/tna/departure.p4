@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An INA packet that goes on: the entry for this switch comes off, and lengths follow.
+// Prepares an INA packet for the next node: removes the entry for this switch, and adjusts the lengths.
 
 control Departure(inout headers_t hdr, in egress_metadata_t meta) {
     action count_probe() {
         job_probe.count(meta.bridge.job_index);
     }
 
-    // Tells the server that someone waits for this slice, and nothing else: it must carry nothing
-    // that could be added.
+    // A PROBE only notifies the server that a worker waits for this slice, so it must not carry values that
+    // could be added.
     action turn_into_probe() {
         hdr.ina.flags = hdr.ina.flags | FLAG_PROBE;
         hdr.ina.contributors = 0;
@@ -18,7 +18,7 @@ control Departure(inout headers_t hdr, in egress_metadata_t meta) {
         hdr.ina.blocks = 0;
     }
 
-    // The length of a slice's values: Tofino can't multiply.
+    // Subtracts the length of a slice's values. Each width has an action, because Tofino cannot multiply.
 #define SHORTEN(first, upto, next) \
     action shorten_##first() { \
         hdr.udp.length = hdr.udp.length - 128 * upto; \
@@ -37,7 +37,7 @@ control Departure(inout headers_t hdr, in egress_metadata_t meta) {
         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
     }
 
-    // What is consumed leaves nothing behind, so that nothing of this need be left out for it.
+    // A consumed packet is dropped later, so these changes need no condition for it.
     apply {
         if (meta.outcome == OUTCOME_PROBE
             || (meta.bridge.ina == 1 && hdr.ina.kind == KIND_GRADIENT && (hdr.ina.flags & FLAG_PROBE) != 0))
@@ -49,7 +49,7 @@ control Departure(inout headers_t hdr, in egress_metadata_t meta) {
         if (meta.outcome == OUTCOME_PROBE) {
             turn_into_probe();
         }
-        // A multicast result has no entry: its group decides.
+        // A multicast result has no entry, and its group selects the ports.
         if (meta.bridge.ina == 1 && hdr.hop.isValid()) {
             take_hop();
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The slots, at the port that leads to the parent; then what every frame passes that leaves.
+// The slots, at the port that leads to the parent, and then the tables for every frame that leaves.
 //
-// After the slot's decision all of it is one table after the other, each with a condition of its own, and nothing is
-// nested: what is under a condition has to be placed as a whole before anything behind it, and the sums are in all of a
-// Tofino's stages but three. Flat, they and the rest share these stages.
+// After the slot's decision, the tables follow one another, each with its own condition, without nesting. The compiler
+// places a nested block as a whole before the tables behind it, and the sums occupy all but three stages of a Tofino.
+// Without nesting, the sums and the other tables share these stages.
 
 control SwitchEgress(
     inout headers_t hdr,
@@ -36,7 +36,7 @@ control SwitchEgress(
         hdr.packet_in.pad = meta.bridge.told_pad;
     }
 
-    // A PROBE carries nothing that could be added. Behind the sums, since the slot has this packet's values all the same.
+    // A PROBE must not carry values. This comes after the sums, because the slot takes this packet's values anyway.
     action leave_values_out() {
 #define LEAVE_OUT(first, upto, next) hdr.values_##first.setInvalid();
         HEADERS(LEAVE_OUT)
@@ -52,7 +52,7 @@ control SwitchEgress(
         tally.apply(hdr, meta);
         outcome.apply(hdr, meta);
         departure.apply(hdr, meta);
-        // A flood goes to every port of its tree: the one it came from has seen the frame.
+        // A flood goes to every port of its tree, except the ingress port.
         if (meta.outcome == OUTCOME_CONSUME
             || (meta.bridge.prune_ingress_port == 1
                 && intrinsic.egress_port == meta.bridge.ingress_port))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How this program writes what Tofino's stateful ALUs do. The controls use these words only, so that
-// `shim/externs.p4` can say the same for v1model, which has neither classes of actions nor pairs.
+// Macros for the operations of Tofino's stateful ALUs. The controls use only these macros, so that
+// `shim/externs.p4` can define them for v1model, which has neither RegisterAction nor pairs.
 #ifndef TRIBUTARY_TNA_EXTERNS_P4
 #define TRIBUTARY_TNA_EXTERNS_P4
 
@@ -10,7 +10,7 @@
 #define REGISTER(type, name) Register<type, slot_t>(SLOTS, 0) name;
 #define PAIR_REGISTER(name) Register<slice_t, slot_t>(SLOTS, {0, 0}) name;
 
-// What is done to one cell: `value` is the cell, `result` what the packet gets to know.
+// An operation on one cell: `value` is the cell, and `result` is returned to the packet.
 #define ON_REGISTER(type, register, name, ...) \
     RegisterAction<type, slot_t, type>(register) name = { \
         void apply(inout type value, out type result) { \
@@ -23,16 +23,16 @@
             __VA_ARGS__ \
         } \
     };
-// An instruction of its own: behind an `if` that did not hold, what an ALU returns is not said anywhere.
+// A separate instruction, because it is not documented what an ALU returns after an `if` that is false.
 #define LARGER(a, b) max(a, b)
 
 #define EXECUTE(name, slot, result) result = name.execute(slot)
 #define EXECUTE_ONLY(name, slot) name.execute(slot)
 
-// Goes from ingress to egress in front of the packet: a header, which the parser makes valid.
+// A header in front of the packet, from ingress to egress. The parser makes it valid.
 #define BRIDGE header
 
-// The switch's own processor. It depends on the board: the command line may name another port.
+// The port of the switch's own processor. It depends on the board, and the command line can set it.
 #ifndef TO_CONTROLLER
 #define TO_CONTROLLER 192
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that is not ours, as in v1model: what the controller has not written is not forwarded.
+// Forwards all other frames, as in v1model. A frame without an entry of the controller is dropped.
 
 control Forwarding(
     in headers_t hdr,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 control Identity(in headers_t hdr, inout metadata_t meta, in ingress_intrinsic_metadata_t intrinsic) {
-    // A default action that the controller sets can't look up a counter.
+    // A default action that the controller sets cannot use a counter.
     action set_identity(bit<16> node) {
         meta.node = node;
         meta.other_node = hdr.hop.node ^ node;
@@ -18,7 +18,7 @@ control Identity(in headers_t hdr, inout metadata_t meta, in ingress_intrinsic_m
 
     apply {
         identity.apply();
-        // Every frame from a port passes here first.
+        // Every frame from a port passes this control first.
         count_at_port();
     }
 }

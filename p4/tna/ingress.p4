@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ingress decides who may; what is done to slots is done in egress, at the port of the parent. All that
-// a job's slots see on a switch leaves by one port, so they meet there wherever they come in. And what a
-// full queue drops has touched no slot yet: it is lost like any other packet.
+// Ingress checks admission. Egress has the slots, at the port that leads to the parent. All packets of a job
+// that use its slots on a switch leave by this port, so they reach the same slots from any ingress port. A
+// packet that a full queue drops has not changed a slot yet, so it is an ordinary loss.
 
 control SwitchIngress(
     inout headers_t hdr,
@@ -55,12 +55,12 @@ control SwitchIngress(
         meta.bridge.operand = meta.seq_in_next_window + 1;
     }
 
-    // The egress guard has seen all 16 bits of the port.
+    // The egress guard has checked all 16 bits of the port.
     action to_next_hop() {
         for_tm.ucast_egress_port = hdr.hop.egress_port[8:0];
     }
 
-    // A gradient that is a PROBE was made one because its slice may not be added any more: it passes every slot.
+    // A PROBE passes all slots, because its slice must not be added any more.
     action act_on_slot() {
         meta.bridge.act = 1;
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What travels with a packet. Ingress and egress have nothing in common but the bridge: between them a
-// packet is written and parsed again.
+// The metadata of a packet. Only the bridge passes from ingress to egress, because the packet is deparsed and
+// parsed again between them.
 #ifndef TRIBUTARY_TNA_METADATA_P4
 #define TRIBUTARY_TNA_METADATA_P4
 
-// A slot's number: as wide as the slice's, since a Tofino's ALU does not mix widths.
+// The number of a slot. It is as wide as the seq of a slice, because a Tofino's ALU does not mix widths.
 typedef bit<32> slot_t;
 
-// What a slot's bitmap is of: the slice that it holds.
+// The slice that a slot holds, and the bitmap of its children.
 
 struct slice_t {
     bit<32> seq;
@@ -17,19 +17,19 @@ struct slice_t {
 
 BRIDGE bridge_t {
     bit<1> ina;
-    // GRADIENT: add up here. RESULT: release the slot.
+    // GRADIENT: add to the slot. RESULT: release the slot.
     bit<1> act;
     bit<1> prune_ingress_port;
     bit<4> pad;
-    // Where egress has its own port, so that the two can be compared.
+    // At the same position as the egress port in its header, so that both can be compared.
     bit<9> ingress_port;
-    // The same where packet_in has it: an action can't shift a field and clear its neighbour.
+    // The ingress port at its position in packet_in: an action cannot shift a field and clear its neighbour.
     bit<9> told_port;
     bit<7> told_pad;
     bit<16> job_index;
     slot_t slot;
-    // GRADIENT: the bit of the child it is from. RESULT: the next slice that the slot is for. One field, since a
-    // stateful ALU sees two of a packet's words, and the slice's number is the other.
+    // GRADIENT: the bit of its child. RESULT: the seq of the next slice in this slot. They share a field, because a
+    // stateful ALU can use two words of a packet, and the other one is the seq of the slice.
     bit<32> operand;
 }
 
@@ -42,19 +42,19 @@ struct metadata_t {
     bit<2> frame;
     bit<1> checksum_error;
     bit<16> node;
-    // Zero where the packet's entry is for this node.
+    // Zero if the packet's hop is for this node.
     bit<16> other_node;
     bit<2> claim;
     bit<32> seq_in_next_window;
     slot_t slot_base;
     slot_t slot_offset;
     bit<32> child_bit;
-    // What of this packet's claims its entry allows.
+    // The values that the packet's admission entry allows.
     bit<32> allowed_child;
     bit<2> allowed_kinds;
     bit<1> allowed_aggregate;
     bit<16> allowed_rank;
-    // Zero where the packet says what its entry does.
+    // Zero if the packet's field equals the field of its entry.
     bit<16> other_rank;
     bit<8> other_fan_in;
 }
@@ -62,21 +62,21 @@ struct metadata_t {
 struct egress_metadata_t {
     bridge_t bridge;
     bit<2> frame;
-    // The slot is another job's.
+    // 1 if the slot belongs to another job.
     bit<16> foreign;
-    // Against the slice that the slot holds.
+    // Comparisons with the slice that the slot holds.
     bit<32> newer;
     bit<32> older;
     bit<32> released;
-    // The children that the slot has seen before this packet.
+    // The bitmap of children before this packet.
     bit<32> children;
-    // How many it has seen now.
+    // The number of children including this packet's.
     bit<8> count;
     bit<2> values;
-    // The slice is over.
+    // 1 if the packet's slice is older than the slot's.
     bit<1> stale;
     bit<1> maximum;
-    // All children have been here.
+    // 1 if all children have contributed.
     bit<1> complete;
     bit<2> outcome;
     bit<1> discarded;

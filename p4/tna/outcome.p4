@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of a GRADIENT behind its slot, and what is counted of it. Of all other packets nothing is known here that
-// any of it is for.
+// Selects the outcome of a GRADIENT after its slot, and counts it. The metadata of all other packets has its initial
+// values, to which nothing here applies.
 
 control Outcome(in headers_t hdr, inout egress_metadata_t meta) {
     action complete() {
@@ -28,9 +28,9 @@ control Outcome(in headers_t hdr, inout egress_metadata_t meta) {
         const default_action = NoAction();
         const entries = {
             (1, _, _, _): ask();
-            // No slot has seen it.
+            // The packet has not used a slot.
             (0, VALUES_KEEP, _, _): NoAction();
-            // It carries the sum on.
+            // The packet carries the complete sum to the parent.
             (0, _, 1, _): NoAction();
             (0, _, _, FLAG_RETRANSMIT &&& FLAG_RETRANSMIT): ask();
             (0, _, _, _): consume();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ingress parses what came in. Egress parses it once more, behind what ingress says of it.
+// Ingress parses the received frame. Egress parses the bridge from ingress, and then the frame again.
 
-// The parser verifies the checksum, as it passes the header; `verify` returns true where it is wrong.
+// The parser verifies the checksum of the IPv4 header. `verify` returns true if the checksum is wrong.
 #define PARSER_CHECKSUM_PARAMETER , inout bit<1> checksum_error
 #define PARSER_CHECKSUM Checksum() ipv4_checksum;
 #define CHECK_IPV4 \
@@ -41,7 +41,7 @@ parser SwitchIngressParser(
         }
     }
 
-    // What the controller sends goes out as it is, so nothing behind its header is looked at.
+    // A packet-out is sent unchanged, so the parser stops after its header.
     state parse_packet_out {
         packet.extract(hdr.packet_out);
         transition accept;
@@ -61,7 +61,7 @@ parser SwitchEgressParser(
 {
     FabricParser() fabric;
 
-    // Ingress has looked at it.
+    // Ingress has already checked it.
     bit<1> checksum_error;
 
     state start {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The slot's state except its values: DESIGN.md, section 3. A stateful ALU has two comparisons and one
-// result, so what v1model decides in one action takes three stages here: whose slot it is, which slice of
-// that job it holds, and whether this child is new to that slice.
+// The slot's state except its values: docs/specification.md, section 5.1. A stateful ALU has two comparisons
+// and one result, so the decision, which is one action in v1model, takes three stages here: the job of the
+// slot, the slice that the slot holds, and the children that have contributed to this slice.
 
-// The slice's number against the slot's: they wrap, and half way round counts as older.
+// Compare the seq of the packet with the seq of the slot. They wrap, and a difference of 2^31 is older.
 #define IS_NEWER(a, b) ((int<32>)(a - b) > 0)
 #define IS_OLDER(a, b) ((int<32>)(a - b) < 0)
 
 REGISTER(bit<16>, slot_job)
 PAIR_REGISTER(slot_slice)
-// The slice's number again, because each of its results takes a register of its own.
+// The seq of the slot again, because each result of a comparison needs a separate register.
 REGISTER(bit<32>, slot_seq_newer)
 REGISTER(bit<32>, slot_seq_older)
 REGISTER(bit<8>, slot_count)
 
 control Slot(in headers_t hdr, inout egress_metadata_t meta) {
-    // 1. Whose is it? A GRADIENT that gets this far makes it its job's.
+    // 1. The job of the slot. A GRADIENT sets it to its own job.
     ON_REGISTER(bit<16>, slot_job, job_claim,
         result = 0;
         if (value != hdr.ina.job) {
@@ -45,7 +45,7 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
             hdr.ina.kind: exact;
         }
         actions = { claim; look; NoAction; }
-        // None but these two come here. A default action can't reach a register.
+        // Only these two kinds come here. A default action cannot access a register.
         const default_action = NoAction();
         const entries = {
             KIND_GRADIENT: claim();
@@ -53,8 +53,8 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
         }
     }
 
-    // 2. Which slice does it hold? The old bitmap is read above the `if`: read inside of it, Tofino's
-    // compiler would return the new one.
+    // 2. The slice that the slot holds. The old bitmap is read before the `if`: inside it, the program of
+    // Tofino's compiler would return the new bitmap.
     ON_PAIR(slot_slice, slice_take,
         result = 0;
         value.seq = hdr.ina.seq;
@@ -113,7 +113,7 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
         }
     )
 
-    // An action reaches one register, so what is done to the slot's three words takes three tables.
+    // An action can access one register, so the three words of the slot need three tables.
     @hidden
     action take_slice() {
         EXECUTE_ONLY(slice_take, meta.bridge.slot);
@@ -151,9 +151,9 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
         EXECUTE_ONLY(older_release, meta.bridge.slot);
     }
 
-    // Another job's slot counts as older than anything; the packet's view of its bitmap stays zero: nobody was
-    // there. Emptying is conditional: with unicast results several copies pass, and the later ones must
-    // not touch a slot that is in use again. The job stays: its next slice finds its own slot.
+    // A slot of another job counts as older than any slice, and its bitmap as empty. A RESULT empties the slot
+    // only if the slot holds its slice: unicast results pass in several copies, and later copies must not
+    // change a slot that is in use again. The job stays, for its next slice in this slot.
 #define SLICE_TABLE(word) \
     @hidden \
     table word { \
@@ -173,7 +173,7 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
     SLICE_TABLE(newer)
     SLICE_TABLE(older)
 
-    // 3. Is this child new to it, and how many children has it now?
+    // 3. Has this child contributed before, and how many children have contributed now?
     ON_REGISTER(bit<8>, slot_count, count_one,
         value = 1;
         result = value;
@@ -219,7 +219,7 @@ control Slot(in headers_t hdr, inout egress_metadata_t meta) {
         const entries = {
             (1, _, _, _): first();
             (_, 1, _, _): stale();
-            // Taken from another job, or released: no child's yet.
+            // The slot was taken from another job, or was released: no child has contributed.
             (_, _, 0, _): first();
             CHILDREN(SEEN)
             (_, _, _, _): further();

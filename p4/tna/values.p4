@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tally and the values of a slice against those of its slot, as the slot's state decided. An action
-// reaches one register, so each has a table of its own; a stage has room for four of them.
+// Combines the tally and the values of a slice with those of its slot, as the slot's state requires. An action
+// can access one register, so each register has its own table. A stage has room for four registers.
 
 REGISTER(bit<32>, slot_contributors)
 REGISTER(bit<32>, slot_weight)
 REGISTER(bit<32>, slot_tag_high)
 REGISTER(bit<32>, slot_tag_low)
-// All bits of these together are those of the widest slice: so P4Info tells how many values it has.
+// The bits of these registers together are the widest slice, so P4Info shows the number of its values.
 #define SLOT_VALUES(first, lane, bits) REGISTER(bit<bits>, slot_values_##lane)
 #define SLOT_VALUES_ALL(first, upto, next) FIELDS_##first(SLOT_VALUES)
 HEADERS(SLOT_VALUES_ALL)
 
-// What a slot's cell and a packet's field do to each other. The sum ends up in both: this packet may be
-// the one that carries it on.
+// Operations on a slot's cell and a packet's field. The sum is written to both, because this packet may carry
+// it to the parent.
 #define SUM_ACTIONS(part, field) \
     ON_REGISTER(bit<32>, slot_##part, store_##part, \
         value = field; \

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which INA packet may come in where and go out where. Nothing a packet carries is believed
-// before the controller's entries allow it; nobody reaches a slot past this.
+// Checks the ports by which an INA packet enters and leaves. The switch uses no field of a packet before
+// the controller's entries allow it, and no packet reaches a slot without these checks.
 
 control Admission(
     inout headers_t hdr,
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata)
 {
-    // No job is known yet: only the port can be blamed.
+    // The job is not known yet, so this counts at the port.
     action reject_at_port() {
         port_rejected.count(standard_metadata.ingress_port);
         mark_to_drop(standard_metadata);
@@ -33,11 +33,11 @@ control Admission(
         meta.job_index = job_index;
         meta.slot = slot_base + (hdr.ina.seq & slot_mask);
         meta.slot_mask = slot_mask;
-        // A child above 63 is shifted out and matches none.
+        // The bit of a child above 63 is shifted out, so it matches no entry.
         meta.child_bit = 64w1 << hdr.hop.child;
         job_received.count(meta.job_index);
-        // `kinds` has a bit for each kind, in the place of the kind's own value. `rank` is that of
-        // the one worker who sends this way, or RANK_ALL where there are several.
+        // `kinds` has a bit for each kind, at the position of the kind's value. `rank` is the rank of
+        // the only worker that sends over this port, or RANK_ALL if there are several workers.
         if (hdr.ipv4.ttl > 1
             && (hdr.ina.kind[1:0] & kinds) != 0
             && ((hdr.ina.flags & FLAG_PROBE) == 0
@@ -58,7 +58,7 @@ control Admission(
         }
     }
 
-    // Several hosts can send through this port: which of them did decides.
+    // Several hosts can send through this port, so the sender's addresses decide.
     action admit_by_sender() {}
 
     table admission {
@@ -71,8 +71,8 @@ control Admission(
         size = ADMISSION_ENTRIES;
     }
 
-    // By both addresses, so that whichever of them a plain switch binds to its ports, a neighbour
-    // can't send as a member. A sum has those of the worker whose gradient completed it.
+    // The key has both addresses: a plain switch may bind either of them to its ports, and a neighbour must
+    // not send as a member. A sum has the addresses of the worker whose gradient completed it.
     table sender_admission {
         key = {
             hdr.ina.job: exact @name("job");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Only INA frames: a plain frame is passed as it came, its checksum right or wrong, and options
+// Checksums of INA frames only. Plain frames pass unchanged, with a right or wrong checksum, and IP options
 // are never parsed.
 
 control VerifyIpv4(inout headers_t hdr, inout metadata_t meta) {

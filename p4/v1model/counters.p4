@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All counters, here because several controls share them. The controller reads them by name.
-// README.md says how those of a job add up.
+// All counters, in one file because several controls share them. The controller reads them by name.
+// README.md explains how the counters of a job are related.
 #ifndef TRIBUTARY_COUNTERS_P4
 #define TRIBUTARY_COUNTERS_P4
 
-// Index: the job index that admission gives.
+// Index: the job index from the admission entry.
 counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_received;
 counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_contributed;
 counter<bit<16>>(MAX_JOBS, CounterType.packets_and_bytes) job_completed;

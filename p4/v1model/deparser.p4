@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Without packet_out: it was for this switch only.
+// The header packet_out is not emitted, because it is for this switch only.
 control SwitchDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.packet_in);

@@ -5,7 +5,7 @@ control SwitchEgress(
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata)
 {
-    // A flood goes to every port of its tree: the one it came from has seen the frame.
+    // A flood goes to every port of its tree, except the ingress port.
     action leave() {
         if (meta.prune_ingress_port == 1
             && standard_metadata.egress_port == standard_metadata.ingress_port)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that is not ours. What the controller has not written is not forwarded: a switch
-// that learns or floods by itself would loop in a topology with more than one path.
+// Forwards all other frames. A frame without an entry of the controller is dropped, because a switch that
+// learns or floods by itself would cause loops in a topology with several paths.
 
 control Forwarding(
     in headers_t hdr,

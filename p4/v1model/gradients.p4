@@ -17,7 +17,7 @@ control Gradients(
     }
 
     apply {
-        // A PROBE was made because its slice may not be added any more: it passes every slot.
+        // A PROBE passes all slots, because its slice must not be added any more.
         if ((hdr.ina.flags & FLAG_PROBE) != 0) {
             pass_probe();
         } else if (hdr.hop.aggregate == 1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What travels with a packet inside the pipeline; zero for each packet.
+// The metadata of a packet inside the pipeline. It is zero at the start.
 #ifndef TRIBUTARY_V1MODEL_METADATA_P4
 #define TRIBUTARY_V1MODEL_METADATA_P4
 

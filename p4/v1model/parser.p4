@@ -15,7 +15,7 @@ parser SwitchParser(
         }
     }
 
-    // What the controller sends goes out as it is, so nothing behind its header is looked at.
+    // A packet-out is sent unchanged, so the parser stops after its header.
     state parse_packet_out {
         packet.extract(hdr.packet_out);
         transition accept;

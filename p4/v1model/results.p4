@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 control Results(in headers_t hdr, in metadata_t meta) {
-    // Emptying is conditional: with unicast results several copies pass, and the later ones must
-    // not touch a slot that is in use again. The job stays: its next slice finds its own slot.
+    // The slot is emptied only if it holds this slice: unicast results pass in several copies, and later
+    // copies must not change a slot that is in use again. The job stays, for its next slice in this slot.
     action pass_result() {
         job_result.count(meta.job_index);
         if (meta.release == 1 || (hdr.hop.isValid() && hdr.hop.aggregate == 1)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The slot's state except its values: DESIGN.md, section 3. Each read-modify-write is one action,
-// because BMv2 locks registers for the length of an action.
+// The slot's state except its values: docs/specification.md, section 5.1. Each read-modify-write is one
+// action, because BMv2 locks registers for the duration of an action.
 
 control Slot(
     inout headers_t hdr,
@@ -17,7 +17,7 @@ control Slot(
         slot_seq.read(current, meta.slot);
         bit<32> ahead = hdr.ina.seq - current;
         if (owner != hdr.ina.job || (ahead != 0 && ahead < 0x80000000)) {
-            // Newer: taken over, and from here on like a slot of this slice that is empty.
+            // The slice is newer: it takes over the slot, which is then an empty slot of this slice.
             slot_job.write(meta.slot, hdr.ina.job);
             slot_seq.write(meta.slot, hdr.ina.seq);
             ahead = 0;

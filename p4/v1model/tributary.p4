@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tributary for v1model: order and instances only, one control a file.
+// Tributary for v1model: only instances and their order. Each control has its own file.
 #include <core.p4>
-// From this version on, counters are indexed by whatever width is at hand.
+// From this version on, a counter's index may have any width.
 #define V1MODEL_VERSION 20200408
 #include <v1model.p4>
 

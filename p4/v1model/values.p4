@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values of a slice against those of its slot, as the slot's state decided. Sums and maxima
-// end up in the packet as well as in the slot: this packet may be the one that carries them on.
+// Combines the values of a slice with the values of its slot, as the slot's state requires. Sums and maxima
+// are written to the slot and to the packet, because this packet may carry them to the parent.
 
-// What is done to each header that the slice has.
+// Applies statements to a header if the slice has it.
 #define IF_VALID(first, fields) if (hdr.values_##first.isValid()) { fields }
 
 control Values(inout headers_t hdr, in metadata_t meta) {
@@ -19,7 +19,7 @@ control Values(inout headers_t hdr, in metadata_t meta) {
         HEADERS(LOAD_ALL)
     }
 
-    // The rests of the lanes are added without their top bits, whose sum without carry is an
+    // The lanes are added without their top bits. The sum of the top bits, without a carry, is an
     // exclusive or.
     action add() {
         bit<1024> held_1024;
@@ -42,9 +42,9 @@ control Values(inout headers_t hdr, in metadata_t meta) {
         HEADERS(CLEAR_ALL)
     }
 
-    // With its top bit set before the subtraction, a lane borrows from none but itself, and keeps
-    // the bit where `held` is not the smaller one. `won - (won >> 31)` spreads that bit over the
-    // rest of its lane: the lanes that are to be taken from `held`.
+    // The top bit of each lane is set before the subtraction, so a lane does not borrow from another lane. It
+    // stays set if `held` is not smaller than the packet's value. `won - (won >> 31)` copies this bit to all
+    // lower bits of its lane, which gives a mask of the lanes to take from `held`.
     action maximum() {
         bit<1024> held_1024;
         bit<1024> won_1024;

@@ -1,4 +1,4 @@
-"""What the tests share: the binary, and labs in which programs run as ranks."""
+"""Fixtures of all tests: the binary, and labs in which programs run as ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE = 300
-"""Seconds that a lab may take, even on a busy machine."""
+"""Seconds that a command in a lab may take, even on a busy machine."""
 
 Run = Callable[..., list[str]]
 
@@ -38,7 +38,7 @@ def in_job(
     name: str,
     command: list[Any],
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command in a job that is created with these options."""
+    """Creates a job with these options, and runs a command in it."""
     up = start([*lab, "up", file, "--name", name, "--no-rates"])
     try:
         assert up.returncode == 0, up.stderr
@@ -55,7 +55,7 @@ def in_job(
 
 @pytest.fixture(scope="session")
 def run(binary: Path) -> Run:
-    """Runs a program on all workers of a lab; returns the lines it printed, each with its host's name."""
+    """Runs a program on all workers of a lab; returns the printed lines, each with its host's name."""
     if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("ethtool") is None:
         pytest.skip("a lab needs root, iproute2 and ethtool")
 
@@ -76,8 +76,8 @@ def run(binary: Path) -> Run:
             done = start([*lab, "run", file, "--name", name, "--no-rates", "--", *command])
         else:
             done = in_job(job, start, lab, file, name, command)
-        said = done.stdout + done.stderr
-        assert (done.returncode != 0) == fails, said
-        return said.splitlines()
+        output = done.stdout + done.stderr
+        assert (done.returncode != 0) == fails, output
+        return output.splitlines()
 
     return run

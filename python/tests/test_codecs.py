@@ -1,4 +1,4 @@
-"""The codecs, which need no fabric."""
+"""Tests of the codecs, which need no fabric."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def gradient(seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_code_says_what_it_saves_and_what_it_loses(name: str) -> None:
+def test_a_code_has_its_ratio_and_error(name: str) -> None:
     values = gradient()
     codec = tributary.Codec(name, seed=7)
     code = codec.encode(values)
@@ -48,7 +48,7 @@ def test_types_and_layouts_of_gradients_do_not_matter() -> None:
     assert encode(tensor) == encode(tensor.float().numpy()) == encode(tensor.float().requires_grad_())
 
 
-def test_error_feedback_goes_on_from_a_checkpoint() -> None:
+def test_error_feedback_continues_from_a_checkpoint() -> None:
     gradients = [gradient(seed) for seed in range(4)]
     codec = tributary.Codec("casq-4-ef", seed=1)
     assert codec.owed is None
@@ -56,7 +56,7 @@ def test_error_feedback_goes_on_from_a_checkpoint() -> None:
     owed = codec.owed
     assert owed is not None
     assert np.allclose(owed, gradients[0] - first.decode())
-    # The residual is added to what follows: nothing is lost for good.
+    # The residual is added to the next gradient, so no part of a gradient is lost permanently.
     sent = first.decode().astype(np.float64)
     for values in gradients[1:]:
         sent += codec.encode(values).decode()
@@ -85,7 +85,7 @@ def test_workers_that_share_a_codebook_agree_on_it_first() -> None:
     assert tributary.Codec("casq-4").propose(gradients[0]) is None
 
 
-def test_what_cannot_be_encoded_or_decoded_is_an_error_that_says_why() -> None:
+def test_errors_of_encode_and_decode_give_the_reason() -> None:
     with pytest.raises(ValueError, match="casq-4-ef"):
         tributary.Codec("zip")
     codec = tributary.Codec("f16")
@@ -93,7 +93,7 @@ def test_what_cannot_be_encoded_or_decoded_is_an_error_that_says_why() -> None:
     values[17] = np.nan
     with pytest.raises(tributary.CodecError, match="value 17 of the gradient"):
         codec.encode(values)
-    with pytest.raises(TypeError, match="cannot encode i32: float32, float16 and bfloat16 can be"):
+    with pytest.raises(TypeError, match="cannot encode i32: give float32, float16 or bfloat16"):
         codec.encode(np.ones(4, dtype=np.int32))
     code = codec.encode(np.ones(10, dtype=np.float32)).data
     with pytest.raises(tributary.CodecError, match="10 values where 9"):
@@ -108,7 +108,7 @@ def test_what_cannot_be_encoded_or_decoded_is_an_error_that_says_why() -> None:
 
 
 def test_a_lack_of_memory_raises_an_error() -> None:
-    # In a process of its own, whose addresses are limited to little more than it has.
+    # The test runs in a separate process, whose address space is limited to little more than its present size.
     script = """
 import resource
 import numpy as np

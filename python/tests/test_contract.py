@@ -1,4 +1,4 @@
-"""What `torch.distributed` promises of a backend and its works: layouts, averages, futures, hooks, the profiler."""
+"""Tests of the contract of `torch.distributed`: layouts, averages, futures, hooks, the profiler."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_the_backend_keeps_the_contract(run: Run, topology: str, debug: str) -> 
         assert passed == CHECKS, "\n".join(lines)
 
 
-def test_a_good_run_is_announced_and_summed_up_unless_it_is_to_be_quiet(run: Run) -> None:
-    told = run("contract.py", "works")
+def test_a_run_prints_its_start_and_summary_unless_it_is_quiet(run: Run) -> None:
+    lines = run("contract.py", "works")
     announced = "tributary: gradients go over the fabric: 2 workers, 1 switch, slices of 256 values"
-    assert any(announced in line for line in told), told
-    assert any("collectives over the fabric (" in line for line in told), told
+    assert any(announced in line for line in lines), lines
+    assert any("collectives over the fabric (" in line for line in lines), lines
     quiet = run("contract.py", "works", environment={"TRIBUTARY_QUIET": "1"})
     assert not any("over the fabric" in line for line in quiet), quiet
 

@@ -1,4 +1,4 @@
-"""Ranks that differ from the others: each learns which rank differs, and how."""
+"""Tests of ranks that differ from the others: all ranks get an error with the rank and the difference."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from conftest import Run
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
-def told(said: list[str], host: str, how: str = "told") -> list[str]:
-    prefix = f"{host}: {how}: "
-    return [line.removeprefix(prefix) for line in said if line.startswith(prefix)]
+def errors(lines: list[str], host: str, label: str = "raised") -> list[str]:
+    prefix = f"{host}: {label}: "
+    return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
 
 
 @pytest.mark.parametrize(
@@ -25,82 +25,82 @@ def told(said: list[str], host: str, how: str = "told") -> list[str]:
         ("ddp", "with 7 elements of f32", "with 110 elements of f32"),
     ],
 )
-def test_every_rank_is_told_which_one_gave_what(run: Run, what: str, odd: str, others: str) -> None:
-    said = run("differs.py", what)
+def test_every_rank_gets_an_error_with_all_contributions(run: Run, what: str, odd: str, others: str) -> None:
+    lines = run("differs.py", what)
     for host in ("w0", "w1"):
-        (message,) = told(said, host)
-        # A future's own exception is PyTorch's, which wraps ours; our class is only in its text.
+        (message,) = errors(lines, host)
+        # A future raises an exception of PyTorch, which has the text of ours.
         through = "RuntimeError Got the following error when running the callback: SumError: "
         is_future = what == "type" or (what, host) == ("ddp", "w0")
-        assert message.startswith(through if is_future else "SumError "), said
-        assert message.replace("SumError: ", "SumError ").partition("SumError ")[2].startswith("all-reduce of "), said
+        assert message.startswith(through if is_future else "SumError "), lines
+        assert message.replace("SumError: ", "SumError ").partition("SumError ")[2].startswith("all-reduce of "), lines
         gave = [part for part in message.split("; ") if " gave " in part]
-        assert "rank 1 (w1) gave" in gave[1], said
-        assert "rank 0 (w0) gave" in gave[0], said
-        # Both all-reduces are under way in another order, and either may be told first.
+        assert "rank 1 (w1) gave" in gave[1], lines
+        assert "rank 0 (w0) gave" in gave[0], lines
+        # Both all-reduces are in flight, in different orders, and either may be reported first.
         differences = [(others, odd), (odd, others)] if what == "order" else [(others, odd)]
-        assert any(first in gave[0] and second in gave[1] for first, second in differences), said
-        assert "same order, with the same names, sizes and types" in message, said
+        assert any(first in gave[0] and second in gave[1] for first, second in differences), lines
+        assert "same order, with the same names, sizes and types" in message, lines
         if what != "order":
-            (later,) = told(said, host, "told later")
-            # A rank is told by the answer to its own report, which may be ahead of the news that the job is over:
-            # what it starts between the two fails as a sum.
-            assert later.startswith(("JobOverError ", "SumError ")), said
-            assert odd in later, said
+            (later,) = errors(lines, host, "raised later")
+            # A rank gets the error in the answer to its own report, possibly before the notification that the job is
+            # over. An all-reduce that it starts in between ends with a SumError.
+            assert later.startswith(("JobOverError ", "SumError ")), lines
+            assert odd in later, lines
 
 
-def test_of_several_ranks_the_one_that_differs_is_named_first(run: Run) -> None:
-    said = run("differs.py", "size", topology="plain-middle-4")
+def test_the_error_names_the_rank_that_differs_first(run: Run) -> None:
+    lines = run("differs.py", "size", topology="plain-middle-4")
     for host in ("w0", "w1", "w2", "w3"):
-        (message,) = told(said, host)
-        assert "rank 3 (w3) gave" in message.split(";")[0], said
-        assert "ranks 0 (w0), 1 (w1), 2 (w2) gave" in message.split(";")[1], said
+        (message,) = errors(lines, host)
+        assert "rank 3 (w3) gave" in message.split(";")[0], lines
+        assert "ranks 0 (w0), 1 (w1), 2 (w2) gave" in message.split(";")[1], lines
 
 
-def test_an_agent_that_dies_is_an_exception_on_every_rank(run: Run) -> None:
-    said = run("agent_dies.py", topology="plain-middle-4")
-    own = told(said, "w3")
-    assert len(own) == 3, said
+def test_a_dead_agent_raises_an_error_on_every_rank(run: Run) -> None:
+    lines = run("agent_dies.py", topology="plain-middle-4")
+    own = errors(lines, "w3")
+    assert len(own) == 3, lines
     words = ("AgentUnreachableError", "all-reduce of", "rank 3 (w3)", "connection to this host's agent broke")
-    assert all(word in line for line in own for word in words), said
+    assert all(word in line for line in own for word in words), lines
     for host in ("w0", "w1", "w2"):
-        others = told(said, host)
-        assert len(others) == 3, said
-        assert all(words in line for line in others for words in ("SumError", "all-reduce", "rank 3 has left")), said
+        others = errors(lines, host)
+        assert len(others) == 3, lines
+        assert all(words in line for line in others for words in ("SumError", "all-reduce", "rank 3 has left")), lines
 
 
-def test_a_rank_that_has_ended_its_part_is_named_to_those_who_go_on(run: Run) -> None:
-    # Its host is still a member, on which another process may go on.
-    (message,) = told(run("goes.py"), "w0")
+def test_the_error_names_a_rank_that_has_closed_its_job(run: Run) -> None:
+    # The host is still a member, because another process on it may continue.
+    (message,) = errors(run("closes.py"), "w0")
     words = ("DeadlineError", "second", "not waiting for a result", "rank 1 (w1)")
     assert all(word in message for word in words), message
 
 
-def test_a_rank_that_does_something_else_is_named_when_the_time_is_over(run: Run) -> None:
-    said = run("late.py")
-    message, again = told(said, "w0")
+def test_the_timeout_error_names_a_busy_rank(run: Run) -> None:
+    lines = run("late.py")
+    message, again = errors(lines, "w0")
     words = ("DeadlineError", "all-reduce 2", "not waiting for a result", "rank 1 (w1)")
-    assert all(word in message for word in words), said
-    assert again.startswith("TributaryError all-reduce 2 of (1000,), SUM of torch.float32 was given up"), said
-    assert len(told(said, "w1")) == 1, said
+    assert all(word in message for word in words), lines
+    assert again.startswith("TributaryError all-reduce 2 of (1000,), SUM of torch.float32 was given up"), lines
+    assert len(errors(lines, "w1")) == 1, lines
 
 
-def test_who_is_cut_off_is_named_to_the_others_with_the_dead_link(run: Run) -> None:
-    (message,) = told(run("cut_off.py", topology="plain-middle-4"), "w0")
+def test_the_error_names_an_unreachable_rank_and_the_dead_link(run: Run) -> None:
+    (message,) = errors(run("cut_off.py", topology="plain-middle-4"), "w0")
     words = ("SumError", "3 of 4 ranks", "rank 3 has left the job (the link between", "and w3 is dead)")
     assert all(word in message for word in words), message
 
 
 @pytest.mark.parametrize("argument", ["", "handled"])
-def test_who_ends_its_group_before_its_collectives_have_is_told_which(run: Run, argument: str) -> None:
-    said = run("ends.py", argument)
+def test_destroying_a_group_early_names_its_unfinished_collectives(run: Run, argument: str) -> None:
+    lines = run("ends.py", argument)
     # A new exception does not hide one that is already being handled.
-    message = told(said, "w0", "WARNING: rank 0" if argument else "told")[-1]
+    message = errors(lines, "w0", "WARNING: rank 0" if argument else "raised")[-1]
     words = ("before 1 of its collectives", "all-reduce 3 of (2000,), SUM", "Wait for each collective")
-    assert all(word in message for word in words), said
-    # Whose time is over first is a race between the group and its collective.
-    assert "not ended in 5 s" in message or "it was given 5s" in message, said
-    assert argument or message.startswith(("DeadlineError", "TributaryError")), said
-    assert len(told(said, "w0")) == (0 if argument else 1), said
-    assert "w0: summed to: 2.0" in said, said
-    assert [line for line in said if "destroyed" in line] == ["w0: destroyed: True", "w1: destroyed: True"], said
+    assert all(word in message for word in words), lines
+    # The group and its collective have the same timeout, and either may end first.
+    assert "not ended in 5 s" in message or "it was given 5s" in message, lines
+    assert argument or message.startswith(("DeadlineError", "TributaryError")), lines
+    assert len(errors(lines, "w0")) == (0 if argument else 1), lines
+    assert "w0: summed to: 2.0" in lines, lines
+    assert [line for line in lines if "destroyed" in line] == ["w0: destroyed: True", "w1: destroyed: True"], lines

@@ -1,4 +1,4 @@
-"""Trainings whose ranks are killed, stay away or come back."""
+"""Tests of trainings whose ranks are killed, and in part come back."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ STEPS = 60
 
 
 @pytest.mark.parametrize(("samples", "batch_size", "shuffle"), [(240, 24, True), (1000, 128, True), (7, 100, False)])
-def test_whoever_is_in_each_step_has_the_same_samples_and_each_sample_comes_once(
-    samples: int, batch_size: int, shuffle: bool
-) -> None:
+def test_a_step_has_the_same_samples_for_any_members(samples: int, batch_size: int, shuffle: bool) -> None:
     from tributary.torch.elastic import ElasticSampler, Plan
 
     plan = Plan(samples, batch_size, shuffle, seed=3)
@@ -36,66 +34,66 @@ def test_whoever_is_in_each_step_has_the_same_samples_and_each_sample_comes_once
     assert max(len(step) for step in steps[1]) <= batch_size
     assert sorted(sample for step in steps[1] for sample in step) == list(range(samples))
     assert (plan.order(2) == plan.order(3)) != shuffle
-    # After a change the rest of the epoch is the samples that were not processed.
+    # After a change, the rest of the epoch contains exactly the samples that were not processed.
     sampler.set_place(epoch=2, step=len(steps[1]) - 1, place=0, members=1)
     assert list(sampler) == steps[1][-1:]
 
 
-def trained(run: Run, *kills: str, topology: str = "two-workers", **environment: str) -> dict[int, dict[str, Any]]:
-    """Runs a training; returns the ranks' results, which agree: each sample has counted once an epoch."""
-    said = run("elastic.py", *kills, topology=topology, environment={"EPOCHS": str(EPOCHS)} | environment)
-    results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"rank"' in line]
-    assert results, said
-    assert len({result["digest"] for result in results}) == 1, said
+def train(run: Run, *kills: str, topology: str = "two-workers", **environment: str) -> dict[int, dict[str, Any]]:
+    """Runs a training; checks that each sample counts once an epoch, and returns the ranks' results."""
+    lines = run("elastic.py", *kills, topology=topology, environment={"EPOCHS": str(EPOCHS)} | environment)
+    results = [json.loads(line.split(": ", 1)[1]) for line in lines if ': {"rank"' in line]
+    assert results, lines
+    assert len({result["digest"] for result in results}) == 1, lines
     for result in results:
-        assert (result["least"], result["most"]) == pytest.approx((EPOCHS, EPOCHS), abs=1e-4), said
-        assert result["steps"] == STEPS, "the learning rate's scheduler has made each step once"
+        assert (result["least"], result["most"]) == pytest.approx((EPOCHS, EPOCHS), abs=1e-4), lines
+        assert result["steps"] == STEPS, "the learning-rate scheduler makes each step once"
         assert result["rate"] == pytest.approx(3e-3 * 0.9**EPOCHS)
-        assert result["members"] == sorted(one["rank"] for one in results), said
-    assert any(result["last"] < result["first"] / 2 for result in results), said
+        assert result["members"] == sorted(one["rank"] for one in results), lines
+    assert any(result["last"] < result["first"] / 2 for result in results), lines
     return {result["rank"]: result for result in results}
 
 
-def test_without_accidents_it_is_a_training_like_any_other(run: Run) -> None:
-    assert len(trained(run, WORKERS="2")) == 2
+def test_an_elastic_training_without_failures(run: Run) -> None:
+    assert len(train(run, WORKERS="2")) == 2
 
 
-def test_who_is_left_goes_on_when_a_rank_is_killed(run: Run) -> None:
-    assert list(trained(run, "1:13:backward:no")) == [0]
+def test_the_remaining_rank_continues_after_a_kill(run: Run) -> None:
+    assert list(train(run, "1:13:backward:no")) == [0]
 
 
-def test_a_rank_that_comes_back_goes_on_where_the_others_are(run: Run) -> None:
-    results = trained(run, "0:13:after:back", PAUSE="0.1")
+def test_a_restarted_rank_continues_with_the_others(run: Run) -> None:
+    results = train(run, "0:13:after:back", PAUSE="0.1")
     epoch, step = results[0]["came"]
     assert len(results) == 2
     assert 10 * epoch + step >= 13
 
 
-def test_ranks_are_killed_while_others_come(run: Run) -> None:
-    results = trained(
+def test_ranks_are_killed_while_others_join(run: Run) -> None:
+    results = train(
         run, "0:8:after:back", "3:13:backward:back", "2:14:backward:no", topology="plain-middle-4", PAUSE="0.1"
     )
     assert sorted(results) == [0, 1, 3]
 
 
-def test_a_training_that_ends_while_a_rank_is_left_out_ends_for_that_rank_too(run: Run) -> None:
+def test_a_training_ends_for_a_detached_rank_too(run: Run) -> None:
     environment = {"EPOCHS": str(EPOCHS), "PAUSE": "0.05", "SLOW": "3", "SLOW_FROM": "10"}
     job = ["--degraded", "auto", "--theta", "0.3"]
-    said = run("elastic.py", topology="plain-middle-4", environment=environment, job=job)
+    lines = run("elastic.py", topology="plain-middle-4", environment=environment, job=job)
     results = {
         result["rank"]: result
-        for line in said
+        for line in lines
         if ': {"rank"' in line
         for result in [json.loads(line.split(": ", 1)[1])]
     }
-    assert sorted(results) == [0, 1, 2, 3], said
+    assert sorted(results) == [0, 1, 2, 3], lines
     left_out = results.pop(3)
-    assert not left_out["has_state"], said
-    assert not left_out["is_leader"], said
-    assert any(line.startswith("w3: ") and "the training has ended without this rank" in line for line in said), said
-    assert len({result["digest"] for result in results.values()}) == 1, said
+    assert not left_out["has_state"], lines
+    assert not left_out["is_leader"], lines
+    assert any(line.startswith("w3: ") and "the training has ended without this rank" in line for line in lines), lines
+    assert len({result["digest"] for result in results.values()}) == 1, lines
     for result in results.values():
-        assert result["members"] == [0, 1, 2], said
-        assert result["has_state"], said
-        assert (result["least"], result["most"]) == pytest.approx((EPOCHS, EPOCHS), abs=1e-4), said
+        assert result["members"] == [0, 1, 2], lines
+        assert result["has_state"], lines
+        assert (result["least"], result["most"]) == pytest.approx((EPOCHS, EPOCHS), abs=1e-4), lines
         assert result["steps"] == STEPS

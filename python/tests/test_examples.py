@@ -1,4 +1,4 @@
-"""The examples: they train in a lab, and what they learn does not depend on the backend."""
+"""Tests of the examples, which train in a lab and learn the same over both backends."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import tributary
 from tributary.values import Elements
 
 
-def test_an_agent_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_agent(tmp_path: Path) -> None:
     path = tmp_path / "agent.sock"
     with pytest.raises(tributary.AgentUnreachableError, match=r"agent\.sock: is `tributary agent` running"):
         tributary.join("job", token=b"secret", socket=path)
@@ -23,13 +23,13 @@ def test_an_agent_that_is_not_there_is_named(tmp_path: Path) -> None:
         tributary.join("job", token=b"secret", socket=path)
 
 
-def test_an_agent_that_says_nothing_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_report_of_a_wait_names_a_silent_agent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, waits = tmp_path / "agent.sock", Queue[str]()
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(path))
         silent.listen()
-        # It waits for as long as the socket is there.
-        joining = Thread(target=join_in_vain, args=(path, waits.put))
+        # The thread waits as long as the socket exists.
+        joining = Thread(target=fail_to_join, args=(path, waits.put))
         joining.start()
         what = waits.get(timeout=60)
     joining.join()
@@ -37,12 +37,12 @@ def test_an_agent_that_says_nothing_is_named(tmp_path: Path, caplog: pytest.LogC
     assert f"waiting for {what}" in caplog.messages
 
 
-def join_in_vain(path: Path, waits: Callable[[str], None]) -> None:
+def fail_to_join(path: Path, waits: Callable[[str], None]) -> None:
     with pytest.raises(tributary.AgentUnreachableError):
         tributary.join("job", token=b"secret", socket=path, waits=waits)
 
 
-def test_what_is_given_nowhere_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_error_of_a_missing_argument_names_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for variable in ("TRIBUTARY_JOB", "TRIBUTARY_TOKEN_FILE"):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(ValueError, match="TRIBUTARY_JOB"):
@@ -56,7 +56,7 @@ def test_what_is_given_nowhere_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp
         tributary.join("job")
 
 
-def test_elements_are_those_of_the_array_itself_or_of_a_copy_that_is_stored_back() -> None:
+def test_elements_are_the_array_itself_or_a_copy_that_is_stored_back() -> None:
     array = np.zeros((3, 4), dtype=np.float32)
     whole = Elements.of(array)
     whole.data.view(np.float32)[:] = 7
@@ -78,7 +78,7 @@ def test_elements_are_those_of_the_array_itself_or_of_a_copy_that_is_stored_back
         (np.frombuffer(bytes(8), dtype=np.float32), ValueError, "read-only"),
     ],
 )
-def test_what_cannot_be_reduced_is_refused(values: object, error: type[Exception], words: str) -> None:
+def test_values_that_cannot_be_reduced_are_refused(values: object, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         Elements.of(values)
 

@@ -1,4 +1,4 @@
-"""Gradients that leave at time points."""
+"""Tests of gradients that are sent at time points."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ import pytest
 from conftest import Run
 
 
-def test_time_points_train_as_one_expects_and_follow_the_backward_pass(run: Run) -> None:
+def test_time_points_learn_the_same_and_follow_the_backward_pass(run: Run) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    said = run("points.py")
-    results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"points"' in line]
-    assert len(results) == 2, said
+    lines = run("points.py")
+    results = [json.loads(line.split(": ", 1)[1]) for line in lines if ': {"points"' in line]
+    assert len(results) == 2, lines
     for result in results:
         assert result["points"] == pytest.approx(result["ddp"], rel=1e-4)
         assert result["sets"] >= 3, "the layers' gradients come one after another"
-        # Twice on rank 0, once on rank 1, where the pass without it has only the gradient accumulated before.
+        # Rank 0 adds the gradient twice, and rank 1 once, because its second pass does not use the parameter.
         assert result["seldom"] == pytest.approx(1.5)
         assert len(result["versions"]) > 1, "late sets lead to another schedule"
-        assert result["gap"] > 0.15, "which is that of the slowest rank"
-        assert result["same"], "the average, also where the memory is another one"
+        assert result["gap"] > 0.15, "the gap is that of the slowest rank"
+        assert result["same"], "gradients are averaged after their memory was replaced"
         words = ["others than when", "others than when", "parameter weight is of torch.complex64"]
         for refused, part in zip(result["refused"], [*words, "rank 1: 2 trained parameters, 9 elements"], strict=True):
             assert part in refused
     assert results[0]["versions"] == results[1]["versions"]
-    assert any("sets are late: profiling" in line for line in said)
+    assert any("sets are late: profiling" in line for line in lines)
 
 
-def test_time_points_on_a_parameter_server_learn_what_whole_gradients_do(run: Run, binary: Path) -> None:
+def test_time_points_on_a_parameter_server_learn_the_same_as_whole_gradients(run: Run, binary: Path) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    said = run("served.py", str(binary))
-    results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"worker"' in line]
-    assert len(results) == 2, said
+    lines = run("served.py", str(binary))
+    results = [json.loads(line.split(": ", 1)[1]) for line in lines if ': {"worker"' in line]
+    assert len(results) == 2, lines
     for result in results:
         assert result["same"], "the bits are those of whole gradients"
         assert result["learned"]
         assert result["sets"] >= 3, "the layers' gradients come one after another"
         assert result["cleared"]
-        assert result["unchanged"], "what is refused or breaks off changes nothing"
+        assert result["unchanged"], "a gradient that is refused or breaks off changes nothing"
         assert result["next"] == 15
         assert result["copy"]
-        words = ["NaN", "break off", "no other one for the same parameters", "takes part in no training"]
+        words = ["NaN", "break off", "already handed in the gradient", "a copy cannot take part in the training"]
         for refused, part in zip(result["refused"], words, strict=True):
             assert part in refused
     late = next(result for result in results if result["worker"] == 1)

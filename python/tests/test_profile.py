@@ -1,4 +1,4 @@
-"""Predictions of `python -m tributary.profile`: whether the fabric would pay off."""
+"""Tests of the predictions of `python -m tributary.profile`."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def told(binary: Path, *arguments: str | Path) -> dict[str, dict[str, float]]:
+def predict(binary: Path, *arguments: str | Path) -> dict[str, dict[str, float]]:
     done = profile(binary, "--json", *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_what_waits_for_the_network_pays(binary: Path, script: Path) -> None:
-    said = told(binary, script, "1024", "0")
+def test_a_script_that_waits_for_the_network_pays_off(binary: Path, script: Path) -> None:
+    prediction = predict(binary, script, "1024", "0")
     size = 4 * (1024 * 1024 + 1024)
-    assert sum(said["watched"]["sizes"]) == size
-    assert said["network"]["workers"] == 8
-    seconds = said["seconds"]
-    # 4 MiB over links of 50 Mbit/s: computing is little beside it, even on a busy machine.
-    assert seconds["gloo"] == pytest.approx(said["network"]["ring"] * size, rel=0.3)
+    assert sum(prediction["watched"]["sizes"]) == size
+    assert prediction["network"]["workers"] == 8
+    seconds = prediction["seconds"]
+    # 4 MiB over links of 50 Mbit/s take much longer than computing, even on a busy machine.
+    assert seconds["gloo"] == pytest.approx(prediction["network"]["ring"] * size, rel=0.3)
     assert seconds["gain"] > 1.4
     assert seconds["pays"]
 
 
-def test_what_computes_longer_than_it_sends_does_not(binary: Path, script: Path) -> None:
-    said = told(binary, script, "8", "0.05")
-    assert said["seconds"]["alone"] > 0.04
-    assert not said["seconds"]["pays"]
+def test_a_script_that_mostly_computes_does_not_pay_off(binary: Path, script: Path) -> None:
+    prediction = predict(binary, script, "8", "0.05")
+    assert prediction["seconds"]["alone"] > 0.04
+    assert not prediction["seconds"]["pays"]
     done = profile(binary, script, "8", "0.05")
     assert "Do not bother" in done.stdout, done.stderr
 
 
-def test_what_cannot_be_watched_is_said(binary: Path, tmp_path: Path) -> None:
+def test_a_script_without_steps_is_an_error(binary: Path, tmp_path: Path) -> None:
     idle = tmp_path / "idle.py"
     idle.write_text("print('nothing to do')")
     done = profile(binary, idle)

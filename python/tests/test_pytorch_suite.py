@@ -1,4 +1,7 @@
-"""A part of PyTorch's own tests of `torch.distributed`, over the fabric; `make test-pytorch` runs all of them."""
+"""Runs a part of PyTorch's own tests of `torch.distributed` over the fabric.
+
+`make test-pytorch` runs all of them.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ SELECTED = [
     "test_scatter",
     "test_send_recv_any_source",
 ]
-"""One of each kind of collective, and those that have found defects of the backend."""
+"""One test of each kind of collective, and the tests that have found defects of the backend."""
 
 
 @pytest.fixture(scope="module")
@@ -75,5 +78,5 @@ def test_the_suite_fails_where_the_backend_is_broken(suite: Suite, tmp_path: Pat
     imports = "import os\nfrom threading import Event\nfrom tributary.torch.backend import FabricBackend"
     before.write_text(f"{imports}\n{change}\n", encoding="utf-8")
     assert suite.run("test_all_reduce_sum", "tributary", limit=20, before=before).has_failed
-    # What went wrong there is over.
+    # The failed test has no effect on the next test.
     assert suite.run("test_all_reduce_sum", "tributary").outcome == PASSED

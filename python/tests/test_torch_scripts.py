@@ -1,4 +1,4 @@
-"""Scripts for PyTorch, unchanged, over the fabric and over gloo: trainings over either learn the same."""
+"""Tests of unchanged PyTorch scripts, which learn the same over the fabric and over gloo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from conftest import Run
 
 ROUNDED = ["bf16", "bf16_hook"]
-"""Trainings whose gradients are rounded; gloo does that at each addition."""
+"""Trainings whose gradients are rounded: once by the fabric, and at each addition by gloo."""
 TRAININGS = [
     "plain", "unused", *ROUNDED, "own_hook", "zero", "uneven", "accumulate", "sharded", "replicated", "low_rank",
     "overflows", "pipelined", "groups",
@@ -22,17 +22,17 @@ HAS_COMPILER = shutil.which("g++") is not None
 class Trained:
     losses: dict[str, list[float]]
     same: set[str]
-    """Trainings after which all ranks have bit-for-bit the same parameters."""
-    said: list[str]
+    """Trainings after which the parameters of all ranks have the same bits."""
+    lines: list[str]
 
 
 def train(run: Run, backend: str, trainings: list[str], **options: object) -> Trained:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    said = run("trainings.py", backend, *trainings, **options)
-    results = [json.loads(line.removeprefix("w0: ")) for line in said if line.startswith("w0: {")]
+    lines = run("trainings.py", backend, *trainings, **options)
+    results = [json.loads(line.removeprefix("w0: ")) for line in lines if line.startswith("w0: {")]
     losses = {result["name"]: result["losses"] for result in results}
-    assert sorted(losses) == sorted(trainings), said
-    return Trained(losses, {result["name"] for result in results if result["same"]}, said)
+    assert sorted(losses) == sorted(trainings), lines
+    return Trained(losses, {result["name"] for result in results if result["same"]}, lines)
 
 
 def train_all(run: Run, backend: str) -> Trained:
@@ -61,17 +61,17 @@ def test_a_model_that_is_compiled_learns_the_same_as_over_gloo(ours: Trained, gl
     assert "compiled" in ours.same
 
 
-def test_how_much_went_which_way_is_said_at_the_end(ours: Trained) -> None:
+def test_the_summary_counts_traffic_by_transport(ours: Trained) -> None:
     for rank in range(4):
-        told = "\n".join(line for line in ours.said if line.startswith(f"w{rank}: "))
+        summary = "\n".join(line for line in ours.lines if line.startswith(f"w{rank}: "))
         assert all(
-            words in told for words in ("collectives over the fabric", "fabric: allreduce, ", "gloo: broadcast, ")
-        ), told
+            words in summary for words in ("collectives over the fabric", "fabric: allreduce, ", "gloo: broadcast, ")
+        ), summary
 
 
-def test_an_operator_sees_which_way_collectives_went_and_why(run: Run) -> None:
+def test_metrics_count_collectives_by_transport_and_reason(run: Run) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    said = run("metrics.py")
+    lines = run("metrics.py")
     for rank in range(2):
         for way, reason, size in [
             ("fabric", "", 4000),
@@ -79,19 +79,19 @@ def test_an_operator_sees_which_way_collectives_went_and_why(run: Run) -> None:
             ("gloo", "not the first group of this process", 1000),
         ]:
             labels = rf'job="lab",rank="{rank}",way="{way}",collective="allreduce",reason="{reason}"'
-            assert f"w{rank}: tributary_collectives_bytes_total{{{labels}}} {size}" in said, (labels, said)
-            assert f"w{rank}: tributary_collectives_total{{{labels}}} 1" in said, (labels, said)
-        assert f'w{rank}: tributary_agent_not_finite_total{{job="lab",rank="{rank}"}} 1' in said, said
+            assert f"w{rank}: tributary_collectives_bytes_total{{{labels}}} {size}" in lines, (labels, lines)
+            assert f"w{rank}: tributary_collectives_total{{{labels}}} 1" in lines, (labels, lines)
+        assert f'w{rank}: tributary_agent_not_finite_total{{job="lab",rank="{rank}"}} 1' in lines, lines
 
 
 def test_sharded_gradients_go_over_the_fabric_bit_for_bit_as_an_all_reduce_sums_them(run: Run) -> None:
     sharded = train(run, "tributary", ["sharded", "parts_of_sums"])
-    assert any("fabric: reduce_scatter, " in line for line in sharded.said), sharded.said
-    assert not any("gloo: reduce_scatter" in line for line in sharded.said), sharded.said
+    assert any("fabric: reduce_scatter, " in line for line in sharded.lines), sharded.lines
+    assert not any("gloo: reduce_scatter" in line for line in sharded.lines), sharded.lines
 
 
 def test_pytorchs_own_checks_of_collectives_find_nothing(run: Run) -> None:
     trainings = ["plain", "own_hook", "sharded", "groups", "parts_of_sums"]
     checked = train(run, "tributary", trainings, environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})
     assert checked.same == set(trainings)
-    assert any("fabric: allreduce" in line for line in checked.said), checked.said
+    assert any("fabric: allreduce" in line for line in checked.lines), checked.lines

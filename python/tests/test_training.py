@@ -1,4 +1,4 @@
-"""Trainings with a parameter server."""
+"""Tests of training with a parameter server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trial of time points: whether a step with them is slower than one in which all gradients leave together."""
+"""Tests of the trial that decides if time points stay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS = 20
 
 
 class Clock:
-    """Nanoseconds that only advance when told to."""
+    """A clock in nanoseconds that a test advances."""
 
     now = 0
 
@@ -23,8 +23,16 @@ class Clock:
         return self.now
 
 
-def tried(points: float, together: float, others: random.Random, noise: float, outliers: int = 0) -> Steps:
-    """A trial of steps that take these times, plus up to a share `noise`; some outliers take ten times as long."""
+def run_trial(points: float, together: float, others: random.Random, noise: float, outliers: int = 0) -> Steps:
+    """Runs a trial of steps that take these times plus noise.
+
+    Args:
+        points: seconds of a step with time points.
+        together: seconds of a step without them.
+        others: the source of the noise.
+        noise: the largest share by which a step is longer.
+        outliers: the number of steps that take ten times as long.
+    """
     clock = Clock()
     trial = Trial(STEPS, clock)
     slow = set(others.sample(range(trial.left), outliers))
@@ -39,11 +47,11 @@ def tried(points: float, together: float, others: random.Random, noise: float, o
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_what_is_clearly_faster_is_taken_whatever_the_noise(seed: int) -> None:
+def test_the_clearly_faster_way_stays_at_any_noise(seed: int) -> None:
     others = random.Random(seed)
     faster, outliers = others.uniform(0.3, 0.9), others.randrange(8)
-    assert tried(faster, 1.0, others, 0.1, outliers).keeps_points
-    assert not tried(1.0, faster, others, 0.1, outliers).keeps_points
+    assert run_trial(faster, 1.0, others, 0.1, outliers).keeps_points
+    assert not run_trial(1.0, faster, others, 0.1, outliers).keeps_points
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -67,7 +75,7 @@ def test_time_points_that_are_as_fast_stay() -> None:
 
 
 @pytest.mark.parametrize("period", [2, 4, 8])
-def test_what_happens_in_every_nth_step_falls_to_both_ways(period: int) -> None:
+def test_work_in_every_nth_step_affects_both_ways(period: int) -> None:
     trial = Trial(STEPS, Clock())
     ways = []
     while trial.left:
@@ -79,21 +87,21 @@ def test_what_happens_in_every_nth_step_falls_to_both_ways(period: int) -> None:
         assert len(set(counted[first::period])) == 2
 
 
-def test_all_ranks_take_the_faster_way_of_the_mean(run: Run) -> None:
-    said = run("tried.py")
-    results = [json.loads(line.split(": ", 1)[1]) for line in said if ': {"slower"' in line]
-    assert len(results) == 2, said
+def test_all_ranks_take_the_way_with_the_faster_mean(run: Run) -> None:
+    lines = run("trials.py")
+    results = [json.loads(line.split(": ", 1)[1]) for line in lines if ': {"slower"' in line]
+    assert len(results) == 2, lines
     assert results[0] == results[1], "all ranks decide the same from the same numbers"
     (result, _) = results
     for one in (result["slower"], result["noise"], result["faster"], result["then"]):
         assert one["right"], "gradients are right in both ways"
-        assert one["ways"][0] == 1 < one["ways"][-1], "both ways were tried"
+        assert one["ways"][0] == 1 < one["ways"][-1], "both ways were run_trial"
     slower, noise, faster, then = result["slower"], result["noise"], result["faster"], result["then"]
     assert slower["sets"] == then["sets"] == 1
     assert noise["sets"] > 1
     assert faster["sets"] > 1
-    assert then["version"] > faster["version"] + 1, "the profile anew, and what the trial came to"
-    assert slower["said"].startswith("a step took 1200.0 ms at time points, 1000.0 ms with all gradients together")
-    assert slower["said"].endswith("all leave together")
-    assert faster["said"].endswith("time points stay")
-    assert result["anew"]
+    assert then["version"] > faster["version"] + 1, "another profile, and the result of its trial"
+    assert slower["text"].startswith("a step took 1200.0 ms at time points, 1000.0 ms with all gradients together")
+    assert slower["text"].endswith("all gradients are sent together")
+    assert faster["text"].endswith("time points stay")
+    assert result["again"]

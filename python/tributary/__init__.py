@@ -1,6 +1,6 @@
 """In-network gradient aggregation for PyTorch and NumPy.
 
-A process takes part in a job through the agent of its host, and sums arrays or tensors over all members::
+A process joins a job through the agent of its host, and sums arrays or tensors over all members::
 
     import numpy as np
     import tributary
@@ -9,7 +9,7 @@ A process takes part in a job through the agent of its host, and sums arrays or 
         gradient = np.ones(1 << 20, dtype=np.float32)
         job.all_reduce(gradient)
 
-Or it trains with a parameter server: `train`. `Codec` encodes gradients as that does.
+`train` trains with a parameter server instead. `Codec` encodes gradients with the codecs of the parameter server.
 """
 
 import atexit

@@ -1,4 +1,4 @@
-"""Compressed gradients: the codecs of the parameter server, for arrays and tensors."""
+"""The codecs of the parameter server, for arrays and tensors."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A gradient's code."""
+    """An encoded gradient."""
 
     data: bytes
-    """The bytes that are sent; `crates/codec/src/wire.rs` describes their format."""
+    """The bytes to send; `crates/codec/src/wire.rs` describes their format."""
     count: int
-    """The number of values that it holds."""
+    """The number of values."""
 
     @property
     def ratio(self) -> float:
-        """How many times smaller it is than float32."""
+        """The size of the values as float32, divided by the size of the code."""
         return 4 * self.count / len(self.data)
 
     def decode(self) -> Floats:
-        """The values as the recipient of the code decodes them."""
+        """Decodes the values, as the receiver of the code does."""
         return decode(self.data, self.count)
 
     def error(self, gradient: Values) -> float:
-        """The code's relative error: |gradient - code|² / |gradient|²; 0 if there is no error."""
+        """Returns the relative error: |gradient - code|² / |gradient|², or |code|² if the gradient is 0."""
         values = floats_of(gradient).astype(np.float64)
         lost, whole = float(np.sum((values - self.decode()) ** 2)), float(np.sum(values**2))
         return lost / whole if whole > 0 else lost
 
 
 class Codec:
-    """One worker's encoder. It may keep state from one gradient to the next, so that every worker has its own.
+    """An encoder of one worker. It may keep state between gradients, so each worker needs its own.
 
-    Names: `none`, `f16`, `uniform-1` to `uniform-8`, `terngrad`, `one-bit`, `top-2` to `top-65535`, `quantile-2` to
-    `quantile-256` by powers of two, `casq-4`, `casq-8`; all of these but `none` with error feedback, as `casq-4-ef`;
-    and `casq-4-shared`, whose workers agree on a codebook before each gradient::
+    The names are `none`, `f16`, `uniform-1` to `uniform-8`, `terngrad`, `one-bit`, `top-2` to `top-65535`, `quantile-2`
+    to `quantile-256` (powers of two), `casq-4` and `casq-8`. The suffix `-ef` adds error feedback to any of them except
+    `none`, as in `casq-4-ef`. With `casq-4-shared` the workers agree on a codebook before each gradient::
 
         sketch = codec.propose(gradient)
         job.all_reduce(sketch)
@@ -53,7 +53,11 @@ class Codec:
     """
 
     def __init__(self, name: str, *, seed: int = 0) -> None:
-        """Makes a codec by its name; `seed`, different on each worker, determines its random choices.
+        """Makes a codec.
+
+        Args:
+            name: one of the names above.
+            seed: the seed of the codec's random choices, different on each worker.
 
         Raises:
             ValueError: no codec has that name.
@@ -62,23 +66,23 @@ class Codec:
 
     @property
     def name(self) -> str:
-        """Which one it is."""
+        """The codec's name."""
         return self._native.name
 
     def encode(self, gradient: Values) -> Code:
-        """The code of a gradient: float32, float16 or bfloat16.
+        """Encodes a gradient of float32, float16 or bfloat16.
 
         Raises:
-            CodecError: NaN or infinity is in it, or workers have to agree first.
+            CodecError: the gradient contains NaN or infinity, or the workers must agree on a codebook first.
         """
         values = floats_of(gradient)
         return Code(self._native.encode(values), values.size)
 
     @property
     def owed(self) -> Floats | None:
-        """What error feedback still owes to the model, a value for each of the gradient's; `None`: nothing yet.
+        """The residual of error feedback, one value for each value of the gradient; `None` if there is none.
 
-        It belongs into a worker's checkpoint: set it again after a restart.
+        Save it in the worker's checkpoint, and set it again after a restart.
         """
         owed = self._native.owed
         return None if owed is None else np.frombuffer(owed, dtype=np.float32).copy()
@@ -88,32 +92,37 @@ class Codec:
         self._native.owe(floats_of(values))
 
     def propose(self, gradient: Values) -> npt.NDArray[np.int32] | None:
-        """What all workers have to add up before they can encode this round's gradients; `None`: nothing.
+        """Returns the sketch that all workers must sum before they encode; `None` if the codec needs none.
 
         Raises:
-            CodecError: as of `encode`.
+            CodecError: as for `encode`.
         """
         sketch = self._native.propose(floats_of(gradient))
         return None if sketch is None else np.frombuffer(sketch, dtype=np.int32).copy()
 
     def agree(self, total: npt.NDArray[np.int32]) -> None:
-        """Takes the sum of what all workers have proposed.
+        """Takes the sum of the sketches that all workers proposed.
 
         Raises:
-            CodecError: it is no such sum, or a worker had NaN or infinity.
+            CodecError: `total` is not a sum of sketches, or a worker's gradient contained NaN or infinity.
         """
         self._native.agree(np.ascontiguousarray(total, dtype=np.int32))
 
 
 def decode(code: bytes, count: int, out: npt.NDArray[Any] | None = None) -> Floats:
-    """The values of a code that is to hold `count` of them, in `out` if that is given.
+    """Decodes a code of `count` values.
+
+    Args:
+        code: the bytes of the code.
+        count: the number of values that the code must hold.
+        out: the array for the values [default: a new array].
 
     Raises:
-        CodecError: it is damaged, or holds another number of values.
-        ValueError: `out` is no array of so many float32, one behind the other.
+        CodecError: the code is damaged, or holds another number of values.
+        ValueError: `out` is not a contiguous array of `count` float32 values.
     """
     values: Floats = np.empty(count, dtype=np.float32) if out is None else out
     if values.dtype != np.float32 or values.size != count or not values.flags.c_contiguous:
-        raise ValueError(f"there is no room for {count} values of float32, one behind the other, in out")
+        raise ValueError(f"out must be a contiguous array of {count} values of float32")
     _native.decode(code, values.reshape(-1))
     return values

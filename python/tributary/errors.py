@@ -1,4 +1,4 @@
-"""The package's exceptions. Each message says what was wrong, where, and what to do."""
+"""The package's exceptions. A message names the problem, its place, and a remedy."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ __all__ = [
 
 
 class TributaryError(RuntimeError):
-    """Something could not be done; the base of all exceptions of this package."""
+    """The base class of this package's exceptions."""
 
 
 class AgentUnreachableError(TributaryError, ConnectionError):
-    """No agent listens on the socket, or this user may not connect; or the agent has died, or was given up.
+    """The agent is unreachable.
 
-    It is given up when a deadline has passed and it has said nothing: see `DeadlineError`.
+    No agent listens on the socket, this user may not connect, the agent has died, or the agent sent nothing until a
+    deadline (see `DeadlineError`).
     """
 
 
 class PermissionDeniedError(TributaryError, PermissionError):
-    """The token is not the job's."""
+    """The token does not belong to the job."""
 
 
 class JobOverError(TributaryError):
-    """The job has ended, or has failed before its end."""
+    """The job has ended or failed."""
 
 
 class JobEndedError(JobOverError):
-    """The job has finished, or was ended: nothing has gone wrong with it."""
+    """The job has ended without a failure: it has finished, or an operator has ended it."""
 
 
 class CodecError(TributaryError, ValueError):
@@ -44,24 +45,25 @@ class CodecError(TributaryError, ValueError):
 
 
 class SumError(TributaryError):
-    """The members' values have no sum (NaN, overflow, members that give different things), or the sum is wrong.
+    """The members' values have no sum, or the sum is wrong.
 
-    A wrong sum ends the job: all-reduces in flight then fail with this error on every rank.
+    A sum does not exist after an overflow, if NaN is an error, or if the members contribute different tensors. A wrong
+    sum ends the job: all-reduces in flight then fail with this error on every rank.
     """
 
 
 class DeadlineError(TributaryError, TimeoutError):
-    """A deadline has passed; the message names what was waited for.
+    """A deadline has passed; the message says what the process waited for.
 
-    If that was the host's own agent, which said nothing, the process has left the job.
+    If the process waited for the agent of its own host, and the agent sent nothing, the process has left the job.
     """
 
 
 class RegroupError(TributaryError):
-    """Nothing was reduced: others have joined, and all members have to synchronise first (`Job.synchronise`).
+    """Nothing was reduced, because processes have joined: all members must call `Job.synchronise` first.
 
-    All members get this at the same position in the order of their all-reduces. It occurs only in a job in which all
-    processes have joined with `elastic=True`.
+    All members get this error at the same position in the order of their all-reduces. It occurs only in a job whose
+    processes have all joined with `elastic=True`.
     """
 
     def __init__(
@@ -69,29 +71,29 @@ class RegroupError(TributaryError):
     ) -> None:
         super().__init__(message)
         self.generation = generation
-        """The version of the job's structure in which they joined."""
+        """The generation in which they joined."""
         self.ranks = ranks
-        """Ranks of all members in that version: some may have been lost since."""
+        """Ranks of all members in that generation; some may have left since."""
         self.joined = joined
-        """Ranks that are new."""
+        """Ranks of the new members."""
         self.leader = leader
-        """The rank whose parameters all members go on with."""
+        """The rank whose parameters all members continue with."""
         self.shards = shards
         """Ranks whose data the members process from now on."""
 
 
 class DetachedError(TributaryError):
-    """Nothing was reduced: the job goes on without this process until it is as fast as the others again.
+    """Nothing was reduced: the job continues without this process until the process is fast enough again.
 
-    The process keeps making steps as usual: their times tell when it has recovered. Then it gets `RegroupError`. This
-    occurs only in a job that was created to handle slow processes.
+    The process continues to make steps, whose times show when it has recovered. It then gets `RegroupError`. This error
+    occurs only in a job that was created with a policy for slow processes.
     """
 
     def __init__(self, message: str, *, generation: int, data_adopted: bool, reason: str) -> None:
         super().__init__(message)
         self.generation = generation
-        """The version of the job's structure in which it is no longer included."""
+        """The first generation without this process."""
         self.data_adopted = data_adopted
-        """Whether the others process its data, too; otherwise nobody does."""
+        """True if the other members process its data, too; otherwise no member does."""
         self.reason = reason
-        """Why, in words."""
+        """The reason, as text."""

@@ -1,4 +1,4 @@
-"""A process's part in a job: all-reduces over all of its members."""
+"""All-reduces over the members of a job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tributary import _native
 from tributary.errors import SumError
 from tributary.memory import Memory, MemoryPool, SharesMemory
-from tributary.pending import Pending, check_may_wait, this_thread_hands_out
+from tributary.pending import Pending, check_may_wait, mark_completion_thread
 from tributary.schedule import Profile, Schedule, ThrownOut
 from tributary.values import Elements, Values
 
@@ -28,9 +28,9 @@ DEFAULT_SOCKET = "/run/tributary/agent.sock"
 LONGEST_NAME = 1024
 """The longest name of a tensor, in bytes."""
 PRECISIONS = ("standard", "float32")
-"""How precise sums of float32 can be."""
-REPORTS_EVERY = 10.0
-"""Seconds between two reports of contributions that are not finite."""
+"""The precisions of sums of float32."""
+REPORT_INTERVAL = 10.0
+"""Seconds between two log entries about contributions that are not finite."""
 LARGEST_WEIGHT = 2**32 - 1
 """The largest weight of a contribution."""
 
@@ -51,9 +51,9 @@ class NotFinite:
     """A contribution that is NaN or infinite."""
 
     element: int
-    """The index of the first element for which some member has one, in the tensor's memory order."""
+    """The index of the first element with such a contribution, in the tensor's memory order."""
     rank: int
-    """A member that has one near there: the one with the highest rank if there are several."""
+    """The highest rank that contributed NaN or infinity near this element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +61,28 @@ class Reduced:
     """The result of an all-reduce."""
 
     runs: tuple[Run, ...]
-    """The contributors to each stretch of elements, in order, without gaps."""
+    """The contributors to each range of elements, in order and without gaps."""
     not_finite: NotFinite | None = None
-    """Where a member has contributed NaN or infinity; the sum of such an element is what IEEE 754 makes of it."""
+    """The first contribution of NaN or infinity, if any. The sum of such an element follows IEEE 754."""
 
     @property
     def contributors(self) -> int:
-        """The least number of contributors to any element; 0 if there was nothing to reduce."""
+        """The smallest number of contributors to any element; 0 if there was nothing to reduce."""
         return min((run.contributors for run in self.runs), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Regroup:
-    """Members have joined, or shards have moved: all members synchronise before they reduce again."""
+    """A change of members or shards, after which all members synchronise before they reduce again."""
 
     generation: int
-    """The version of the job's structure in which they joined."""
+    """The generation in which it happened."""
     ranks: tuple[int, ...]
-    """Ranks of all members in that version, ascending: some may have been lost since."""
+    """Ranks of all members in that generation, ascending; some may have left since."""
     joined: tuple[int, ...]
     """Ranks of the new members."""
     leader: int
-    """The rank whose values all members go on with: the lowest that was a member before."""
+    """The rank whose values all members continue with: the lowest rank that was a member before."""
     shards: tuple[int, ...]
     """Ranks whose data the members process from now on, ascending."""
 
@@ -92,15 +92,15 @@ class Reduction(Pending[Reduced]):
 
 
 class Job(SharesMemory):
-    """A process's part in a job. Threads may share it; it is made by `join`."""
+    """This process as a member of a job. `join` makes it, and threads may share it."""
 
     def __init__(self, native: _native.Job) -> None:
         self._native = native
         self._pool = MemoryPool(native.segment)
-        self._reports_from = 0.0
-        """When a contribution that is not finite may be reported again."""
+        self._next_report = 0.0
+        """The time before which no other contribution that is not finite is logged."""
         self._order = Lock()
-        """Held while the position of an all-reduce among all others is fixed."""
+        """Held while an all-reduce gets its position in the order of all-reduces."""
 
     @property
     def rank(self) -> int:
@@ -109,12 +109,12 @@ class Job(SharesMemory):
 
     @property
     def ranks(self) -> list[int]:
-        """Ranks of all members, ascending, as of the last all-reduce that has ended."""
+        """Ranks of all members at the end of the last all-reduce, ascending."""
         return self._native.ranks
 
     @property
     def lost(self) -> dict[int, str]:
-        """Ranks that have left since this process joined, each with the reason, as of the last all-reduce."""
+        """Ranks that left between this process's start and its last all-reduce, each with the reason."""
         return self._native.lost
 
     @property
@@ -124,31 +124,31 @@ class Job(SharesMemory):
 
     @property
     def values_per_slice(self) -> int:
-        """The number of values in a slice, which is what one packet carries."""
+        """The number of values in a slice, which is the content of one packet."""
         return self._native.values_per_slice
 
     @property
     def switches(self) -> int:
-        """The number of switches that add the job's gradients, when this host joined."""
+        """The number of switches that added the job's gradients when this host joined."""
         return self._native.switches
 
     @property
     def shards(self) -> list[int]:
-        """Ranks whose data the members process, ascending, as of the start or the last `Regroup`."""
+        """Ranks whose data the members process since the start or the last `Regroup`, ascending."""
         return self._native.shards
 
     @property
     def regroup(self) -> Regroup | None:
-        """The regrouping for which the members have to synchronise before they reduce again; `None` if there is none.
+        """The `Regroup` for which the members must synchronise before they reduce again, if any.
 
-        It is set for a process that has joined a running job, and for one that got `RegroupError`.
+        It is set for a process that has joined a running job, and for a process that got `RegroupError`.
         """
         native = self._native.regroup
         return _regroup(*native) if native is not None else None
 
     @property
     def generation(self) -> int:
-        """The version of the job's structure, which changes when a member leaves or joins, or the tree changes."""
+        """The generation of the job. It changes when a member leaves or joins, or when the tree changes."""
         return self._native.generation
 
     def all_reduce(
@@ -165,21 +165,25 @@ class Job(SharesMemory):
         Args:
             values: float32, float16, bfloat16 (tensors only), float64, int32 or int64; the same size and type on all
                 members.
-            name: the tensor's name, the same on all members; a different name is an error.
-            weight: the factor of this member's values, at most 2^30 divided by the number of members; 0 if it has
-                nothing to give.
-            deadline: seconds that it may take, from when those before it have ended. If an earlier all-reduce was given
-                up and no result has come since, the time counts from when that one's did.
-            precision: "float32": each sum of float32 is the nearest float32 to the exact one; "standard": it is off by
-                at most 2^-12 of the sum of its contributions' magnitudes. The same on all members [default:
+            name: the tensor's name, which must be the same on all members.
+            weight: the factor of this member's values, at most 2^30 divided by the number of members; 0 if the member
+                contributes nothing.
+            deadline: seconds that the all-reduce may take after the end of the previous ones. If an earlier all-reduce
+                has passed its deadline, and no result has come since, the seconds count from the same moment as those
+                of the earlier one.
+            precision: "float32" rounds each exact sum of float32 to the nearest float32; with "standard" the error is
+                at most 2^-12 of the sum of the contributions' magnitudes. It must be the same on all members [default:
                 TRIBUTARY_PRECISION, or "standard"].
+
+        Returns:
+            The contributors to each element.
 
         Raises:
             ValueError: an argument is out of its range.
             TributaryError: there is no result; the exception's class and message say why.
-            DeadlineError: it took too long. If the agent said nothing meanwhile, the message says so, and the process
-                has left the job: whatever it starts now is an `AgentUnreachableError`, since the agent may still write
-                to these values when it goes on.
+            DeadlineError: the all-reduce took too long. If the agent sent nothing in this time, the message says so,
+                and the process has left the job. Later calls then raise `AgentUnreachableError`, because the agent may
+                still write to these values when it continues.
         """
         check_may_wait(name)
         return self.start(values, name=name, weight=weight, deadline=deadline, precision=precision).result()
@@ -195,41 +199,42 @@ class Job(SharesMemory):
         take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
         precision: str | None = None,
     ) -> Reduction:
-        """Starts to sum values over all members, in place, after all that were started before.
+        """Starts to sum values over all members, in place, behind all all-reduces that were started before.
 
-        Every member starts the same all-reduces in the same order. The values must not be touched until it has ended.
+        All members start the same all-reduces in the same order. Do not touch the values until the all-reduce has
+        ended.
 
         Args:
             values: as for `all_reduce`.
-            name: as for `all_reduce`; or a callable that returns it, called in the order in which all-reduces are
-            started.
+            name: as for `all_reduce`, or a callable that returns the name. The callables are called in the order in
+                which the all-reduces start.
             weight: as for `all_reduce`.
             deadline: as for `all_reduce`.
-            step_goes_on: another all-reduce of the same step of training follows.
-            take: called with the bytes of the result, from which it takes what it needs before it returns; the values
-                themselves stay unchanged.
+            step_goes_on: true if another all-reduce of the same training step follows.
+            take: called with the bytes of the result, which are valid until it returns. The values themselves stay
+                unchanged.
             precision: as for `all_reduce`.
 
         Raises:
-            TypeError: a type that cannot be reduced.
+            TypeError: the type of the values cannot be reduced.
             ValueError: an argument is out of its range.
-            TributaryError: it could not be started.
+            TributaryError: the all-reduce could not be started.
         """
-        # Before any lock that another thread may have held when the process was forked.
+        # Check this before taking a lock, which another thread may have held when the process was forked.
         self._native.check_process()
         reduction = Reduction()
         reduction.set_running_or_notify_cancel()
         elements = Elements.of(values, takes_result=take is None)
         limit = duration(deadline)
         element_type = _with_precision(elements.type, precision)
-        memory, first, is_copied = self._pool.place(elements, always_copy=take is not None, deadline=limit)
+        memory, first, is_copied = self._pool.share(elements, always_copy=take is not None, deadline=limit)
 
         checked_name = ""
 
         def done(
             outcome: tuple[list[tuple[int, int, int]], tuple[int, int] | None] | None, error: Exception | None
         ) -> None:
-            this_thread_hands_out()
+            mark_completion_thread()
             reduced = None
             try:
                 if outcome is not None:
@@ -251,7 +256,7 @@ class Job(SharesMemory):
 
         try:
             with self._order:
-                checked_name = _checked(name if isinstance(name, str) else name())
+                checked_name = _checked_name(name if isinstance(name, str) else name())
                 self._native.start(
                     memory.segment,
                     element_type,
@@ -270,7 +275,7 @@ class Job(SharesMemory):
         return reduction
 
     def _report_not_finite(self, name: str, reduced: Reduced) -> None:
-        """Reports a contribution that is not finite: the first one, then one at most every 10 seconds.
+        """Logs a contribution that is not finite: the first one, then at most one every 10 seconds.
 
         Raises:
             SumError: TRIBUTARY_NONFINITE is "error".
@@ -280,11 +285,11 @@ class Job(SharesMemory):
             return
         text = f"{name}: rank {found.rank} contributed NaN or infinity to element {found.element}"
         if os.environ.get("TRIBUTARY_NONFINITE") == "error":
-            raise SumError(f"{text}, and TRIBUTARY_NONFINITE=error makes that an error: look on that rank")
+            raise SumError(f"{text}, and TRIBUTARY_NONFINITE=error makes that an error: check that rank's values")
         now = monotonic()
-        if self.rank in (found.rank, min(self.ranks)) and now >= self._reports_from:
-            self._reports_from = now + REPORTS_EVERY
-            logger.warning("%s: so is the sum, on all ranks; the training goes on", text)
+        if self.rank in (found.rank, min(self.ranks)) and now >= self._next_report:
+            self._next_report = now + REPORT_INTERVAL
+            logger.warning("%s, so the sum is NaN or infinite on all ranks; the training continues", text)
 
     def barrier(self, *, deadline: float | timedelta | None = None) -> None:
         """Waits until all members have called this.
@@ -297,20 +302,20 @@ class Job(SharesMemory):
     def synchronise(
         self, values: Values, *, name: str = "unnamed", deadline: float | timedelta | None = None
     ) -> Regroup | None:
-        """Replaces values on all members by the leader's, and waits for the result: the same bits everywhere.
+        """Replaces the values on all members with the leader's values, and waits for the result.
 
-        Every member calls it, with values of the same size and type, when its all-reduce has ended with `RegroupError`
-        or it has joined a running job. It is one all-reduce, to which only the leader contributes: floats are rounded
-        as in any other, integers are not. Without a `regroup` it does nothing.
+        Every member calls it, with values of the same size and type, after a `RegroupError` or after it has joined a
+        running job. All members then have the same bits. The call is one all-reduce to which only the leader
+        contributes: floats are rounded as in any all-reduce, integers are not. Without a `regroup` it does nothing.
 
         Returns:
-            The regrouping that it has synchronised for, the same on all members.
+            The `Regroup` for which the members have synchronised, the same on all members; `None` if there was none.
 
         Raises:
             TributaryError: as for `all_reduce`, except for `RegroupError`.
         """
         elements = Elements.of(values)
-        done = self._native.synchronise(elements.type, elements.data.tobytes(), _checked(name), duration(deadline))
+        done = self._native.synchronise(elements.type, elements.data.tobytes(), _checked_name(name), duration(deadline))
         if done is None:
             return None
         regroup, leaders = done
@@ -322,16 +327,19 @@ class Job(SharesMemory):
     def hand_in_profile(
         self, run: int, number: int, profile: Profile, *, deadline: float | timedelta | None = None
     ) -> Schedule | ThrownOut:
-        """Hands in when this process's gradients were ready, and waits until all members have: all get the same answer.
+        """Hands in the profile of this process, and waits for the profiles of all members.
 
-        `tributary.torch.TimePoints` does this by itself.
+        `TimePoints` calls this.
 
         Args:
-            run: random, below 2^64, and the same on all ranks: it distinguishes these processes' profiles from those of
-                processes that have the job before or after them.
+            run: a random number below 2^64, the same on all ranks. It distinguishes the profiles of these processes
+                from the profiles of earlier and later processes of the job.
             number: the number of the profile within the run, counted from 1.
-            profile: the same gradients, of the same sizes, on all ranks.
-            deadline: seconds that it may take.
+            profile: the profile of the same gradients, with the same sizes, on all ranks.
+            deadline: seconds that the call may take.
+
+        Returns:
+            The schedule, or the reason why the profiles were rejected; the same on all ranks.
 
         Raises:
             TributaryError: the ranks' models are not the same, or the job is over.
@@ -348,13 +356,13 @@ class Job(SharesMemory):
         return ThrownOut(thrown_out) if thrown_out else Schedule.of_sets(version, sets)
 
     def leave(self) -> None:
-        """Ends this process's part; the job goes on without its host, or fails if it is rigid."""
+        """Leaves the job, which continues without this host, or fails if it is rigid."""
         self._native.leave()
 
     def finish(self) -> None:
-        """Ends this process's part at the end of its training: its host leaves the job.
+        """Leaves the job at the end of the training.
 
-        When all have left, the job ends, and those that were not in it then get `JobEndedError`.
+        When all members have left, the job ends. Processes that were not members then get `JobEndedError`.
 
         Raises:
             TributaryError: as for `close`.
@@ -362,25 +370,25 @@ class Job(SharesMemory):
         self._native.finish()
 
     def count_collectives(self, counts: list[tuple[bool, str, str, int, int]], *, waits: bool) -> None:
-        """Reports what this process's collectives have moved since the last call, for the agent's metrics.
+        """Reports the collectives of this process since the last call, for the agent's metrics.
 
         Args:
-            counts: for each kind: whether it went over the fabric, its name, the reason if not, how many, how many
-            bytes.
-            waits: whether to wait until the agent has counted it, for at most a second.
+            counts: for each kind of collective: true if it went over the fabric, its name, the reason if it did not,
+                the number of collectives, and their bytes.
+            waits: true to wait up to a second until the agent has counted them.
 
         Raises:
-            TributaryError: the agent has not counted it, if this waits for that.
-            TimeoutError: it has not answered.
+            TributaryError: the agent has not counted them; only with `waits`.
+            TimeoutError: the agent has not answered.
         """
         self._native.count_collectives(counts, waits)
 
     def close(self) -> None:
-        """Ends this process's part. The host stays a member, so that the others can finish.
+        """Ends this process's participation. The host stays a member, so that the others can finish.
 
         Raises:
-            TributaryError: all-reduces are in flight, or one was given up that the others may still finish: the host
-                has left the job.
+            TributaryError: the host has left the job, because all-reduces are in flight, or because the others may
+                still finish an all-reduce that has passed its deadline here.
         """
         self._native.close()
 
@@ -390,7 +398,7 @@ class Job(SharesMemory):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an error the others should know at once: closing without a message makes the host leave the job.
+        # After an error the others must know at once: a connection that ends without a message makes the host leave.
         if kind is None:
             self.close()
 
@@ -407,51 +415,50 @@ def join(
 ) -> Job:
     """Joins a job, and waits until all of its members have joined.
 
-    Arguments that are left out come from the environment, where `tributary lab run` and the examples' launchers put
-    them.
+    The defaults come from the environment, which `tributary lab run` and other launchers set.
 
     Args:
         job: the job's name [default: TRIBUTARY_JOB].
         token: the job's token [default: the contents of the file TRIBUTARY_TOKEN_FILE].
         socket: the socket of this host's agent [default: TRIBUTARY_SOCKET, or /run/tributary/agent.sock].
-        elastic: whether others may join while this process is a member, and it may join a running job: it has to handle
-            `RegroupError`.
-        new_run: whether this process may begin a new run of a job whose last run is over, unless `tributary jobs end`
-            has ended the job: a launcher has restarted all processes of a training. While processes of the last run
-            are still in the job, joining waits for their end, for up to 20 s.
+        elastic: true if this process may join a running job, and others may join while it is a member. The process
+            must handle `RegroupError`.
+        new_run: true if this process may begin a new run of a job whose last run is over, as after a launcher has
+            restarted all processes. A job that `tributary jobs end` has ended does not begin another run. While
+            processes of the last run are still in the job, joining waits up to 20 s for their end.
         deadline: seconds that each all-reduce may take by default.
-        waits: called with what is being waited for, in joining and later, once that takes longer than two seconds, and
-            every five seconds then. It is called in the thread that hands results out, and must not wait for one. An
-            agent that says nothing is logged as a warning, too.
+        waits: called with a description of what the process waits for, when a wait in joining or later exceeds two
+            seconds, and then every five seconds. It runs in the thread that completes results, and must not wait for a
+            result. If the agent sends nothing, a warning is logged as well.
 
     Raises:
-        ValueError: an argument is missing, and so is its variable.
+        ValueError: an argument and its environment variable are both missing.
         JobOverError: the job is over.
         TributaryError: the agent or the controller refuses.
     """
     name = job or os.environ.get("TRIBUTARY_JOB")
     if not name:
-        raise ValueError("which job? give its name, or set TRIBUTARY_JOB")
+        raise ValueError("no job: give the job's name, or set TRIBUTARY_JOB")
     secret = token if token is not None else _token()
     joining = (elastic, new_run)
-    return Job(_native.Job.join(socket_of(socket), name, secret, joining, duration(deadline), telling(waits)))
+    return Job(_native.Job.join(socket_of(socket), name, secret, joining, duration(deadline), wait_reporter(waits)))
 
 
-def telling(waits: Callable[[str], object] | None) -> Callable[[str, bool], None]:
-    """What tells `waits`, if there is one, what is waited for; the silence of an agent is logged in any case."""
+def wait_reporter(waits: Callable[[str], object] | None) -> Callable[[str, bool], None]:
+    """Makes a callback that passes each wait to `waits`, if given, and logs the waits for a silent agent."""
 
-    def tell(what: str, agent_is_silent: bool) -> None:
-        this_thread_hands_out()
+    def report(what: str, agent_is_silent: bool) -> None:
+        mark_completion_thread()
         if agent_is_silent:
             logger.warning("waiting for %s", what)
         if waits is not None:
             waits(what)
 
-    return tell
+    return report
 
 
 def socket_of(agent: str | os.PathLike[str] | None) -> str:
-    """The socket of this host's agent: `agent`, or the environment's."""
+    """Returns the path of the agent's socket: `agent`, or the path from the environment."""
     return os.fspath(agent or os.environ.get("TRIBUTARY_SOCKET", DEFAULT_SOCKET))
 
 
@@ -466,14 +473,14 @@ def read_token(file: str | os.PathLike[str]) -> bytes:
     """Reads the token from a file that `tributary jobs create` wrote.
 
     Raises:
-        ValueError: there is no token in it.
-        OSError: it cannot be read.
+        ValueError: the file does not contain a token.
+        OSError: the file cannot be read.
     """
     text = Path(file).read_text(encoding="ascii").strip()
     try:
         return bytes.fromhex(text)
     except ValueError as error:
-        raise ValueError(f"{file}: not a token, which is written in hexadecimal digits") from error
+        raise ValueError(f"{file}: not a token: a token consists of hexadecimal digits") from error
 
 
 def _regroup(generation: int, ranks: list[int], joined: list[int], leader: int, shards: list[int]) -> Regroup:
@@ -489,34 +496,34 @@ def store(elements: Elements, borrowed: Memory | None) -> None:
 
 
 def _with_precision(element_type: str, precision: str | None) -> str:
-    """The agent's name for elements of this type, whose sums are to be so precise.
+    """Returns the agent's name for elements of this type with this precision.
 
     Raises:
-        ValueError: there is no such precision.
+        ValueError: the precision is unknown.
     """
     wanted = precision or os.environ.get("TRIBUTARY_PRECISION") or "standard"
     if wanted not in PRECISIONS:
-        raise ValueError(f'a precision of "{wanted}": give {" or ".join(PRECISIONS)}')
+        raise ValueError(f'unknown precision "{wanted}": give {" or ".join(PRECISIONS)}')
     return "f32_exact" if wanted == "float32" and element_type == "f32" else element_type
 
 
-def _checked(name: str) -> str:
-    """Checks that a tensor's name is not too long.
+def _checked_name(name: str) -> str:
+    """Returns the name of a tensor.
 
     Raises:
-        ValueError: it is too long.
+        ValueError: the name is too long.
     """
     size = len(name.encode())
     if size > LONGEST_NAME:
-        raise ValueError(f"a tensor's name of {size} bytes: {LONGEST_NAME} are the most")
+        raise ValueError(f"a tensor's name of {size} bytes: give at most {LONGEST_NAME} bytes")
     return name
 
 
 def _checked_weight(weight: int) -> int:
-    """Checks that a weight is one that can be summed.
+    """Returns a weight.
 
     Raises:
-        ValueError: it is negative or too large.
+        ValueError: the weight is negative or too large.
     """
     if not 0 <= weight <= LARGEST_WEIGHT:
         raise ValueError(f"a weight of {weight}: give a whole number from 0 to {LARGEST_WEIGHT}")
@@ -524,10 +531,10 @@ def _checked_weight(weight: int) -> int:
 
 
 def duration(seconds: float | timedelta | None) -> timedelta | None:
-    """Converts a time that may be given in seconds.
+    """Converts seconds to a `timedelta`.
 
     Raises:
-        ValueError: it is not above 0, or too long.
+        ValueError: the time is not above 0, or too long.
     """
     if seconds is None:
         return None

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
-from tributary.pending import hands_out_results
+from tributary.pending import is_completion_thread
 from tributary.values import NUMPY_TYPES, Elements
 
 if TYPE_CHECKING:
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
     from tributary._native import Segment
 
-MOST = 64
-"""The most pieces of memory for copied values at the same time: an agent has room for some hundreds in total."""
-SMALLEST = 4096
-"""The smallest piece of memory for copied values, in bytes."""
+MAX_SEGMENTS = 64
+"""The largest number of segments for copied values; an agent supports some hundreds in total."""
+MIN_SIZE = 4096
+"""The smallest size of a segment for copied values, in bytes."""
 
 
 class Memory(mmap.mmap):
-    """Shared memory; it lives as long as an array or a tensor uses it."""
+    """A mapped segment. It lives as long as an array or a tensor uses it."""
 
     segment: Segment
     address: int
-    """Its address."""
+    """The address of the first byte."""
 
     def __new__(cls, segment: Segment) -> Memory:
         """Maps a segment."""
@@ -42,16 +42,16 @@ class Memory(mmap.mmap):
         return memory
 
     def view(self) -> npt.NDArray[np.uint8]:
-        """All of its bytes."""
+        """Returns all bytes of the segment."""
         return np.frombuffer(self, dtype=np.uint8)
 
 
 MakeSegment: TypeAlias = "Callable[[int, timedelta | None], Segment]"
-"""Makes a segment of a size in bytes, for an operation with a deadline if there is one."""
+"""Makes a segment, from its size in bytes and the deadline of the operation that needs it, if any."""
 
 
 class MemoryPool:
-    """A session's shared memory: pieces with the user's own values, and pieces to which other values are copied."""
+    """The segments of a session, for values that the user allocates in them and for copied values."""
 
     def __init__(self, make_segment: MakeSegment) -> None:
         self._make_segment = make_segment
@@ -62,16 +62,17 @@ class MemoryPool:
         self._given_back = Condition(self._lock)
 
     def make(self, size: int) -> Memory:
-        """Makes memory for the user's own values."""
+        """Makes a segment for values of the user."""
         memory = Memory(self._make_segment(max(size, 1), None))
         with self._lock:
             self._own.add(memory)
         return memory
 
     def find(self, elements: Elements) -> tuple[Memory, int] | None:
-        """Finds the shared memory that holds these elements; returns it with the index of the first of them.
+        """Returns the segment that holds these elements, and the index of the first element in it.
 
-        `None`: they are in none, or not at a multiple of their size, or something else in that memory is being reduced.
+        Returns `None` if no segment holds the elements, if their offset is not a multiple of their size, or if another
+        operation uses the segment.
         """
         begin, size = elements.data.ctypes.data, elements.data.nbytes
         with self._lock:
@@ -82,13 +83,13 @@ class MemoryPool:
                     return None if remainder or memory.segment.in_use else (memory, first)
         return None
 
-    def place(
+    def share(
         self, elements: Elements, *, always_copy: bool = False, deadline: timedelta | None = None
     ) -> tuple[Memory, int, bool]:
-        """Puts elements where the agent finds them.
+        """Returns a segment that holds these elements: their own, or a borrowed one with a copy.
 
         Returns:
-            The memory, the index of the first element in it, and whether it holds a copy, to be given back.
+            The segment, the index of the first element in it, and true if the segment is borrowed.
         """
         found = None if always_copy else self.find(elements)
         if found is not None:
@@ -98,31 +99,35 @@ class MemoryPool:
         return memory, 0, True
 
     def borrow(self, size: int, deadline: timedelta | None = None) -> Memory:
-        """Borrows memory of at least this size, for an operation with this deadline if there is one.
+        """Borrows a segment.
 
-        While too much is in use this waits, except in the thread that gives memory back: a callback there may start the
-        next all-reduce.
+        If `MAX_SEGMENTS` segments are borrowed, this waits for one, except in the thread that completes results: that
+        thread gives segments back, and a callback in it may start the next all-reduce.
+
+        Args:
+            size: the least size in bytes.
+            deadline: the deadline of the operation that needs the segment.
         """
-        room = max(SMALLEST, 1 << (size - 1).bit_length())
+        capacity = max(MIN_SIZE, 1 << (size - 1).bit_length())
         with self._lock:
-            while self._borrowed >= MOST and not hands_out_results():
+            while self._borrowed >= MAX_SEGMENTS and not is_completion_thread():
                 self._given_back.wait()
             self._borrowed += 1
-            free = self._free[room]
+            free = self._free[capacity]
             if free:
                 return free.pop()
-            # Pieces of other sizes make room.
+            # Free an idle segment of another size.
             idle = [others for others in self._free.values() if others]
-            if idle and self._borrowed + sum(map(len, idle)) > MOST:
+            if idle and self._borrowed + sum(map(len, idle)) > MAX_SEGMENTS:
                 idle[0].pop()
         try:
-            return Memory(self._make_segment(room, deadline))
+            return Memory(self._make_segment(capacity, deadline))
         except BaseException:
             self._end_borrowing()
             raise
 
     def give_back(self, memory: Memory) -> None:
-        """Takes back borrowed memory, and keeps it unless the agent may still write to it."""
+        """Takes back a borrowed segment, and keeps it unless the agent may still write to it."""
         if not memory.segment.in_use:
             with self._lock:
                 self._free[len(memory)].append(memory)
@@ -135,29 +140,29 @@ class MemoryPool:
 
 
 class SharesMemory:
-    """Makes arrays and tensors in memory that is shared with the agent."""
+    """Makes arrays and tensors in memory that it shares with the agent."""
 
     _pool: MemoryPool
 
     def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
-        """An array of zeros in memory that is shared with the agent: its values need not be copied.
+        """Makes an array of zeros in memory shared with the agent, so that all-reduces need not copy it.
 
-        A forked child shares the memory, too: what it writes to the array changes the array here. Give a child a copy.
+        A forked child shares the memory, too, and its writes change the array here. Give the child a copy.
 
         Raises:
-            TypeError: a type that cannot be reduced.
+            TypeError: the type cannot be reduced.
         """
         kind = np.dtype(dtype)
         if kind not in NUMPY_TYPES:
-            raise TypeError(f"cannot reduce elements of {kind}: float32, float16 and int32 can be")
+            raise TypeError(f"cannot reduce elements of {kind}: give float32, float16, float64, int32 or int64")
         count = int(np.prod(shape))
         memory = self._pool.make(count * kind.itemsize)
         return np.frombuffer(memory, dtype=kind, count=count).reshape(shape)
 
     def empty_tensor(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """A tensor of zeros in memory that is shared with the agent: its values need not be copied.
+        """Makes a tensor of zeros in memory shared with the agent, so that all-reduces need not copy it.
 
-        A forked child shares the memory, too: what it writes to the tensor changes the tensor here. Give it a copy.
+        A forked child shares the memory, too, and its writes change the tensor here. Give the child a copy.
         """
         import torch
 

@@ -17,17 +17,17 @@ T = TypeVar("T")
 
 _thread = local()
 
-STUCK = 0.01
+BLOCKED_AFTER = 0.01
 """Seconds after which a callback counts as blocked, so that another thread runs the next one."""
-LAST_CALLBACKS = 5.0
-"""Seconds for which the end of the interpreter waits for callbacks that are running."""
+EXIT_TIMEOUT = 5.0
+"""Seconds that the end of the interpreter waits for running callbacks."""
 
 
 class Callbacks:
-    """Runs users' callbacks, in order, in threads that no result depends on.
+    """Runs users' callbacks in order, in threads on which no result depends.
 
-    A callback may wait for anything, also for the callback of another result: when one has blocked for `STUCK`, another
-    thread goes on with the next one. Two threads are enough for callbacks that do not block.
+    A callback may wait for anything, also for the callback of another result: after `BLOCKED_AFTER` seconds, another
+    thread runs the next callback. Two threads are enough for callbacks that do not block.
     """
 
     def __init__(self) -> None:
@@ -43,14 +43,17 @@ class Callbacks:
         self._runner: Thread | None = None
 
     def start(self) -> None:
-        """Starts the threads, unless they run. A thread inherits its name in the system from the one that starts it."""
+        """Starts the threads, unless they run.
+
+        In the system, a thread has the name of the thread that starts it.
+        """
         with self._changed:
             if self._runner is None:
                 Thread(target=self._watch, name="tributary-callback-watch", daemon=True).start()
                 self._start_runner()
 
     def submit(self, callback: Callable[[], object]) -> None:
-        """Has a callback run soon. An exception of it is reported, and otherwise ignored."""
+        """Queues a callback. Its exceptions are reported, and otherwise ignored."""
         self.start()
         with self._changed:
             if self._ended.is_set():
@@ -60,7 +63,7 @@ class Callbacks:
 
     @property
     def have_ended(self) -> bool:
-        """Whether no callback is called any more."""
+        """True if no callback will run any more."""
         return self._ended.is_set()
 
     def _start_runner(self) -> None:
@@ -70,7 +73,7 @@ class Callbacks:
     def _run(self) -> None:
         while True:
             with self._changed:
-                # A thread whose callback has blocked was replaced meanwhile.
+                # Another thread has replaced this one if its callback has blocked.
                 self._changed.wait_for(self._has_work_or_ended)
                 if self._runner is not current_thread() or self._ended.is_set():
                     return
@@ -90,19 +93,19 @@ class Callbacks:
         return bool(self._queue) or self._ended.is_set() or self._runner is not current_thread()
 
     def _watch(self) -> None:
-        """Replaces the running thread whenever its callback keeps the next one waiting."""
+        """Replaces the running thread whenever its callback blocks the next one."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._queue or self._ended.is_set())
                 taken = self._taken
-            if self._ended.wait(STUCK):
+            if self._ended.wait(BLOCKED_AFTER):
                 return
             with self._changed:
                 if self._queue and self._taken == taken:
                     self._start_runner()
 
     def end(self) -> None:
-        """Runs no further callbacks, and waits for those that are running, for at most `LAST_CALLBACKS`.
+        """Stops running callbacks, and waits up to `EXIT_TIMEOUT` seconds for the running ones.
 
         The interpreter must not end while a thread is in PyTorch's code and waits for the interpreter's lock.
         """
@@ -110,7 +113,7 @@ class Callbacks:
             self._ended.set()
             self._queue.clear()
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._running == 0, LAST_CALLBACKS)
+            self._changed.wait_for(lambda: self._running == 0, EXIT_TIMEOUT)
 
 
 callbacks = Callbacks()
@@ -118,28 +121,28 @@ callbacks = Callbacks()
 atexit.register(callbacks.end)
 
 
-def this_thread_hands_out() -> None:
-    """Marks the calling thread as the one that hands out results."""
-    _thread.hands_out = True
+def mark_completion_thread() -> None:
+    """Marks the calling thread as the thread that completes results."""
+    _thread.completes_results = True
 
 
-def hands_out_results() -> bool:
-    """Whether this is the thread that hands out results: a result that it waited for would never come."""
-    return hasattr(_thread, "hands_out")
+def is_completion_thread() -> bool:
+    """Returns true in the thread that completes results: it would wait for a result without end."""
+    return hasattr(_thread, "completes_results")
 
 
 class Pending(Future[T]):
-    """A future that cannot be cancelled, and that the thread which would complete it must not wait for."""
+    """A future that cannot be cancelled. The thread that completes it must not wait for it."""
 
     def cancel(self) -> bool:
-        """Never cancels; see the class."""
+        """Returns false: the operation cannot be cancelled."""
         return False
 
     def result(self, timeout: float | None = None) -> T:
         """Waits for the result.
 
         Raises:
-            TributaryError: there is none, or this is a callback of another result.
+            TributaryError: the operation has failed, or this is a callback of another result.
         """
         self._check_thread()
         return super().result(timeout)
@@ -155,17 +158,17 @@ class Pending(Future[T]):
 
     def _check_thread(self) -> None:
         if not self.done():
-            check_may_wait("another one")
+            check_may_wait("another result")
 
 
 def check_may_wait(what: str) -> None:
-    """Checks that this thread may wait: a callback with a result cannot wait for another one.
+    """Checks that this thread may wait for a result.
 
     Raises:
-        TributaryError: this is the thread that hands results out.
+        TributaryError: this is the thread that completes results.
     """
-    if hands_out_results():
+    if is_completion_thread():
         raise TributaryError(
-            f"a callback that is called with a result cannot wait for {what}, since both come in the same thread: "
-            "chain callbacks, or wait elsewhere"
+            f"a callback of a result cannot wait for {what}, because the same thread completes both: "
+            "chain callbacks, or wait in another thread"
         )

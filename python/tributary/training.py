@@ -1,4 +1,4 @@
-"""A worker's part in a parameter server's job."""
+"""Training with a parameter server, as a worker."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from types import TracebackType
 
 from tributary import _native
 from tributary.errors import TributaryError
-from tributary.job import duration, socket_of, store, telling
+from tributary.job import duration, socket_of, store, wait_reporter
 from tributary.memory import Memory, MemoryPool, SharesMemory
-from tributary.pending import Pending, check_may_wait, this_thread_hands_out
+from tributary.pending import Pending, check_may_wait, mark_completion_thread
 from tributary.values import Elements, Values
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The data for computing the next gradient, besides the parameters."""
+    """The server's answer to a gradient, besides the parameters for the next gradient."""
 
     iteration: int
-    """The number of the next iteration: how many of this worker's gradients the parameters contain. It is lower than
-    expected after a server has gone back to its checkpoint: the lost iterations have to be repeated."""
+    """The number of the next iteration, and of this worker's gradients in the parameters.
+
+    It is lower than expected after a server has returned to its checkpoint: repeat the lost iterations.
+    """
     updates: int
-    """Number of updates that all workers have made to the parameters."""
+    """The number of updates that all workers together have made to the parameters."""
     released_by: int
-    """The worker whose gradient or departure made the server let this one go on."""
+    """The worker whose gradient or departure made the server release this worker."""
     in_group: bool
-    """Whether this worker is in a synchronous group."""
+    """True if this worker is in a synchronous group."""
 
 
 class PendingStep(Pending[Step]):
@@ -41,7 +43,7 @@ class PendingPart(Pending[None]):
 
 
 class Training(SharesMemory):
-    """A process's part in a parameter server's job, from `begin` on; it is made by `train`."""
+    """This process as a worker of a parameter server's job. `train` makes it, and `begin` joins the job."""
 
     def __init__(self, native: _native.Training) -> None:
         self._native = native
@@ -59,34 +61,35 @@ class Training(SharesMemory):
         """Joins the job, and waits until its training has started.
 
         Args:
-            parameters: float32; the model's start if the servers have none yet. The parameters of this and every
-                further step are written to the same place.
+            parameters: float32; the initial parameters if the servers have none yet. The parameters of this and every
+                later step are written to them.
 
         Raises:
-            TypeError: parameters of another type.
+            TypeError: the parameters have another type.
             TributaryError: the agent or a server refuses; the message says why.
         """
         check_may_wait("a step")
         return self.start_begin(parameters).result()
 
     def push(self, gradient: Values) -> Step:
-        """Hands in the gradient of the last step's iteration, and waits for the next step.
+        """Hands in the gradient of the current iteration, and waits for the next step.
 
-        The step's parameters are written to those that were given to `begin`.
+        The step's parameters replace the values of the array or tensor that was given to `begin`.
 
         Args:
             gradient: float32; one value for each parameter.
 
         Raises:
-            TypeError: a gradient of another type.
-            ValueError: a gradient of another size.
-            TributaryError: it cannot be encoded (NaN), or a server is away for too long; the message says what to do.
+            TypeError: the gradient has another type.
+            ValueError: the gradient has another size.
+            TributaryError: the gradient cannot be encoded (NaN), or a server is unreachable for too long; the message
+                says what to do.
         """
         check_may_wait("a step")
         return self.start_push(gradient).result()
 
     def start_begin(self, parameters: Values) -> PendingStep:
-        """As `begin`, without waiting. The parameters must not be touched until it has ended."""
+        """Starts `begin` without waiting. Do not touch the parameters until the step has ended."""
         target = _floats(parameters, "parameters")
         self._take_turn()
         try:
@@ -98,32 +101,32 @@ class Training(SharesMemory):
         return step
 
     def start_push(self, gradient: Values) -> PendingStep:
-        """As `push`, without waiting. Gradient and parameters must not be touched until it has ended."""
+        """Starts `push` without waiting. Do not touch gradient and parameters until the step has ended."""
         given, target = _floats(gradient, "a gradient"), self._target()
         if given.count != target.count:
-            raise ValueError(f"a gradient of {given.count} values for {target.count} parameters: it has one for each")
+            raise ValueError(f"a gradient of {given.count} values for {target.count} parameters: give one for each")
         return self._start_push(given, 0, target)
 
     def push_part(self, part: Values, first: int) -> None:
-        """Hands in a part of the next gradient before the rest is there, and waits until the agent has read it.
+        """Hands in a part of the next gradient early, and waits until the agent has read it.
 
-        It is sent to the servers at once, unless the whole gradient goes over the fabric. Parts can be handed in in any
-        order, and count once `push_rest` hands in the last one.
+        The agent sends it to the servers at once, unless the whole gradient goes over the fabric. Parts may come in any
+        order. They take effect when `push_rest` hands in the last part.
 
         Args:
             part: float32.
-            first: the index of the parameter to which its first value belongs.
+            first: the index of the parameter to which the first value belongs.
 
         Raises:
-            TypeError: a part of another type.
-            TributaryError: it is not inside the gradient, overlaps an earlier part, or cannot be encoded (NaN); the
-                earlier ones remain.
+            TypeError: the part has another type.
+            TributaryError: the part is not inside the gradient, overlaps an earlier part, or cannot be encoded (NaN).
+                The earlier parts remain.
         """
         check_may_wait("the part's delivery")
         self.start_push_part(part, first).result()
 
     def start_push_part(self, part: Values, first: int) -> PendingPart:
-        """As `push_part`, without waiting. The part must not be touched until it has ended."""
+        """Starts `push_part` without waiting. Do not touch the part until this has ended."""
         given = _floats(part, "a part")
         target = self._target()
         if self._turn.locked():
@@ -133,7 +136,7 @@ class Training(SharesMemory):
         borrowed: list[Memory] = []
 
         def done(_: None, error: Exception | None) -> None:
-            this_thread_hands_out()
+            mark_completion_thread()
             self._give_back(borrowed)
             if error is not None:
                 pending.set_exception(error)
@@ -142,42 +145,42 @@ class Training(SharesMemory):
 
         try:
             taken = self._pool.find(target)
-            self._native.push_part(self._place_gradient(given, taken and taken[0], borrowed), first, done)
+            self._native.push_part(self._share_gradient(given, taken and taken[0], borrowed), first, done)
         except BaseException:
             self._give_back(borrowed)
             raise
         return pending
 
     def push_rest(self, part: Values, first: int) -> Step:
-        """As `push`, for the last part of a gradient whose other parts were handed in before.
+        """Hands in the last part of a gradient, and waits for the next step.
 
         Args:
-            part: float32; the values that the other parts lack.
-            first: the index of the parameter to which its first value belongs.
+            part: float32; the values that the earlier parts lack.
+            first: the index of the parameter to which the first value belongs.
 
         Raises:
-            TypeError: a part of another type.
-            TributaryError: as for `push`; or the parts are not a whole gradient, and remain.
+            TypeError: the part has another type.
+            TributaryError: as for `push`; or the parts are not a whole gradient: then the earlier parts remain.
         """
         check_may_wait("a step")
         return self.start_push_rest(part, first).result()
 
     def start_push_rest(self, part: Values, first: int) -> PendingStep:
-        """As `push_rest`, without waiting. Parts and parameters must not be touched until it has ended."""
+        """Starts `push_rest` without waiting. Do not touch parts and parameters until the step has ended."""
         return self._start_push(_floats(part, "a part"), first, self._target())
 
     def drop_parts(self) -> None:
-        """Drops the parts that were handed in: no gradient will follow from them.
+        """Drops the parts that were handed in for the next gradient.
 
         Raises:
-            TributaryError: the agent is gone.
+            TributaryError: the agent is unreachable.
         """
         self._native.drop_parts()
 
     def _target(self) -> Elements:
-        """The memory to which parameters are written."""
+        """Returns the memory for the parameters of the next step."""
         if self._parameters is None:
-            raise TributaryError("nothing can be pushed yet: begin the training with its parameters first")
+            raise TributaryError("the training has not begun: call `begin` with the parameters first")
         return _floats(self._parameters, "parameters")
 
     def _start_push(self, given: Elements, first: int, target: Elements) -> PendingStep:
@@ -193,14 +196,14 @@ class Training(SharesMemory):
             raise _under_way()
 
     def _start(self, gradient: tuple[Elements, int] | None, parameters: Elements) -> PendingStep:
-        """Starts a step; the turn is released when it ends."""
+        """Starts a step. The caller has taken the turn, and the end of the step releases it."""
         step = PendingStep()
         step.set_running_or_notify_cancel()
-        memory, start, is_copied = self._pool.place(parameters)
+        memory, start, is_copied = self._pool.share(parameters)
         borrowed = [memory] if is_copied else []
 
         def done(outcome: tuple[int, int, int, bool] | None, error: Exception | None) -> None:
-            this_thread_hands_out()
+            mark_completion_thread()
             try:
                 if outcome is not None:
                     store(parameters, memory if is_copied else None)
@@ -214,21 +217,21 @@ class Training(SharesMemory):
                 step.set_result(Step(*outcome))
 
         try:
-            place = (memory.segment, start, parameters.count)
+            target_memory = (memory.segment, start, parameters.count)
             if gradient is None:
-                self._native.begin(place, done)
+                self._native.begin(target_memory, done)
             else:
                 given, first = gradient
-                self._native.push(self._place_gradient(given, memory, borrowed), first, place, done)
+                self._native.push(self._share_gradient(given, memory, borrowed), first, target_memory, done)
         except BaseException:
             self._give_back(borrowed)
             raise
         return step
 
-    def _place_gradient(
+    def _share_gradient(
         self, gradient: Elements, taken: Memory | None, borrowed: list[Memory]
     ) -> tuple[_native.Segment, int, int]:
-        """Puts the gradient where the agent finds it, which must not be where the parameters are."""
+        """Puts the gradient into a segment other than that of the parameters."""
         found = self._pool.find(gradient)
         if found is not None and found[0] is not taken:
             memory, first = found
@@ -243,7 +246,7 @@ class Training(SharesMemory):
             self._pool.give_back(memory)
 
     def close(self) -> None:
-        """Leaves the job; the others go on. A step in flight ends with an error."""
+        """Leaves the job, which the other workers continue. A step in flight ends with an error."""
         self._native.close()
 
     def __enter__(self) -> Training:
@@ -269,7 +272,7 @@ def train(
     settings: str = "",
     waits: Callable[[str], object] | None = None,
 ) -> Training:
-    """Takes part in a parameter server's job through the agent of this host; `Training.begin` joins it.
+    """Opens a session with a parameter server's job, through this host's agent; `Training.begin` joins it.
 
     Args:
         job: the job's name.
@@ -277,23 +280,22 @@ def train(
         servers: `HOST:PORT` of the servers; if there are several, each holds a range of the parameters, in this order.
         token: the job's token, if it has one: see `read_token`.
         codec: the codec for gradients: see `Codec`.
-        parameters_codec: the codec for parameters on their way back; it always includes error feedback.
+        parameters_codec: the codec for parameters; it always includes error feedback.
         socket: the socket of this host's agent [default: TRIBUTARY_SOCKET, or /run/tributary/agent.sock].
-        patience: seconds that a server may be away, or the agent silent [default: five minutes for servers, and no
+        patience: seconds that a server may be unreachable, or the agent silent [default: five minutes for servers, no
             limit for the agent].
-        workers: how many workers share the data, if this one knows: the server refuses it if its job has another
-            number.
-        settings: what all workers have to have in common besides, such as "seed 1": the server refuses a worker that
-            says something else than those that are there. At most 255 bytes.
-        waits: called with what is being waited for, once that takes longer than two seconds, and every five seconds
-            then; as for `join`.
+        workers: the number of workers that share the data, if known. The server refuses this worker if its job has
+            another number.
+        settings: text of at most 255 bytes that must be the same on all workers, such as "seed 1". The server refuses
+            a worker with another text.
+        waits: called with a description of what the process waits for, as for `join`.
 
     Raises:
-        TributaryError: there is no agent, or it refuses; the message says why.
+        TributaryError: the agent is unreachable, or it refuses; the message says why.
     """
     agent, away = socket_of(socket), duration(patience)
     opened = _native.Training.open(
-        agent, job, token, worker, list(servers), codec, parameters_codec, away, workers, settings, telling(waits)
+        agent, job, token, worker, list(servers), codec, parameters_codec, away, workers, settings, wait_reporter(waits)
     )
     return Training(opened)
 
@@ -301,9 +303,9 @@ def train(
 def _floats(values: Values, what: str) -> Elements:
     elements = Elements.of(values, takes_result=what == "parameters")
     if elements.type != "f32":
-        raise TypeError(f"{what} of {elements.type}: a parameter server takes float32, so convert them first")
+        raise TypeError(f"{what} of {elements.type}: convert to float32, the only type of a parameter server")
     return elements
 
 
 def _under_way() -> TributaryError:
-    return TributaryError("a step is under way: the next gradient is that of its parameters, so wait for it first")
+    return TributaryError("a step is in flight: wait for it, and compute the next gradient with its parameters")

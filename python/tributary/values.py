@@ -1,4 +1,4 @@
-"""Arrays and tensors in the form that the agent reduces: contiguous elements of one type."""
+"""Converts arrays and tensors to the form that the agent reduces: contiguous elements of one type."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Elements:
     """`f32`, `f16`, `bf16`, `f64`, `i32` or `i64`."""
     count: int
     data: npt.NDArray[np.uint8]
-    """Their bytes: those of the values themselves, or of a copy."""
+    """The bytes of the values themselves, or of a copy."""
     store: Callable[[], None] | None
     """Copies the result back to the values; `None` if there is no copy."""
 
@@ -44,11 +44,15 @@ class Elements:
 
     @staticmethod
     def of(values: Values, *, takes_result: bool = True) -> Elements:
-        """The elements of these values; a result is written to the values unless told otherwise.
+        """Returns the elements of these values.
+
+        Args:
+            values: a NumPy array or a PyTorch tensor.
+            takes_result: true if a result will be written to the values.
 
         Raises:
-            TypeError: their type cannot be reduced.
-            ValueError: they cannot be written to.
+            TypeError: the type of the values cannot be reduced.
+            ValueError: a result cannot be written to the values.
         """
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(values, torch.Tensor):
@@ -59,10 +63,10 @@ class Elements:
 
 
 def floats_of(values: Values) -> npt.NDArray[np.float32]:
-    """Values as contiguous float32: the values' own memory if it is in that form.
+    """Returns values as contiguous float32, without a copy if they have this form.
 
     Raises:
-        TypeError: they are not floats.
+        TypeError: the values are not floats.
     """
     elements = Elements.of(values, takes_result=False)
     match elements.type:
@@ -73,17 +77,17 @@ def floats_of(values: Values) -> npt.NDArray[np.float32]:
         case "bf16":
             # bfloat16 is the upper half of float32.
             return (elements.data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    raise TypeError(f"cannot encode {elements.type}: float32, float16 and bfloat16 can be")
+    raise TypeError(f"cannot encode {elements.type}: give float32, float16 or bfloat16")
 
 
 def _of_array(array: npt.NDArray[Any], takes_result: bool) -> Elements:
     name = NUMPY_TYPES.get(array.dtype)
     if name is None:
-        raise TypeError(f"cannot reduce elements of {array.dtype}: float32, float16, float64, int32 and int64 can be")
+        raise TypeError(f"cannot reduce elements of {array.dtype}: give float32, float16, float64, int32 or int64")
     if takes_result and not array.flags.writeable:
-        raise ValueError("the array is read-only, and the result takes its place: give a copy of it")
-    if takes_result and not array.flags.c_contiguous and elements_meet(array.shape, array.strides, array.itemsize):
-        raise meeting_error("array", array.shape)
+        raise ValueError("the array is read-only, and cannot take the result: give a copy of it")
+    if takes_result and not array.flags.c_contiguous and elements_overlap(array.shape, array.strides, array.itemsize):
+        raise overlap_error("array", array.shape)
     whole = np.ascontiguousarray(array)
     data = whole.reshape(-1).view(np.uint8)
     if whole is array or np.shares_memory(whole, array):
@@ -92,7 +96,7 @@ def _of_array(array: npt.NDArray[Any], takes_result: bool) -> Elements:
 
 
 def tensor_types() -> dict[torch.dtype, str]:
-    """The element types that tensors can have, with the agent's names for them. PyTorch has to be installed."""
+    """Returns the agent's names of the element types of tensors. Needs PyTorch."""
     import torch
 
     return {
@@ -111,29 +115,29 @@ def _of_tensor(tensor: torch.Tensor, takes_result: bool) -> Elements:
     name = tensor_types().get(tensor.dtype)
     if name is None:
         raise TypeError(
-            f"cannot reduce elements of {tensor.dtype}: float32, float16, bfloat16, float64, int32 and int64 can be"
+            f"cannot reduce elements of {tensor.dtype}: give float32, float16, bfloat16, float64, int32 or int64"
         )
-    if takes_result and tensor_elements_meet(tensor):
-        raise meeting_error("tensor", tensor.shape)
+    if takes_result and tensor_elements_overlap(tensor):
+        raise overlap_error("tensor", tensor.shape)
     tensor = tensor.detach()
     whole = tensor
     if tensor.device.type != "cpu":
         whole = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True).copy_(tensor)
     elif tensor.is_neg() or not tensor.is_contiguous():
-        # The memory of a negated view still has the original values.
+        # The memory of a negated view has the original values.
         whole = tensor.resolve_neg().contiguous()
-    # Not `reshape`: it keeps the stride of a single element, which `view` refuses unless it is 1.
+    # Not `reshape`, which keeps the stride of a single element: `view` refuses any stride except 1.
     data = whole.as_strided((whole.numel(),), (1,)).view(torch.uint8).numpy()
 
     def store() -> None:
-        # A tensor made in inference mode can be written to only there.
+        # A tensor that was made in inference mode can only be written in inference mode.
         with torch.inference_mode():
             tensor.copy_(whole)
 
     return Elements(name, tensor.numel(), data, None if whole is tensor else store)
 
 
-def elements_meet(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:
+def elements_overlap(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:
     """Returns true if elements of `unit` bytes overlap in memory, with strides in bytes."""
     if 0 in shape:
         return False
@@ -144,22 +148,22 @@ def elements_meet(shape: Sequence[int], strides: Sequence[int], unit: int) -> bo
         end += (size - 1) * stride
     else:
         return False
-    # The dimensions interleave, which does not mean that elements meet: compare the places themselves.
-    places = np.zeros((), np.int64)
+    # The dimensions interleave, but the elements may still be disjoint: compare their offsets.
+    offsets = np.zeros((), np.int64)
     for stride, size in zip(strides, shape, strict=True):
-        places = np.add.outer(places, np.arange(size, dtype=np.int64) * stride)
-    return bool((np.diff(np.sort(places, axis=None)) < unit).any())
+        offsets = np.add.outer(offsets, np.arange(size, dtype=np.int64) * stride)
+    return bool((np.diff(np.sort(offsets, axis=None)) < unit).any())
 
 
-def tensor_elements_meet(tensor: torch.Tensor) -> bool:
-    """Returns true if several elements of a strided tensor have the same place in memory."""
+def tensor_elements_overlap(tensor: torch.Tensor) -> bool:
+    """Returns true if elements of a strided tensor overlap in memory."""
     unit = tensor.element_size()
-    return not tensor.is_contiguous() and elements_meet(tensor.shape, [one * unit for one in tensor.stride()], unit)
+    return not tensor.is_contiguous() and elements_overlap(tensor.shape, [one * unit for one in tensor.stride()], unit)
 
 
-def meeting_error(kind: str, shape: Sequence[int]) -> ValueError:
-    """The error for values that need a result and whose elements share memory."""
+def overlap_error(kind: str, shape: Sequence[int]) -> ValueError:
+    """Makes the error for values whose elements share memory, and so cannot take a result."""
     return ValueError(
-        f"elements of the {kind} {tuple(shape)} share memory, as after `expand`, and each needs memory for its result: "
+        f"elements of the {kind} {tuple(shape)} share memory, as after `expand`, so that it cannot take a result: "
         "give a copy of it"
     )

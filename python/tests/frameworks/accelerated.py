@@ -1,4 +1,4 @@
-"""Hugging Face Accelerate, in the group that the script has made.
+"""Trains with Hugging Face Accelerate, in the group that the script has made.
 
 accelerated.py BACKEND
 """

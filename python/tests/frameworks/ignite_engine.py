@@ -1,4 +1,4 @@
-"""A training with pytorch-ignite, in the group that the script has made.
+"""Trains with pytorch-ignite, in the group that the script has made.
 
 ignite_engine.py BACKEND
 """
@@ -19,7 +19,7 @@ BATCH, EPOCHS = 16, 5
 dist.init_process_group(sys.argv[1])
 assert idist.backend() == sys.argv[1]
 assert (idist.get_world_size(), idist.get_rank()) == (dist.get_world_size(), dist.get_rank())
-# `idist.auto_model` makes this of a model over gloo, and leaves it as it is over backends that it does not know.
+# `idist.auto_model` wraps a model like this only over backends that it knows, such as gloo.
 model = nn.parallel.DistributedDataParallel(network())
 optimizer = idist.auto_optim(torch.optim.Adam(model.parameters(), lr=0.01))
 measure = nn.CrossEntropyLoss()

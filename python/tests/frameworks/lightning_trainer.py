@@ -1,4 +1,4 @@
-"""Lightning's Trainer, which averages what is logged over the ranks: floats and whole numbers.
+"""Trains with Lightning's Trainer, which averages logged floats and integers over the ranks.
 
 lightning_trainer.py BACKEND
 """
@@ -34,7 +34,7 @@ class Classifier(lightning.LightningModule):
         self.log("validation_loss", nn.functional.cross_entropy(output, classes), sync_dist=True)
         right = output.argmax(1) == classes
         self.log("right", right.sum(), sync_dist=True, reduce_fx="sum")
-        # The trainer's own average of whole numbers, which it leaves to the backend unless that is gloo.
+        # Over any backend except gloo, the trainer lets the backend average integers.
         count = torch.tensor([3 + self.global_rank] * 3)
         mean = self.trainer.strategy.reduce(count, reduce_op="mean")
         assert mean.tolist() == [(5 + self.trainer.world_size) // 2] * 3, mean

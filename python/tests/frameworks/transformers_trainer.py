@@ -1,4 +1,4 @@
-"""The Trainer of Hugging Face's Transformers with a small BERT, in the group that the script has made.
+"""Trains a small BERT with the Trainer of Hugging Face's Transformers, in the group of the script.
 
 transformers_trainer.py BACKEND
 """
@@ -16,7 +16,7 @@ WORDS, LENGTH, BATCH, STEPS = 64, 12, 8, 50
 
 
 class Sentences(Dataset):
-    """Sentences of random words; the label of a sentence says if its first word is in the upper half of all words."""
+    """Sentences of random words. The label is 1 if the first word is in the upper half of all words."""
 
     def __init__(self, count: int) -> None:
         generator = torch.Generator().manual_seed(1)
@@ -25,8 +25,8 @@ class Sentences(Dataset):
     def __len__(self) -> int:
         return len(self.sentences)
 
-    def __getitem__(self, place: int) -> dict[str, torch.Tensor]:
-        sentence = self.sentences[place]
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        sentence = self.sentences[index]
         return {"input_ids": sentence, "labels": (sentence[0] >= WORDS // 2).long()}
 
 

@@ -1,4 +1,4 @@
-"""DeepSpeed's ZeRO stage 3 with Adam.
+"""Trains with DeepSpeed's ZeRO stage 3 and Adam.
 
 zero3.py BACKEND
 """
@@ -23,7 +23,7 @@ engine, *_ = deepspeed.initialize(
         "train_micro_batch_size_per_gpu": 16,
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
-        # Nothing is kept whole: also the biases are padded and scattered.
+        # No parameter is kept whole: biases are padded and scattered, too.
         "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0},
     },
 )

@@ -1,4 +1,4 @@
-"""The last rank's agent is killed during all-reduces: the errors on every rank."""
+"""Kills the last rank's agent during all-reduces; each rank prints its errors."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ dist.all_reduce(torch.ones(1000))
 store = dist.PrefixStore("agent dies", dist.distributed_c10d._get_default_store())
 rank, last = dist.get_rank(), dist.get_world_size() - 1
 if rank == last - 1:
-    # Until it starts them, too, nothing ends.
+    # No all-reduce can end before this rank starts it.
     store.wait(["killed"], timedelta(seconds=60))
 works = [dist.all_reduce(torch.ones(1 << 20), async_op=True) for _ in range(3)]
 if rank < last - 1:
@@ -26,5 +26,5 @@ for work in works:
     try:
         work.get_future().wait()
     except Exception as error:
-        print("told:", type(error).__name__, error, flush=True)
+        print("raised:", type(error).__name__, error, flush=True)
 os._exit(0)

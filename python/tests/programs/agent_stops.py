@@ -1,4 +1,7 @@
-"""The last rank's agent is stopped before an all-reduce of so many values: what each rank is told."""
+"""Stops the last rank's agent before an all-reduce; each rank prints its errors.
+
+agent_stops.py VALUES    the number of values in the all-reduce
+"""
 
 import os
 import signal
@@ -23,7 +26,7 @@ try:
         try:
             job.all_reduce(np.ones(size, dtype=np.float32), name="gradient", deadline=DEADLINE)
         except tributary.TributaryError as error:
-            print("told:", type(error).__name__, error, flush=True)
+            print("raised:", type(error).__name__, error, flush=True)
 finally:
     if is_last:
         os.kill(own_agent(), signal.SIGCONT)

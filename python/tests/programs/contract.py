@@ -1,6 +1,8 @@
-"""Checks of what `torch.distributed` promises for a backend and its works. Each rank prints a line a check.
+"""Checks the contract of `torch.distributed` for a backend and its works.
 
-contract.py CHECK...    these checks, of those below; all of them if none is named
+Each rank prints a line for each check.
+
+contract.py CHECK...    runs these checks [default: all]
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ ALL = size * (size + 1) / 2
 """The sum of 1, 2, … over the ranks."""
 MARK = -99.0
 SOURCES = 1
-"""The tag of what is received from any rank."""
+"""The tag of messages that are received from any rank."""
 
 
 def own(kind: torch.dtype = torch.float32, count: int = 3) -> torch.Tensor:
@@ -36,7 +38,7 @@ def own(kind: torch.dtype = torch.float32, count: int = 3) -> torch.Tensor:
 
 
 def column(value: float, rows: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
-    """A matrix of marks except for one column, and that column."""
+    """Makes a matrix that has marks except in one column; returns the matrix and that column."""
     matrix = torch.full((rows, 2), MARK)
     matrix[:, 0] = torch.arange(rows) + 10.0 * value
     return matrix, matrix[:, 0]
@@ -98,7 +100,7 @@ def works() -> None:
 
 def sources() -> None:
     if rank:
-        # With a tag of its own: rank 0 receives from any rank, and others may already send for the next check.
+        # Rank 0 receives from any rank, and others may already send for the next check: so this check has its own tag.
         dist.send(own(), 0, tag=SOURCES)
     else:
         got = []
@@ -211,7 +213,7 @@ def layouts() -> None:
         except RuntimeError as error:
             assert "share memory" in str(error)
         else:
-            raise AssertionError("the result of an expanded tensor has no place")
+            raise AssertionError("an expanded tensor was accepted for a result")
 
 
 def negative() -> None:
@@ -239,14 +241,14 @@ def negative() -> None:
     except RuntimeError as error:
         assert "conj" in str(error)
     else:
-        raise AssertionError("PyTorch itself refuses conjugate tensors")
+        raise AssertionError("a conjugate tensor was accepted, which PyTorch itself refuses")
     base = own()
     backend_of(None).job.all_reduce(torch._neg_view(base), name="negative")
     expect(base, torch.full((3,), ALL))
 
 
 def devices() -> None:
-    """Another device is the default one; tensors without elements."""
+    """Collectives work with another default device, and with tensors without elements."""
     tensor, nothing, part = own(), torch.ones(0), torch.ones(0)
     with torch.device("meta"):
         dist.barrier()
@@ -303,12 +305,15 @@ def averages() -> None:
     except TypeError as error:
         assert "bool" in str(error)
     else:
-        raise AssertionError("there is no average of bool")
+        raise AssertionError("an average of bool was accepted")
 
 
 def integers() -> None:
-    """Sums and averages over the fabric have gloo's bits, also where they wrap; gloo's group is the second one."""
-    by_gloo, tally = dist.new_group(), backend_of(None).tally
+    """Sums and averages of integers over the fabric have the same bits as over gloo, also where they wrap.
+
+    The second group of a process uses gloo.
+    """
+    by_gloo, counters = dist.new_group(), backend_of(None).counters
     generator = torch.Generator().manual_seed(rank)
     for kind in (torch.int8, torch.uint8, torch.int32, torch.int64):
         limits = torch.iinfo(kind)
@@ -317,10 +322,10 @@ def integers() -> None:
         for values in (wrapping, small):
             for operator in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
                 ours, theirs, part, their_part = values.clone(), values.clone(), values[:4].clone(), values[:4].clone()
-                before = tally.calls["fabric"]
+                before = counters.calls["fabric"]
                 dist.all_reduce(ours, op=operator)
                 dist.reduce_scatter_tensor(part, values, op=operator)
-                expect(tally.calls["fabric"] - before, 2)
+                expect(counters.calls["fabric"] - before, 2)
                 dist.all_reduce(theirs, op=operator, group=by_gloo)
                 dist.reduce_scatter_tensor(their_part, values, op=operator, group=by_gloo)
                 expect(ours, theirs)
@@ -335,9 +340,9 @@ def integers() -> None:
 
 def doubles() -> None:
     values = torch.tensor([rank + 2.0**-40, -1.0 * rank, 1e300], dtype=torch.float64)
-    before = backend_of(None).tally.calls["fabric"]
+    before = backend_of(None).counters.calls["fabric"]
     dist.all_reduce(values)
-    expect(backend_of(None).tally.calls["fabric"] - before, 1)
+    expect(backend_of(None).counters.calls["fabric"] - before, 1)
     expect(values.tolist(), [ALL - size + size * 2.0**-40, size - ALL, size * 1e300])
 
 
@@ -350,7 +355,7 @@ def uneven() -> None:
 
 
 def order() -> None:
-    """Collectives on one tensor, over both ways and without waiting: each takes what the last one has left."""
+    """Collectives on one tensor over the fabric and gloo, without waiting: each uses the previous result."""
     values, works = torch.ones(50_000), []
     for _ in range(4):
         works += [dist.all_reduce(values, async_op=True), dist.broadcast(values, 0, async_op=True)]
@@ -361,7 +366,7 @@ def order() -> None:
 
 
 def callbacks() -> None:
-    """A callback starts a collective and waits for its callback, which does the same, deeper than gloo has threads."""
+    """Callbacks start collectives and wait for their callbacks, nested deeper than gloo has threads."""
     other = dist.new_group()
 
     def nested(depth: int, group: dist.ProcessGroup | None) -> float:
@@ -401,7 +406,7 @@ def profiler() -> None:
     names = [event.name for event in profile.events()]
     expect([names.count(f"tributary:{one}") for one in ("all_reduce", "reduce_scatter", "barrier")], [2, 1, 1])
     expect([names.count(f"{backend}:broadcast") for backend in ("tributary", "gloo")], [1, 1])
-    # An event of a collective that outlives its profiler.
+    # The event of this collective ends after its profiler.
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
         work = dist.all_reduce(own(), async_op=True)
     work.wait()
@@ -449,8 +454,8 @@ for check in CHECKS:
     if check.__name__ in chosen:
         try:
             check()
-            said = "ok"
+            outcome = "ok"
         except BaseException as error:
-            said = f"{type(error).__name__}: {str(error)[:600]}\n{traceback.format_exc()[-3000:]}"
-        print(f"{check.__name__}: {said}", flush=True)
+            outcome = f"{type(error).__name__}: {str(error)[:600]}\n{traceback.format_exc()[-3000:]}"
+        print(f"{check.__name__}: {outcome}", flush=True)
 dist.destroy_process_group()

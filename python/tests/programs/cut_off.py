@@ -1,4 +1,4 @@
-"""The last rank's only link is cut: the errors on the others."""
+"""Cuts the last rank's only link; the others print their errors."""
 
 import os
 import subprocess
@@ -13,5 +13,5 @@ if dist.get_rank() == dist.get_world_size() - 1:
 try:
     dist.all_reduce(torch.ones(1000))
 except Exception as error:
-    print("told:", type(error).__name__, error, flush=True)
+    print("raised:", type(error).__name__, error, flush=True)
 os._exit(0)

@@ -1,7 +1,7 @@
-"""The last rank gives something different from the others: the errors on every rank.
+"""The last rank makes a different call than the others; each rank prints its errors.
 
-The argument is the kind of difference: `size`, `empty`, `type`, `operator`, `call`, `order`, or `ddp`, where the others
-use a `DistributedDataParallel`.
+The argument is the kind of difference: `size`, `empty`, `type`, `operator`, `call`, `order`, or `ddp`, in which the
+others use a `DistributedDataParallel`.
 """
 
 import os
@@ -26,7 +26,7 @@ def differ(what: str, is_odd: bool) -> None:
         case "operator":
             dist.all_reduce(torch.ones(1000), op=dist.ReduceOp.AVG if is_odd else dist.ReduceOp.SUM)
         case "call":
-            # The same number of slices of the same elements, but a different call.
+            # Both calls have the same slices and elements.
             if is_odd:
                 dist.all_reduce(torch.ones(1, dtype=torch.int32))
             else:
@@ -54,9 +54,9 @@ else:
 try:
     differ(what, is_odd)
 except Exception as error:
-    print("told:", type(error).__name__, error, flush=True)
+    print("raised:", type(error).__name__, error, flush=True)
 try:
     dist.all_reduce(torch.ones(10))
 except Exception as error:
-    print("told later:", type(error).__name__, error, flush=True)
+    print("raised later:", type(error).__name__, error, flush=True)
 os._exit(0)

@@ -1,8 +1,8 @@
-"""A training whose ranks are killed and come back; it counts in its own parameters which samples it has learnt from.
+"""A training whose ranks are killed and restarted.
 
-Each rank is a process that starts the training process, and restarts it if it is to come back. Arguments:
-`RANK:STEP:WHERE:BACK` for each kill, by the number of a step since the start. From step SLOW_FROM on rank SLOW is much
-slower than the others.
+Its parameters count the samples that it has learnt from. Each rank is a process that starts the training process, and
+restarts it on request. The arguments are `RANK:STEP:WHERE:BACK` for each kill; STEP is the number of a step since the
+start. From step SLOW_FROM on, rank SLOW is much slower than the others.
 """
 
 from __future__ import annotations

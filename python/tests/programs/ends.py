@@ -1,6 +1,6 @@
-"""The first rank ends its group during an all-reduce that the others never start: the error on it.
+"""The first rank ends its group in an all-reduce that the others never start, and prints the error.
 
-With the argument "handled" it does so while it handles another exception.
+With the argument "handled" it ends the group while it handles another exception.
 """
 
 import logging
@@ -21,7 +21,7 @@ def end() -> None:
     try:
         dist.destroy_process_group()
     except Exception as error:
-        print("told:", type(error).__name__, error, flush=True)
+        print("raised:", type(error).__name__, error, flush=True)
         dist.destroy_process_group()
     print("destroyed:", not dist.is_initialized(), flush=True)
 
@@ -29,7 +29,7 @@ def end() -> None:
 common = torch.ones(1000)
 dist.all_reduce(common, async_op=True)
 if dist.get_rank() > 0:
-    # As long as the first rank waits, its host is a member that could start the next all-reduce.
+    # While the first rank waits, its host is a member that could start the next all-reduce.
     store.wait(["over"], timedelta(seconds=60))
     end()
     store.set("all over", "")

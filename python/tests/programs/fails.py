@@ -1,4 +1,4 @@
-"""A rank's gradient is not a number, and that is to be an error: on every rank, as in a training."""
+"""A rank's gradient contains NaN, which is an error on all ranks with TRIBUTARY_NONFINITE=error."""
 
 import os
 from datetime import timedelta
@@ -14,16 +14,16 @@ if dist.get_rank() == 1:
 try:
     dist.all_reduce(gradient)
 except Exception as error:
-    print("told:", type(error).__name__, error)
+    print("raised:", type(error).__name__, error)
 work = dist.all_reduce(torch.full((10,), torch.inf), async_op=True)
 try:
     work.get_future().wait()
 except Exception as error:
-    print("told too:", error)
+    print("raised too:", error)
 after = torch.ones(5)
 dist.all_reduce(after)
 assert (after == dist.get_world_size()).all()
-# Rank 0 is early: the others begin after it has waited in vain.
+# Rank 0 starts early, and the others start after its wait has timed out.
 over_gloo = dist.new_group()
 if dist.get_rank() > 0:
     dist.barrier(group=over_gloo)
@@ -32,7 +32,7 @@ if dist.get_rank() == 0:
     try:
         early.wait(timedelta(milliseconds=50))
     except Exception as error:
-        print("told of time:", type(error).__name__, error)
+        print("raised timeout:", type(error).__name__, error)
     dist.barrier(group=over_gloo)
 early.wait()
 assert (after == dist.get_world_size() ** 2).all()

@@ -1,8 +1,9 @@
-"""Random programs of collectives, futures, callbacks and waits, the same on all ranks: each ends, with the right sums.
+"""Runs random programs of collectives, futures, callbacks and waits, and checks their sums.
 
     futures.py SEED COUNT
 
-A program starts collectives in one order, whatever the threads do; waits and callbacks are in any order, and nest.
+A program is the same on all ranks. All threads together start its collectives in one order, but its waits and callbacks
+come in any order, and are nested.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ other = dist.new_group()
 
 
 class Started:
-    """A collective in flight, and the value that all elements of its tensor have to get."""
+    """A collective in flight, and the expected value of all elements of its tensor."""
 
     def __init__(self, choice: random.Random) -> None:
         kind = choice.choice([torch.float32, torch.float32, torch.float16, torch.int32, torch.int64])
@@ -58,7 +59,7 @@ class Started:
         assert (got == self.expected).all(), f"{got.flatten()[:3].tolist()} in place of {self.expected}"
 
     def wait(self, choice: random.Random) -> None:
-        """Waits in one of the ways that there are."""
+        """Waits in one of all possible ways."""
         ways: list[Callable[[], object]] = [
             self.work.wait,
             self.work.result,
@@ -87,12 +88,12 @@ class Started:
 
 
 def nest(choice: random.Random, depth: int) -> None:
-    """Starts a few collectives; with the last one, goes on in its callback, or here."""
+    """Starts a few collectives, and continues in the callback of the last one or here."""
     started = [Started(choice) for _ in range(choice.randint(1, 4))]
     futures: list[Future[None]] = []
-    for place, one in enumerate(started[:-1]):
+    for index, one in enumerate(started[:-1]):
         # A callback waits for later collectives, and for their callbacks.
-        later = choice.choice(started[place + 1 :])
+        later = choice.choice(started[index + 1 :])
         own = random.Random(choice.random())
         if choice.random() < 0.5:
             futures.append(one.work.get_future().then(lambda _, later=later, own=own: later.wait(own)))

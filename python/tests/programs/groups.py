@@ -1,4 +1,4 @@
-"""Groups that are made again, forked processes, copies of a model: what each of them may do."""
+"""Cases of groups that are made again, forked processes, and copies of a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 import tributary
 from tributary.torch.backend import backend_of
-from tributary.torch.joining import join_together, meet
+from tributary.torch.joining import join_together, rendezvous
 from tributary.torch.timepoints import TimePoints
 
 TIMEOUT = timedelta(seconds=60)
@@ -30,7 +30,7 @@ def again() -> None:
     for _ in range(60):
         dist.all_reduce(torch.ones(100_000), async_op=True)
     dist.destroy_process_group()
-    # Each rank is the later one once: it must not meet what the last group has left.
+    # Each rank is late once, and must not read messages of the last group.
     for late in range(2):
         if int(os.environ["RANK"]) == late:
             time.sleep(1)
@@ -44,27 +44,27 @@ def again() -> None:
 
 
 def refused() -> None:
-    """One rank has no token: all ranks have an error."""
+    """One rank has no token, and all ranks get an error."""
     if os.environ["RANK"] == "1":
         os.environ["TRIBUTARY_TOKEN_FILE"] = os.devnull
     try:
         dist.init_process_group("tributary", timeout=TIMEOUT)
     except Exception as error:
-        print("told:", type(error).__name__, error, flush=True)
-    # Exit at once: what PyTorch does after this does not matter here.
+        print("raised:", type(error).__name__, error, flush=True)
+    # Exit at once, because PyTorch's clean-up does not matter here.
     os._exit(0)
 
 
 def missing() -> None:
-    """A rank that does not come, or does not join: the other's error names what it waits for."""
+    """A rank does not come, or does not join, and the other rank's error names it."""
     waits = [
         lambda: join_together(dist.HashStore(), 0, 2, timedelta(seconds=4)),
-        lambda: meet(dist.HashStore(), 1, 2, timedelta(seconds=7), one_rank_a_host=True),
+        lambda: rendezvous(dist.HashStore(), 1, 2, timedelta(seconds=7), one_rank_a_host=True),
     ]
     try:
         waits[int(os.environ["RANK"])]()
     except tributary.TributaryError as error:
-        print("told:", type(error).__name__, error, flush=True)
+        print("raised:", type(error).__name__, error, flush=True)
     os._exit(0)
 
 
@@ -83,7 +83,7 @@ def fork() -> None:
             try:
                 call()
             except tributary.TributaryError as error:
-                print("child told:", error, flush=True)
+                print("child raised:", error, flush=True)
         del under_way
         sys.exit(0)
     print("child ended:", os.waitpid(child, 0)[1], flush=True)
@@ -115,7 +115,7 @@ def copies() -> None:
 
 
 def twice() -> None:
-    """Collectives on the same memory, each started before the one before has been waited for."""
+    """Collectives on the same memory, each started without waiting for the previous one."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     values = torch.ones(300_000)
     works = [dist.all_reduce(part, async_op=True) for part in (values, values, values[1000:])]
@@ -133,7 +133,7 @@ def twice() -> None:
 
 
 def given_up() -> None:
-    """An all-reduce that one rank gives up and the other never starts, and then the next group of the same job."""
+    """An all-reduce that times out on one rank and never starts on the other, and then another group."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     over_gloo = dist.new_group()
     dist.distributed_c10d._set_pg_timeout(timedelta(seconds=2), dist.group.WORLD)
@@ -141,7 +141,7 @@ def given_up() -> None:
         try:
             dist.all_reduce(torch.full((4,), 1000.0))
         except tributary.DeadlineError as error:
-            print("told:", error, flush=True)
+            print("raised:", error, flush=True)
     dist.barrier(group=over_gloo)
     dist.destroy_process_group()
     try:
@@ -155,7 +155,7 @@ def given_up() -> None:
 
 
 def aborted() -> None:
-    """One rank aborts the group, and its process goes on: the others have errors."""
+    """One rank aborts the group, and its process continues; the other ranks get errors."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     dist.all_reduce(torch.ones(4))
     if dist.get_rank() == 1:
@@ -166,12 +166,12 @@ def aborted() -> None:
     try:
         dist.all_reduce(torch.ones(4))
     except tributary.SumError as error:
-        print("told:", time.monotonic() - began < 8, error, flush=True)
+        print("raised:", time.monotonic() - began < 8, error, flush=True)
     os._exit(0)
 
 
 def in_callback() -> None:
-    """A callback in the thread that hands results out calls a blocking all-reduce, which is refused and not started."""
+    """A callback in the thread that completes results calls a blocking all-reduce, which is refused."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     job, over_gloo = backend_of(None).job, dist.new_group(backend="gloo")
     called = Event()
@@ -180,12 +180,12 @@ def in_callback() -> None:
         try:
             job.all_reduce(torch.ones(5), name="second")
         except tributary.TributaryError as error:
-            print("told:", error, flush=True)
+            print("raised:", error, flush=True)
         called.set()
 
     for last in range(2):
         if dist.get_rank() == last:
-            # The other rank has added its callback: for a result that has come, it would be called in the main thread.
+            # Wait until the other rank has added its callback: after the result, it would run in the main thread.
             dist.barrier(group=over_gloo)
             job.start(torch.ones(3), name=f"first {last}").result()
         else:
@@ -199,12 +199,12 @@ def in_callback() -> None:
 
 
 def checked() -> None:
-    """PyTorch's own check of a collective waits for a rank, which waits for another thread of the rank that checks."""
+    """PyTorch's check of a collective waits for a rank that waits for another thread of the checking rank."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     store, values = dist.distributed_c10d._get_default_store(), torch.ones(5)
 
     def call_other() -> None:
-        # The main thread has begun to wait long before the last of these.
+        # The main thread begins to wait long before the last of these calls.
         for _ in range(100):
             store.add("called", 1)
         store.set("come", "")
@@ -219,7 +219,7 @@ def checked() -> None:
 
 
 def late() -> None:
-    """A barrier with a timeout of its own, to which the other rank does not come."""
+    """A barrier with its own timeout, which the other rank does not call."""
     dist.init_process_group("tributary", timeout=TIMEOUT)
     over_gloo = dist.new_group()
     if dist.get_rank() == 0:
@@ -227,7 +227,7 @@ def late() -> None:
         try:
             dist.barrier(timeout=timedelta(seconds=1))
         except tributary.DeadlineError as error:
-            print("told:", time.monotonic() - began < TIMEOUT.total_seconds() / 2, error, flush=True)
+            print("raised:", time.monotonic() - began < TIMEOUT.total_seconds() / 2, error, flush=True)
     dist.barrier(group=over_gloo)
     os._exit(0)
 
@@ -242,7 +242,7 @@ def shared() -> None:
     try:
         dist.init_process_group("tributary", timeout=TIMEOUT)
     except tributary.TributaryError as error:
-        print("told:", error, flush=True)
+        print("raised:", error, flush=True)
     if child:
         os.waitpid(child, 0)
     os._exit(0)
@@ -251,24 +251,27 @@ def shared() -> None:
 def interface() -> None:
     """A host whose name resolves to a loopback address, and an interface that does not exist."""
     socket.sethostname("localhost")
-    for place, named in enumerate(("", "nosuch0")):
+    for index, named in enumerate(("", "nosuch0")):
         os.environ["GLOO_SOCKET_IFNAME"] = named
-        # A rank that comes back sooner than rank 0 would connect to the store that rank 0 is about to close.
-        os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + place)
+        # With the same port, a rank that is faster than rank 0 would connect to the store that rank 0 will close.
+        os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + index)
         try:
             dist.init_process_group("tributary", timeout=TIMEOUT)
         except tributary.TributaryError as error:
-            print("told:", error, flush=True)
+            print("raised:", error, flush=True)
     os._exit(0)
 
 
 class Threads:
-    """Tells how many threads gloo has, and once more while the interpreter ends: then it has what it was made with."""
+    """Prints the number of gloo's threads, also at the end of the interpreter.
+
+    It keeps the functions that it needs, because the interpreter removes modules at its end.
+    """
 
     def __init__(self) -> None:
         self.list, self.open, self.write = os.listdir, open, os.write
 
-    def tell(self, when: str) -> None:
+    def print_count(self, when: str) -> None:
         running = 0
         for thread in self.list("/proc/self/task"):
             try:
@@ -279,24 +282,24 @@ class Threads:
         self.write(1, f"{when}: {running}\n".encode())
 
     def __del__(self) -> None:
-        self.tell("at the end")
+        self.print_count("at the end")
 
 
 def ends() -> None:
-    """How many threads gloo has beside a group, after its end, and at the end of one that is not destroyed."""
-    # Modules go last.
+    """Counts gloo's threads during a group, after its end, and after a group that is not destroyed."""
+    # Modules are removed last.
     sys.modules["tributary"].threads = threads = Threads()
     for destroys in (True, False):
         dist.init_process_group("tributary", timeout=TIMEOUT)
         for _ in range(8):
             dist.broadcast(torch.ones(4), 0)
-        threads.tell("beside")
-        # The end has to wait for this one.
+        threads.print_count("beside")
+        # The end of the group must wait for this collective.
         dist.broadcast(torch.ones(4), 0, async_op=True).get_future().then(lambda _: time.sleep(1))
         if destroys:
             dist.monitored_barrier()
             dist.destroy_process_group()
-            threads.tell("after")
+            threads.print_count("after")
 
 
 CASES = (

@@ -1,4 +1,4 @@
-"""The last rank is busy for too long: the errors on the others, which try again, when the group's timeout is over."""
+"""The last rank is busy beyond the group's timeout; the others print the errors of two attempts."""
 
 import os
 from datetime import timedelta
@@ -15,5 +15,5 @@ for _ in range(1 if is_odd else 2):
     try:
         dist.all_reduce(torch.ones(1000), op=operator)
     except Exception as error:
-        print("told:", type(error).__name__, error, flush=True)
+        print("raised:", type(error).__name__, error, flush=True)
 os._exit(0)

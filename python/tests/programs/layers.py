@@ -1,4 +1,4 @@
-"""A model whose gradients come in bursts."""
+"""A model whose gradients become ready in bursts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Compute(torch.autograd.Function):
 
 
 class Model(torch.nn.Module):
-    """Three layers; in the backward pass the first one's gradients come last, and late."""
+    """Three layers with a delay before the gradients of each layer. The first layer's gradients come last."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Model(torch.nn.Module):
         return values * self.seldom if seldom else values
 
     def takes(self) -> float:
-        """Seconds of each layer; the backward pass breaks off where it is asked to."""
+        """Returns the delay of a layer in seconds, or makes the backward pass break off."""
         if self.fails:
-            raise ArithmeticError("it is to break off")
+            raise ArithmeticError("the test makes the pass break off")
         return self.seconds

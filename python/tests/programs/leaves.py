@@ -1,4 +1,4 @@
-"""The last rank dies: the errors on the others."""
+"""The last rank dies; the others print their errors."""
 
 import os
 
@@ -13,5 +13,5 @@ for _ in range(2):
     try:
         dist.all_reduce(torch.ones(1000))
     except Exception as error:
-        print("told:", type(error).__name__, error, flush=True)
+        print("raised:", type(error).__name__, error, flush=True)
 os._exit(0)

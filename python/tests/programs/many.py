@@ -1,4 +1,4 @@
-"""Many all-reduces at once: from several threads, and more than an agent has room for."""
+"""Runs many all-reduces at once: from several threads, and more than an agent can hold."""
 
 from threading import Thread
 
@@ -33,7 +33,7 @@ for size, (work, tensor) in enumerate(zip(under_way, tensors, strict=True)):
     work.wait()
     assert (tensor == world * size).all(), (size, tensor)
 
-# A callback may start the next one.
+# A callback may start another all-reduce.
 first = torch.ones(10)
 chained = dist.all_reduce(first, async_op=True).get_future().then(lambda _: dist.all_reduce(first, async_op=True))
 chained.wait().wait()

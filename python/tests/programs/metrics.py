@@ -1,4 +1,4 @@
-"""Collectives over the fabric and by gloo; then prints this host's agent's Prometheus metrics of them."""
+"""Runs collectives over the fabric and by gloo, and prints the agent's Prometheus metrics of them."""
 
 import urllib.request
 
@@ -14,8 +14,8 @@ group = dist.new_group()
 dist.all_reduce(torch.tensor([float("nan")] + 999 * [1.0]))
 dist.all_reduce(torch.ones(500), op=dist.ReduceOp.MAX)
 dist.all_reduce(torch.ones(250), group=group)
-# Otherwise the rest is reported when the next second begins, or at the end.
-backend_of(None).tally.tell(waits=True)
+# Report the rest now: the counters report only once a second, and at the end.
+backend_of(None).counters.report(waits=True)
 with urllib.request.urlopen(AGENT, timeout=10) as answer:
     for line in answer.read().decode().splitlines():
         if line.startswith(("tributary_collectives", "tributary_agent_not_finite")):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def own_agent() -> int:
-    """The process that has the socket of this host's agent open."""
+    """Returns the pid of the agent with the socket of this host."""
     socket = os.environ["TRIBUTARY_SOCKET"]
     for folder in Path("/proc").iterdir():
         try:
@@ -14,4 +14,4 @@ def own_agent() -> int:
             continue
         if b"agent" in command and socket.encode() in command:
             return int(folder.name)
-    raise RuntimeError(f"no agent has {socket}")
+    raise RuntimeError(f"no agent has the socket {socket}")

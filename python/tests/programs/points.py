@@ -1,4 +1,4 @@
-"""Trains with time points, whose sets change with the backward pass, and prints the results."""
+"""Trains with time points, whose sets change when the backward pass changes, and prints the results."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def inputs(step: int) -> torch.Tensor:
 
 def losses(model: torch.nn.Module, steps: int) -> list[float]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    said = []
+    results = []
     for step in range(steps):
         optimizer.zero_grad()
         loss = (model(inputs(step)) ** 2).mean()
         loss.backward()
         optimizer.step()
-        said.append(loss.item())
-    return said
+        results.append(loss.item())
+    return results
 
 
 def main() -> None:
     dist.init_process_group("tributary")
     ours = TimePoints(Model(), iterations=ITERATIONS, deadline=60)
-    # The trial, in which neither way is faster by this clock, keeps the time points on a machine of any speed.
+    # With this clock neither way is faster, so the trial keeps the time points on a machine of any speed.
     ours._clock = lambda: 0
     result: dict[str, Any] = {"points": losses(ours, 12), "sets": len(ours.schedule.sets)}
     plain = Model()
     plain.seconds = 0.0
     result["ddp"] = losses(DistributedDataParallel(plain, find_unused_parameters=True), 12)
 
-    # Gradients that are not sent yet, and one that a rank does not have.
+    # A pass whose gradients are not sent, and a gradient that one rank does not have.
     ours.zero_grad()
     with ours.no_sync():
         ours(torch.ones(1, 16), seldom=True).sum().backward()
@@ -52,7 +52,7 @@ def main() -> None:
     ours(torch.ones(1, 16), seldom=dist.get_rank() == 0).sum().backward()
     result["seldom"] = (ours.module.seldom.grad / kept).mean().item()
 
-    # The backward pass changes: all ranks notice it, since one does.
+    # The backward pass of one rank changes, and all ranks profile again.
     if dist.get_rank() == 1:
         ours.module.seconds = 0.2
     versions = []
@@ -64,7 +64,7 @@ def main() -> None:
     result["versions"] = sorted(set(versions))
     result["gap"] = (ours.schedule.sets[1].at - ours.schedule.sets[0].at) / 1e9
 
-    # Replaced memory is noticed, and replaced parameters are refused.
+    # Replaced memory is accepted, and replaced parameters are refused.
     ours.module.seconds = 0.0
     ours.zero_grad()
     ours.module.half().float()

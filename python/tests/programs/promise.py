@@ -1,8 +1,8 @@
-"""Holds the sums of adversarial inputs to the promise of `docs/numbers.md`, through NumPy and PyTorch.
+"""Checks sums of adversarial inputs against `docs/numbers.md`, through NumPy and PyTorch.
 
     promise.py SEED ELEMENTS
 
-Each of two ranks knows both contributions.
+Both ranks generate the contributions of both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WIDE = 120
 """Magnitudes are from 2^-WIDE to 2^WIDE."""
 STANDARD = 2.0**-12
 LARGEST = 2.0**127
-"""A sum beyond it may be infinite: it may leave the range of f32 by its error."""
+"""The magnitude from which a sum may be infinite, because its error can exceed the range of f32."""
 
 choice = np.random.default_rng(int(sys.argv[1]))
 
@@ -35,7 +35,7 @@ def wide(size: int) -> Floats:
 
 
 def one_huge(size: int) -> Floats:
-    """In each 257 values a huge one, at each position of a block in turn."""
+    """Small values, with a huge one in every 257 values, so that it takes each position in a block."""
     values = choice.normal(0, 1e-9, size).astype(np.float32)
     values[::257] *= np.float32(2.0**WIDE)
     return values
@@ -47,7 +47,7 @@ def subnormal(size: int) -> Floats:
 
 
 def padded(size: int) -> Floats:
-    """Gradients, and behind them uninitialised memory: any bits, also NaN and infinities."""
+    """Gradients followed by uninitialised memory, which has any bits, also NaN and infinities."""
     values = choice.normal(0, 1e-3, size).astype(np.float32)
     rest = size // 3
     values[-rest:] = choice.integers(0, 2**32, rest, dtype=np.uint32).view(np.float32)
@@ -56,8 +56,8 @@ def padded(size: int) -> Floats:
 
 def not_finite(size: int) -> Floats:
     values = wide(size)
-    places = choice.integers(0, size, size // 5000)
-    values[places] = choice.choice([np.inf, -np.inf, np.nan], len(places))
+    indices = choice.integers(0, size, size // 5000)
+    values[indices] = choice.choice([np.inf, -np.inf, np.nan], len(indices))
     return values
 
 
@@ -69,16 +69,16 @@ INPUTS = (wide, one_huge, subnormal, padded, not_finite, usual)
 
 
 def pair(size: int) -> tuple[Floats, Floats]:
-    """Contributions of both ranks. A third of the second rank's values nearly cancel the first rank's values."""
+    """Returns the contributions of both ranks. A third of the values nearly cancel each other."""
     first, second = (INPUTS[choice.integers(len(INPUTS))](size) for _ in range(2))
     cancels = choice.random(size) < 1 / 3
     return first, np.where(cancels, -first * np.float32(1 + 2**-20), second).astype(np.float32)
 
 
 def check(kind: str, given: tuple[Floats, Floats], result: Floats) -> None:
-    """Compares sums with the exact ones, by the promise of their kind."""
+    """Compares sums with the exact sums, with the tolerance of their kind."""
     first, second = given
-    # IEEE 754's addition: the f32 nearest to the exact sum.
+    # An addition by IEEE 754 gives the f32 nearest to the exact sum.
     exact = first + second
     if kind in TYPES:
         exact = torch.from_numpy(exact).to(TYPES[kind]).float().numpy()
@@ -87,8 +87,8 @@ def check(kind: str, given: tuple[Floats, Floats], result: Floats) -> None:
         error = np.abs(result.astype(np.float64) - exact)
         magnitudes = np.abs(first.astype(np.float64)) + np.abs(second)
         right |= np.isfinite(exact) & ((error <= STANDARD * magnitudes) | (np.abs(exact) >= LARGEST))
-    places = np.flatnonzero(~right)
-    assert not len(places), [(kind, at, first[at], second[at], result[at], exact[at]) for at in places[:5]]
+    indices = np.flatnonzero(~right)
+    assert not len(indices), [(kind, at, first[at], second[at], result[at], exact[at]) for at in indices[:5]]
 
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
@@ -101,7 +101,7 @@ with np.errstate(all="ignore"):
     while done < count:
         size = min(AT_ONCE - int(choice.integers(0, 300)), count - done)
         kind = ["standard", "standard", "precise", "f16", "bf16"][choice.integers(5)]
-        # NumPy has no bf16, and `torch.distributed` no argument for the precision.
+        # NumPy has no bf16, and `torch.distributed` has no argument for the precision.
         given, by_torch = pair(size), kind == "bf16" or (choice.random() < 0.5 and kind != "precise")
         if kind in TYPES:
             first, second = (torch.from_numpy(each).to(TYPES[kind]).float().numpy() for each in given)

@@ -1,4 +1,4 @@
-"""All ranks end their training, and join once more: what each is told."""
+"""All ranks end their training, join again, and print their errors."""
 
 import tributary
 
@@ -8,4 +8,4 @@ job.finish()
 try:
     tributary.join()
 except tributary.TributaryError as error:
-    print("told:", type(error).__name__, error, flush=True)
+    print("raised:", type(error).__name__, error, flush=True)

@@ -1,10 +1,10 @@
-"""A training under torchrun, one on each host, which has to restart. Each rank prints a line a step.
+"""A training that torchrun restarts, with one process on each host. Each rank prints a line a step.
 
-restarted.py FOLDER DEATH...    one death for each run but the last, of another rank each, noted in this folder:
+restarted.py FOLDER DEATH...    one death for each run except the last, each on another rank, noted in FOLDER
 
-exit         the rank exits in the middle
-exception    it raises an exception, and destroys its group first
-killed       it is killed, and a child that it has forked lives on
+exit         the rank exits during the training
+exception    the rank destroys its group, and raises an exception
+killed       the rank is killed, and a child that it has forked stays alive
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STEPS = 4
 FOLDER, DEATHS = Path(sys.argv[1]), sys.argv[2:]
 
 if "TORCHELASTIC_RUN_ID" not in os.environ:
-    # torchrun's own rendezvous: its agents meet on the first host, and find each other by their host names.
+    # This uses torchrun's own rendezvous on the first host, whose agents connect by their host names.
     ranks = ["--nnodes", os.environ["WORLD_SIZE"], "--nproc-per-node", "1"]
     meet = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "w0:29400"]
     restart = ["--max-restarts", str(len(DEATHS)), "--monitor-interval", "0.1"]

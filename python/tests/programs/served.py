@@ -1,4 +1,4 @@
-"""Trains with time points on a parameter server, and also with whole gradients. The argument is the binary."""
+"""Trains with a parameter server, with time points and whole gradients. The argument is the binary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tributary.torch.timepoints import ServerTimePoints
 
 logging.basicConfig(stream=sys.stderr, level=logging.INFO)
 PORTS = (29960, 29961)
-"""Ports of two servers: parts go to both."""
+"""Ports of two servers. The parts of a gradient go to both."""
 PROFILED, STEPS = 5, 14
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 servers = [f"{os.environ['MASTER_ADDR']}:{port}" for port in PORTS]
@@ -59,7 +59,7 @@ def with_points(result: dict[str, Any]) -> torch.Tensor:
 
 
 def refuse_and_go_on(model: ServerTimePoints, result: dict[str, Any]) -> None:
-    """Errors of a gradient are reported, and the next gradient counts."""
+    """Checks that errors of a gradient are reported, and that the next gradient counts."""
     before, refused = vector(model), []
     (loss_of(model, 0) * torch.nan).backward()
     try:
@@ -92,7 +92,7 @@ def refuse_and_go_on(model: ServerTimePoints, result: dict[str, Any]) -> None:
 
 
 def follow(model: ServerTimePoints, result: dict[str, Any]) -> None:
-    """The backward pass of one worker changes: the worker notices it by itself."""
+    """Changes the backward pass of one worker, which then profiles again."""
     if rank == 1:
         model.module.seconds = 0.2
     for _ in range(25):
@@ -125,7 +125,7 @@ with tempfile.TemporaryDirectory() as folder, tributary.join(deadline=120) as jo
         trained = with_points(result)
         result["same"] = torch.equal(trained, with_whole_gradients())
         result["learned"] = not torch.equal(trained, vector(Model()))
-        # The others may still be waiting for an answer.
+        # The other workers may still wait for an answer of the servers.
         job.barrier()
     finally:
         for server in running:

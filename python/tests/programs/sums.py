@@ -58,7 +58,7 @@ with tributary.join(deadline=60) as job:
         wide = np.array([2**40 + rank, -rank, 3], dtype=kind)
         job.all_reduce(wide)
         assert (wide == [size * 2**40 + size * (size - 1) // 2, -size * (size - 1) // 2, 3 * size]).all()
-    # A value keeps its bits beside one that is much larger.
+    # A value keeps its precision next to a much larger value.
     for precision, allowed in (("standard", 2**-12), ("float32", 0)):
         small = np.array([1e30, 1.5e-20, 0, 1], dtype=np.float32)
         job.all_reduce(small, precision=precision)

@@ -1,6 +1,7 @@
-"""Trainings for PyTorch as people write them: the only thing of Tributary's in them is the backend's name.
+"""Typical trainings with PyTorch, which know only the name of Tributary's backend.
 
-They run one after the other. Rank 0 reports on each: its losses, and the final parameters of each rank.
+They run one after the other. For each training, rank 0 prints the mean losses, and true if all ranks have the same
+parameters.
 
     trainings.py BACKEND TRAINING...
 """
@@ -26,7 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 6
 OVERFLOWS = [1, 5, 50]
-"""Steps in which gradients of one rank overflow, on purpose."""
+"""Steps in which the gradients of one rank overflow, on purpose."""
 
 
 def network() -> nn.Module:
@@ -57,12 +58,12 @@ def adam(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def parallel(model: nn.Module, **options: object) -> DistributedDataParallel:
-    """Wraps a model, with several buckets."""
+    """Wraps a model in `DistributedDataParallel` with several buckets."""
     return DistributedDataParallel(model, bucket_cap_mb=0.01, **options)
 
 
 def report(name: str, losses: list[float] | None = None, model: nn.Module | None = None) -> None:
-    """Reports the mean of the ranks' losses, and whether their parameters of the model are bit-for-bit the same."""
+    """Prints on rank 0 the mean of the ranks' losses, and true if all parameters have the same bits."""
     mean = torch.tensor(losses or [])
     dist.all_reduce(mean, op=dist.ReduceOp.AVG)
     parameters = [] if model is None else model.parameters()
@@ -80,7 +81,7 @@ def plain() -> None:
 
 
 def unused() -> None:
-    """A part of the model has no gradient, and the gradients are views of the buckets."""
+    """Trains a model in which a part has no gradient, with gradients as views of the buckets."""
 
     class Partly(nn.Module):
         def __init__(self) -> None:
@@ -124,7 +125,7 @@ def zero() -> None:
 
 
 def uneven() -> None:
-    """Ranks have different amounts of data: those that are done help the others on."""
+    """Trains with different amounts of data. Ranks without data shadow the others' collectives."""
     model = parallel(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 4)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with model.join():
@@ -133,7 +134,7 @@ def uneven() -> None:
 
 
 def accumulate() -> None:
-    """Gradients of two batches, summed over the ranks once."""
+    """Accumulates the gradients of two batches, and sums them over the ranks once."""
     model = parallel(network())
     optimizer = adam(model)
     torch.manual_seed(100 + dist.get_rank())
@@ -152,7 +153,7 @@ def accumulate() -> None:
 
 
 def sharded() -> None:
-    """Each rank holds a part of each parameter."""
+    """Trains with a part of each parameter on each rank."""
     model = network()
     for layer in model:
         if isinstance(layer, nn.Linear):
@@ -166,7 +167,7 @@ def sharded() -> None:
 
 
 def replicated() -> None:
-    """Sharded over half of the ranks, and replicated on the two halves."""
+    """Trains with parameters that are sharded over half of the ranks, and replicated on the other half."""
     mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("replicate", "shard"))
     model = fully_shard(network(), mesh=mesh)
     losses = learn(model, adam(model))
@@ -180,9 +181,9 @@ def compiled() -> None:
 
 
 def low_rank() -> None:
-    """PowerSGD: the ranks sum factors of the gradients, which callbacks of futures compute.
+    """Trains with PowerSGD: the ranks sum factors of the gradients, which callbacks of futures compute.
 
-    There is one bucket: with several the hook gives its all-reduces no order, and hangs over gloo.
+    It has one bucket. With several buckets the hook starts its all-reduces in no fixed order, and hangs over gloo.
     """
     model = DistributedDataParallel(network())
     model.register_comm_hook(PowerSGDState(None, 2, start_powerSGD_iter=3), powerSGD_hook)
@@ -190,7 +191,7 @@ def low_rank() -> None:
 
 
 def overflows() -> None:
-    """Gradients of one rank overflow in some steps, which the scaler skips on all ranks."""
+    """Trains with gradients of one rank that overflow in some steps, which the scaler skips on all ranks."""
     model = parallel(network())
     optimizer, scaler = adam(model), torch.amp.GradScaler("cpu", growth_interval=20)
     torch.manual_seed(100 + dist.get_rank())
@@ -212,7 +213,10 @@ def overflows() -> None:
 
 
 def pipelined() -> None:
-    """Each rank has a layer, and sends activations and gradients to its neighbours. The last rank has the losses."""
+    """Trains a pipeline with a layer on each rank.
+
+    The ranks exchange activations and gradients with their neighbours. The last rank has the losses.
+    """
     rank, size = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(1 + rank)
     stage = nn.Sequential(nn.Linear(32, 32), nn.Tanh())
@@ -238,7 +242,7 @@ def pipelined() -> None:
 
 
 def groups() -> None:
-    """Other uses: objects, groups of some ranks, meshes, other operators and types."""
+    """Uses objects, groups of some ranks, meshes, other operators and types."""
     rank, size = dist.get_rank(), dist.get_world_size()
     objects: list[object] = [{"rank": 0}] if rank == 0 else [None]
     dist.broadcast_object_list(objects)
@@ -269,7 +273,7 @@ def groups() -> None:
 
 
 def parts_of_sums() -> None:
-    """All forms of reduce-scatter: each rank gets the bits of its part of an all-reduce, and its input is unchanged."""
+    """Checks all forms of reduce-scatter: results have the bits of an all-reduce, inputs do not change."""
     rank, size = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(7 + rank)
     for operator in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
@@ -298,7 +302,7 @@ TRAININGS: list[Callable[[], None]] = [
     low_rank, overflows, pipelined, groups, parts_of_sums,
 ]  # fmt: skip
 
-# The backend logs how much went over the fabric and how much by gloo.
+# The backend logs the bytes over the fabric and by gloo.
 logging.basicConfig(format="%(message)s")
 logging.getLogger("tributary").setLevel(logging.INFO)
 torch.set_num_threads(1)
@@ -308,6 +312,6 @@ for training in TRAININGS:
         training()
 dist.destroy_process_group()
 if sys.argv[1] == "gloo":
-    # fully_shard keeps gloo's threads alive, and one that frees a tensor while the interpreter ends aborts the process
-    # (pytorch/pytorch#190489). The fabric has to survive the end of the interpreter.
+    # fully_shard keeps gloo's threads alive, and a thread that frees a tensor while the interpreter ends aborts the
+    # process (pytorch/pytorch#190489). With the fabric, the interpreter must end normally.
     os._exit(0)

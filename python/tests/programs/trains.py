@@ -1,4 +1,4 @@
-"""Trains with a parameter server, as a worker. The first rank starts the server: the argument is its binary."""
+"""Trains as a worker of a parameter server, which the first rank starts. The argument is the binary."""
 
 import os
 import subprocess
@@ -43,16 +43,16 @@ def refused(error: type[Exception], words: str, call: object, *arguments: object
 
 
 def train_arrays(job: tributary.Job) -> None:
-    token, told = bytes.fromhex("00ff17"), Event()
+    token, reported = bytes.fromhex("00ff17"), Event()
     with tributary.train("arrays", worker=rank, servers=servers, token=token, workers=size + 1) as other:
         refused(tributary.TributaryError, "workers share the data", other.begin, other.empty(1000))
 
     def waits(what: str) -> None:
         if "training to start: worker 1 has not joined" in what:
-            told.set()
+            reported.set()
 
-    # Worker 1 does not join before worker 0 was told that it is missing.
-    gate = Thread(target=lambda: (rank == 1 or told.wait(60), job.barrier()))
+    # Worker 1 joins only after worker 0 got the report that worker 1 is missing.
+    gate = Thread(target=lambda: (rank == 1 or reported.wait(60), job.barrier()))
     gate.start()
     if rank == 1:
         gate.join()
@@ -63,12 +63,12 @@ def train_arrays(job: tributary.Job) -> None:
         parameters = training.empty((10, 100))
         parameters[:] = 3
         step = training.begin(parameters)
-        assert rank == 1 or told.is_set()
+        assert rank == 1 or reported.is_set()
         gate.join()
         assert (step.iteration, step.updates) == (0, 0), step
         assert (parameters == 3).all()
 
-        # A gradient that is copied, and one in the agent's memory; both read-only.
+        # A read-only gradient that is copied, and a gradient in memory shared with the agent.
         gradient = np.full(1000, rank, dtype=np.float32)
         gradient.flags.writeable = False
         step = training.push(gradient)
@@ -93,7 +93,7 @@ def train_arrays(job: tributary.Job) -> None:
         expected *= 0.75
         assert np.allclose(parameters, expected)
 
-        # In parts, in any order, copied or in the agent's memory; dropped parts do not count.
+        # Parts come in any order, copied or in shared memory, and dropped parts do not count.
         training.push_part(np.full(300, 9, dtype=np.float32), 0)
         training.drop_parts()
         shared[:] = rank
@@ -138,7 +138,7 @@ with tempfile.TemporaryDirectory() as folder, tributary.join(deadline=120) as jo
         train_arrays(job)
         if torch is not None:
             train_tensors()
-        # The others may still be waiting for an answer.
+        # The other workers may still wait for an answer of the server.
         job.barrier()
     finally:
         if server is not None:

@@ -1,6 +1,6 @@
-"""Prints a table of PyTorch's own tests of `torch.distributed` over gloo and over the fabric; `make test-pytorch`.
+"""Runs PyTorch's own tests of `torch.distributed` over gloo and over the fabric, and prints a table.
 
-Fails if a test passes over gloo and not over the fabric, unless `exceptions.toml` gives the reason.
+It fails if a test passes over gloo and not over the fabric, unless `exceptions.toml` has a reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONFIGURATIONS = [(4, "OFF"), (8, "OFF"), (4, "DETAIL")]
 
 
 def exceptions() -> dict[str, str]:
-    """Tests that need not pass over the fabric, with the reasons."""
+    """Returns the tests that need not pass over the fabric, with the reasons."""
     return tomllib.loads((Path(__file__).parent / "exceptions.toml").read_text(encoding="utf-8"))
 
 
@@ -33,7 +33,7 @@ def passes_over_gloo_only(by_gloo: Result, over_fabric: Result) -> bool:
 def run_all(suite: Suite, tests: list[str], backends: Sequence[str], logs: Path | None) -> dict[str, dict[str, Result]]:
     """Runs tests over these backends, and reports each result at once."""
     results: dict[str, dict[str, Result]] = {}
-    for place, test in enumerate(tests):
+    for index, test in enumerate(tests):
         results[test] = {}
         for backend in backends:
             result = results[test][backend] = suite.run(test, backend)
@@ -41,12 +41,12 @@ def run_all(suite: Suite, tests: list[str], backends: Sequence[str], logs: Path 
                 logs.mkdir(parents=True, exist_ok=True)
                 (logs / f"{test}.{backend}.log").write_text(result.log, encoding="utf-8")
         both = ", ".join(f"{backend}: {one.outcome} ({one.seconds:.1f} s)" for backend, one in results[test].items())
-        print(f"{place + 1}/{len(tests)} {test}: {both}", file=sys.stderr, flush=True)
+        print(f"{index + 1}/{len(tests)} {test}: {both}", file=sys.stderr, flush=True)
     return results
 
 
 def row(title: str, results: dict[str, dict[str, Result]], backend: str) -> str:
-    """A row of the table."""
+    """Returns a row of the table."""
     outcomes = [one[backend].outcome for one in results.values()]
     passed, skipped = outcomes.count(PASSED), outcomes.count(SKIPPED)
     return f"{title:24}{backend:12}{passed:>8}{skipped:>9}{len(outcomes) - passed - skipped:>8}"
@@ -60,7 +60,7 @@ def main() -> int:
     parser.add_argument("--backend", choices=BACKENDS, help="only over this backend, without a comparison")
     parser.add_argument("--logs", type=Path, help="folder for the logs of tests that fail")
     options = parser.parse_args()
-    # Ends the lab, too.
+    # The exception removes the lab.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     allowed = exceptions()
     binary = Path(os.environ.get("TRIBUTARY_BINARY", ROOT / "target" / "debug" / "tributary"))

@@ -1,6 +1,7 @@
 """Runs tests of PyTorch's suite as one rank: forks a child for each request on standard input.
 
-A request and an answer are one line of JSON each. A child has its own session, so that its pid ends all of it.
+A request and an answer are one line of JSON each. A child has its own session, so all of its processes can be killed by
+its pid.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-import cpus
+import gpu_mock
 import torch.distributed as dist
 from torch.testing._internal import common_distributed
 
-# The suite decides at its import what it expects of a backend. Marks by which unittest would skip a test have no effect
-# here: a test counts if it passes over gloo.
+# The suite selects its expectations of a backend when it is imported. Decorators that skip a test in unittest have no
+# effect here: a test counts if it passes over gloo.
 os.environ["BACKEND"] = "gloo"
 os.environ["INIT_METHOD"] = "file://"
 os.environ.setdefault("TEMP_DIR", "/tmp")
 
-cpus.let_tests_run_without_gpus()
+gpu_mock.mark_gpu_tests()
 distributed_test = import_module("torch.testing._internal.distributed.distributed_test")
-# What each child would import.
+# Imported once here, because each child would import them.
 for module in ("torch._dynamo", "tributary.torch.backend"):
     import_module(module)
 
@@ -41,13 +42,13 @@ class Suite(distributed_test.TestDistBackend, distributed_test.DistributedTest._
     """The suite's tests, with the backend of the request."""
 
     def call_dist_op(self, *args: Any, tensor_shapes: Any = None, **options: Any) -> Any:
-        """Calls a collective under the profiler, whose events over the fabric have no shapes."""
+        """Calls a collective under the profiler. Its events over the fabric have no shapes."""
         shapes = tensor_shapes if dist.get_backend() == "gloo" else None
         return super().call_dist_op(*args, tensor_shapes=shapes, **options)
 
 
 class LikeGloo(str):
-    """A backend's name that equals gloo's, too, for tests that do something for known names only."""
+    """The name of a backend that also equals "gloo", for tests that support known names only."""
 
     __hash__ = str.__hash__
 
@@ -58,10 +59,10 @@ class LikeGloo(str):
         return not self == other
 
 
-def expect_what_gloo_does(backend: str) -> None:
-    """Has the suite use a backend, and expect of it what it expects of gloo."""
+def use_backend(backend: str) -> None:
+    """Makes the suite use a backend, with its expectations of gloo."""
     distributed_test.BACKEND = LikeGloo(backend)
-    # Not the list for sends and receives: they have gloo's events.
+    # The list for sends and receives stays unchanged, because they have gloo's events.
     distributed_test.PROFILING_SUPPORTED_BACKENDS.append(backend)
     for supporting in common_distributed.DistTestCases.backend_feature.values():
         if "gloo" in supporting:
@@ -69,29 +70,29 @@ def expect_what_gloo_does(backend: str) -> None:
 
 
 def run(request: dict[str, Any]) -> None:
-    """Runs the test of a request in this process, which ends with the test's exit code."""
+    """Runs the test of a request, and ends this process with the test's exit code."""
     os.setsid()
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(log, stream)
-    # Shortly before the process is killed.
+    # Dump the stacks shortly before the process is killed.
     faulthandler.dump_traceback_later(request["limit"] * 0.9, file=sys.stderr)
     os.environ |= request["environment"]
     folder = Path(os.environ["TEMP_DIR"])
     distributed_test.INIT_METHOD = f"file://{folder}/again"
     distributed_test.Barrier.barrier_id = 0
-    expect_what_gloo_does(request["backend"])
+    use_backend(request["backend"])
     if request["before"]:
         exec(Path(request["before"]).read_text(encoding="utf-8"), {})
     name = request["test"]
-    with cpus.stand_in_for_gpus(getattr(Suite, name)):
-        # The suite sends an error to the other end, and writes it to the log, too.
+    with gpu_mock.mock_gpus(getattr(Suite, name)):
+        # The suite sends an error through this pipe, and also writes it to the log.
         _reader, writer = multiprocessing.Pipe()
         Suite._run(int(os.environ["RANK"]), name, f"{folder}/store", writer)
 
 
 def end_after(call: Callable[..., object], *args: Any) -> NoReturn:
-    """Calls a function, and ends the process as its end would, but without the time that freeing all memory takes."""
+    """Calls a function, and ends the process with its exit code, without the slow release of all memory."""
     code: Any = 1
     try:
         call(*args)
@@ -106,7 +107,7 @@ def end_after(call: Callable[..., object], *args: Any) -> NoReturn:
 
 
 def outcome(status: int) -> str:
-    """Names the outcome of a child that has ended with this status."""
+    """Returns the outcome of a child that has ended with this status."""
     code = os.waitstatus_to_exitcode(status)
     if code == 0:
         return "passed"

@@ -1,4 +1,4 @@
-"""Runs PyTorch's own tests of `torch.distributed` on the hosts of a lab, each with a job of its own."""
+"""Runs PyTorch's own tests of `torch.distributed` on the hosts of a lab, each test with its own job."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TOPOLOGIES = {2: "two-workers", 4: "two-leaves-4", 8: "leaf-spine-8"}
 LIMIT = 600.0
 """Seconds that a test may take."""
 GRACE = 8.0
-"""Seconds that the other ranks have once a rank has failed."""
+"""Seconds that the other ranks have to end after a rank has failed."""
 START = 180.0
-"""Seconds in which a rank's process has to import PyTorch."""
+"""Seconds that a rank's process has to import PyTorch."""
 PASSED, SKIPPED = "passed", "skipped"
 
 
@@ -35,14 +35,14 @@ class Result:
 
     test: str
     outcome: str
-    """`passed`, `skipped`, or what went wrong on the first rank that failed."""
+    """`passed`, `skipped`, or the failure of the first rank that failed."""
     seconds: float
     log: str = ""
     """The last lines of a rank that failed."""
 
     @property
     def has_failed(self) -> bool:
-        """Returns true if some rank has neither passed nor skipped the test."""
+        """True if some rank has neither passed nor skipped the test."""
         return self.outcome not in (PASSED, SKIPPED)
 
 
@@ -55,13 +55,13 @@ class Rank:
     answers: Queue[dict[str, Any]] = field(default_factory=Queue)
 
     def read(self) -> None:
-        """Passes on the process's answers until it ends."""
+        """Puts the process's answers into the queue until it ends."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.answers.put(json.loads(line))
         self.answers.put({"outcome": "the rank's process has ended", "pid": 0, "tests": []})
 
-    def ask(self, request: dict[str, Any]) -> int:
+    def start_test(self, request: dict[str, Any]) -> int:
         """Starts a test; returns the pid of the child that runs it."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -71,7 +71,7 @@ class Rank:
 
 
 class Suite:
-    """The suite in a lab that is up."""
+    """The suite in a running lab."""
 
     def __init__(self, binary: Path, lab: str, ranks: list[Rank], folder: Path) -> None:
         self._lab = [str(binary), "lab"]
@@ -87,9 +87,9 @@ class Suite:
         """Runs one test on all ranks.
 
         Args:
-            test: its name.
+            test: the test's name.
             backend: `tributary` or `gloo`.
-            limit: seconds after which it is ended and has failed.
+            limit: seconds after which the test is killed and has failed.
             before: a file with Python that each rank runs before the test.
         """
         self._count += 1
@@ -108,47 +108,47 @@ class Suite:
             "before": str(before) if before else None,
         }
         logs = [folder / f"{rank.host}.log" for rank in self._ranks]
-        pids = [rank.ask(request | {"log": str(log)}) for rank, log in zip(self._ranks, logs, strict=True)]
+        pids = [rank.start_test(request | {"log": str(log)}) for rank, log in zip(self._ranks, logs, strict=True)]
         outcomes = self._outcomes(pids, began + limit, limit)
         seconds = time.monotonic() - began
         if backend == "tributary":
             self._jobs("end", self._job_name, "--token-file", str(folder / "token"))
-        failed = next((place for place, (outcome, _) in enumerate(outcomes) if outcome not in (PASSED, SKIPPED)), None)
+        failed = next((index for index, (outcome, _) in enumerate(outcomes) if outcome not in (PASSED, SKIPPED)), None)
         if failed is None:
             return Result(test, PASSED if (PASSED, True) in outcomes else SKIPPED, seconds)
-        # The first one that has failed by itself: the others fail because of it.
-        for place, (outcome, is_first) in enumerate(outcomes):
+        # Report the first rank that failed: the others fail because of it.
+        for index, (outcome, is_first) in enumerate(outcomes):
             if is_first and outcome not in (PASSED, SKIPPED):
-                failed = place
-        said = logs[failed].read_text(errors="replace") if logs[failed].exists() else ""
-        return Result(test, f"{self._ranks[failed].host}: {outcomes[failed][0]}", seconds, said)
+                failed = index
+        log = logs[failed].read_text(errors="replace") if logs[failed].exists() else ""
+        return Result(test, f"{self._ranks[failed].host}: {outcomes[failed][0]}", seconds, log)
 
     def _outcomes(self, pids: list[int], until: float, limit: float) -> list[tuple[str, bool]]:
-        """Waits for all ranks; each outcome with true unless another rank had failed before."""
+        """Waits for all ranks; returns each outcome, with true unless another rank had failed before."""
         outcomes: dict[int, tuple[str, bool]] = {}
         has_failed = False
         while len(outcomes) < len(pids):
-            for place, rank in enumerate(self._ranks):
-                if place in outcomes:
+            for index, rank in enumerate(self._ranks):
+                if index in outcomes:
                     continue
                 with suppress(Empty):
                     outcome = rank.answers.get(timeout=0.02)["outcome"]
-                    outcomes[place] = outcome, not has_failed
+                    outcomes[index] = outcome, not has_failed
                     if outcome not in (PASSED, SKIPPED) and not has_failed:
                         has_failed = True
                         until = min(until, time.monotonic() + GRACE)
             if time.monotonic() > until:
-                for place, pid in enumerate(pids):
-                    if place in outcomes:
+                for index, pid in enumerate(pids):
+                    if index in outcomes:
                         continue
                     with suppress(ProcessLookupError):
                         os.killpg(pid, signal.SIGKILL)
-                    self._ranks[place].answers.get(timeout=START)
-                    outcomes[place] = f"has not ended in {limit:g} s", not has_failed
-        return [outcomes[place] for place in range(len(pids))]
+                    self._ranks[index].answers.get(timeout=START)
+                    outcomes[index] = f"has not ended in {limit:g} s", not has_failed
+        return [outcomes[index] for index in range(len(pids))]
 
     def _job(self, folder: Path) -> dict[str, str]:
-        """Creates a job; returns the variables by which ranks find it."""
+        """Creates a job; returns the environment variables of its ranks."""
         token = str(folder / "token")
         self._jobs("create", self._job_name, "--token-out", token)
         return {"TRIBUTARY_JOB": self._job_name, "TRIBUTARY_TOKEN_FILE": token}
@@ -160,7 +160,7 @@ class Suite:
     def _jobs(self, *arguments: str) -> None:
         command = [*self._lab, "exec", "--name", self._name, "controller", "--", "tributary", "jobs", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=START, check=False)
-        # A job that has failed has ended.
+        # A failed job has already ended, so `end` fails.
         if done.returncode and arguments[0] != "end":
             raise RuntimeError(f"no job for a test: {done.stderr}")
 
@@ -191,8 +191,8 @@ def in_lab(binary: Path, size: int, *, debug: str = "OFF") -> Iterator[Suite]:
             if done.returncode:
                 raise RuntimeError(f"no lab: {done.stderr}")
             ranks = []
-            for place in range(size):
-                host = f"w{place}"
+            for index in range(size):
+                host = f"w{index}"
                 command = [*lab, "exec", "--name", name, host, "--", sys.executable, Path(__file__).parent / "rank.py"]
                 pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
                 process = stack.enter_context(subprocess.Popen(command, **pipes, env=variables, cwd=folder))
@@ -201,5 +201,5 @@ def in_lab(binary: Path, size: int, *, debug: str = "OFF") -> Iterator[Suite]:
                 ranks.append(rank)
             yield Suite(binary, name, ranks, folder)
         finally:
-            # Ends the ranks' processes, too.
+            # This also ends the ranks' processes.
             subprocess.run([*lab, "down", name], capture_output=True, timeout=START, check=False)

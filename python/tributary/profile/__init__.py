@@ -1,1 +1,4 @@
-"""`python -m tributary.profile script.py`: predicts from some steps of a script on one machine whether it would pay."""
+"""Predicts from some steps of a script on one machine if the fabric would pay off.
+
+The command is `python -m tributary.profile script.py`.
+"""

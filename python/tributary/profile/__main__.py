@@ -1,4 +1,4 @@
-"""`python -m tributary.profile [options] script.py [its arguments]`."""
+"""The command line: `python -m tributary.profile [options] script.py [arguments of the script]`."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from tributary.profile.watch import NothingWatchedError, Watched, watch
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tributary.profile",
-        description="Runs some steps of a training script on this machine alone, and predicts what a step would take "
-        "with the workers of a topology: over gloo, over the fabric, and with gradients that leave at time points. "
-        "Neither an agent nor a second machine is needed.",
+        description="Runs some steps of a training script on this machine alone, and predicts the time of a step "
+        "with the workers of a topology: over gloo, over the fabric, and with gradients that are sent at time points. "
+        "It needs neither an agent nor a second machine.",
     )
-    parser.add_argument("--topology", metavar="FILE", help="topology file [default: that of `tributary plan`]")
-    parser.add_argument("--steps", type=_positive, default=10, metavar="N", help="steps that count [default: 10]")
-    parser.add_argument("--skip", type=_positive, default=3, metavar="N", help="steps before [default: 3]")
+    parser.add_argument("--topology", metavar="FILE", help="topology file [default: as for `tributary plan`]")
+    parser.add_argument("--steps", type=_positive, default=10, metavar="N", help="steps to time [default: 10]")
+    parser.add_argument("--skip", type=_positive, default=3, metavar="N", help="steps before these [default: 3]")
     parser.add_argument(
-        "--start-up", type=float, default=1.0, metavar="MS", help="what a small all-reduce takes there [default: 1]"
+        "--start-up", type=float, default=1.0, metavar="MS", help="time of a small all-reduce there [default: 1]"
     )
     parser.add_argument("--tributary", default="tributary", metavar="PROGRAM", help="the binary [default: on the PATH]")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("script", help="the script, as it is")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    parser.add_argument("script", help="the script, unchanged")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     return parser.parse_args()
 
 
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError("one at least")
+        raise argparse.ArgumentTypeError("give at least 1")
     return number
 
 
 def main() -> int:
-    """Watches, predicts and reports."""
+    """Times the script, predicts the time of a step, and prints the result."""
     options = _arguments()
     try:
         watched = watch(options.script, options.arguments, skipped=options.skip, steps=options.steps)
@@ -80,8 +80,8 @@ def _verdict(prediction: Prediction) -> str:
         return f"It pays: a step is {prediction.gain:.2f} times as fast as over gloo, with {better}."
     waits = prediction.gloo - prediction.alone
     if waits < prediction.alone * 0.05:
-        return f"Do not bother: over gloo a step waits {_time(waits)} for the network, since it computes meanwhile."
-    return f"Do not bother: a step would be {prediction.gain:.2f} times as fast, and that is all."
+        return f"Do not bother: over gloo a step waits only {_time(waits)} for the network."
+    return f"Do not bother: a step would be only {prediction.gain:.2f} times as fast."
 
 
 def _time(seconds: float) -> str:

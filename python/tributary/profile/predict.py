@@ -1,4 +1,4 @@
-"""Predicts the time of a step with several workers, for each way that gradients can go."""
+"""Predicts the time of a step with several workers, for each way to send gradients."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from tributary import _native
 from tributary.profile.watch import Watched
 
 FIRST_BUCKET = 1 << 20
+"""Bytes of the first bucket of `DistributedDataParallel`."""
 BUCKET = 25 << 20
-"""Bytes of a bucket of `DistributedDataParallel`: of the first one, and of all others."""
-WORTH = 0.05
-"""The share of a step that has to be saved for the fabric to pay off."""
+"""Bytes of each further bucket."""
+MIN_GAIN = 0.05
+"""The share of a step that the fabric must save to pay off."""
 
 
 class PlanError(RuntimeError):
-    """`tributary plan` has no answer."""
+    """`tributary plan` has failed."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ class Network:
 
     workers: int
     fabric: float
-    """Seconds per byte, aggregated on the way."""
+    """Seconds per byte with aggregation in the network."""
     ring: float
-    """Seconds per byte of the best that hosts can do by themselves."""
+    """Seconds per byte of a ring all-reduce of the hosts."""
     start_up: float
     """Seconds of a small all-reduce."""
 
@@ -41,37 +42,43 @@ class Prediction:
     alone: float
     """On one machine."""
     gloo: float
-    """`DistributedDataParallel` over gloo, assuming that it is as good as a ring can be."""
+    """`DistributedDataParallel` over gloo, if gloo is as fast as a ring without overhead."""
     fabric: float
     """`DistributedDataParallel` over the fabric."""
     points: float
     """`TimePoints` over the fabric."""
     sets: int
-    """The number of sets in which gradients would leave."""
+    """The number of sets in which `TimePoints` would send the gradients."""
 
     @property
     def gain(self) -> float:
-        """The speed of the better way over the fabric, relative to gloo."""
+        """The speed of the faster way over the fabric, relative to gloo."""
         return self.gloo / min(self.fabric, self.points)
 
     @property
     def pays(self) -> bool:
-        """Whether the gain is worth the trouble."""
-        return self.gain > 1 + WORTH
+        """True if the fabric pays off."""
+        return self.gain > 1 + MIN_GAIN
 
 
 def plan(binary: str, topology: str | None, size: int, start_up: float) -> Network:
-    """Asks `tributary plan` for the cost of an all-reduce of `size` bytes on a topology; `None`: the built-in one.
+    """Runs `tributary plan` for the cost of an all-reduce.
+
+    Args:
+        binary: the program `tributary`.
+        topology: the topology file; `None` for the built-in topology.
+        size: the bytes of the all-reduce.
+        start_up: the seconds of a small all-reduce.
 
     Raises:
-        PlanError: it fails; with its error message.
+        PlanError: the command fails; the exception has its error message.
     """
     command = [binary, "plan", "--json", "--size", str(size)]
     if topology is not None:
         command += ["--topology", topology]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        planned = json.loads(said)
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        planned = json.loads(output)
         comparison = planned["comparison"]
         return Network(
             workers=len(planned["workers"]),
@@ -80,27 +87,27 @@ def plan(binary: str, topology: str | None, size: int, start_up: float) -> Netwo
             start_up=start_up,
         )
     except FileNotFoundError as error:
-        raise PlanError(f"there is no program {binary!r}: install it, or say where it is by --tributary") from error
+        raise PlanError(f"there is no program {binary!r}: install it, or give its path with --tributary") from error
     except subprocess.CalledProcessError as error:
         raise PlanError(error.stderr.strip().removeprefix("error: ")) from error
     except (ValueError, KeyError) as error:
         raise PlanError(
-            f"{binary} says what this package does not understand: do both have the same version?"
+            f"cannot read the output of {binary}: check that the program and this package have the same version"
         ) from error
 
 
 def predict(watched: Watched, network: Network) -> Prediction:
-    """Predicts a step's time: computing, and the communication left when the last gradient is ready."""
+    """Predicts a step's time: the computation, and the communication after the last gradient is ready."""
     buckets = _buckets(watched)
     ready = [round(seconds * 1e9) for seconds in watched.ready]
     decided = _native.time_points(watched.sizes, ready, round(network.start_up * 1e9))
-    sets = [places for places, _, _ in decided]
+    sets = [indices for indices, _, _ in decided]
 
     def step(bundles: Sequence[Sequence[int]], seconds_a_byte: float) -> float:
         free = 0.0
-        for places in bundles:
-            begin = max(free, max(watched.ready[place] for place in places))
-            free = begin + network.start_up + seconds_a_byte * sum(watched.sizes[place] for place in places)
+        for indices in bundles:
+            begin = max(free, max(watched.ready[index] for index in indices))
+            free = begin + network.start_up + seconds_a_byte * sum(watched.sizes[index] for index in indices)
         return watched.step + max(0.0, free - watched.span)
 
     return Prediction(
@@ -113,12 +120,12 @@ def predict(watched: Watched, network: Network) -> Prediction:
 
 
 def _buckets(watched: Watched) -> list[list[int]]:
-    """The buckets of `DistributedDataParallel`, in the order in which gradients are ready."""
+    """Returns the buckets of `DistributedDataParallel`, in the order in which gradients are ready."""
     buckets: list[list[int]] = [[]]
     size = 0
-    for place in sorted(range(len(watched.ready)), key=lambda place: watched.ready[place]):
-        buckets[-1].append(place)
-        size += watched.sizes[place]
+    for index in sorted(range(len(watched.ready)), key=lambda index: watched.ready[index]):
+        buckets[-1].append(index)
+        size += watched.sizes[index]
         if size >= (FIRST_BUCKET if len(buckets) == 1 else BUCKET):
             buckets.append([])
             size = 0

@@ -1,4 +1,4 @@
-"""Runs a training script on its own for some steps, and records when its gradients are ready."""
+"""Runs a training script on one machine for some steps, and records when its gradients are ready."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Watched:
     sizes: list[int]
     """Bytes of each gradient, in the order of the optimiser's parameters."""
     ready: list[float]
-    """When each was ready: median seconds after the first one of its backward pass."""
+    """The time at which each gradient was ready: median seconds after the first one of its backward pass."""
 
     @property
     def size(self) -> int:
@@ -42,11 +42,11 @@ class Watched:
 
 
 class NothingWatchedError(RuntimeError):
-    """The script has ended before its optimiser made enough steps."""
+    """The script ended before its optimiser had made enough steps."""
 
 
 class _Enough(BaseException):
-    """Ends the script; no `except Exception` of its own stops this."""
+    """Ends the script. It is not an `Exception`, so that the script does not catch it."""
 
 
 class _Watch:
@@ -63,15 +63,15 @@ class _Watch:
         self.ends: list[float] = []
 
     def stepped(self, optimizer: Any, *_: Any) -> None:
-        """Called after an optimiser's step; the first optimiser to make one is the one that counts."""
+        """Called after an optimiser's step. Only the first optimiser that makes a step is timed."""
         now = time.perf_counter()
         if self._optimizer is None:
             self._optimizer = optimizer
             parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
             self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
-            for place, parameter in enumerate(self.parameters):
+            for index, parameter in enumerate(self.parameters):
                 hooked: Any = parameter
-                self._hooks.append(hooked.register_post_accumulate_grad_hook(self._hook(place)))
+                self._hooks.append(hooked.register_post_accumulate_grad_hook(self._hook(index)))
         if optimizer is not self._optimizer:
             return
         self.ends.append(now)
@@ -81,29 +81,29 @@ class _Watch:
         if len(self.ends) > self._skipped + self._steps:
             raise _Enough
 
-    def _hook(self, place: int) -> Callable[[torch.Tensor], None]:
+    def _hook(self, index: int) -> Callable[[torch.Tensor], None]:
         def ready(_: torch.Tensor) -> None:
             now = time.perf_counter()
             self._first = now if self._first is None else self._first
-            # With several passes per step the last one counts: only after it could they be sent.
-            self._pass[place] = now - self._first
+            # If a step has several passes, the last one counts: the gradients could be sent only after it.
+            self._pass[index] = now - self._first
 
         return ready
 
     def result(self) -> Watched:
-        """The medians of the steps after the first few."""
+        """Returns the medians of the steps that are timed."""
         passes = self.passes[-self._steps :]
         if len(self.ends) < self._skipped + 2 or not passes:
             raise NothingWatchedError(
-                f"the script has ended after {len(self.ends)} steps of an optimiser of PyTorch's, and {self._skipped} "
-                "are skipped: let it make more"
+                f"the script has ended after {len(self.ends)} steps of a PyTorch optimiser, and the first "
+                f"{self._skipped} are not timed: let it make more steps"
             )
         ends = self.ends[self._skipped :]
-        seen = [place for place in range(len(self.parameters)) if any(place in one for one in passes)]
+        seen = [index for index in range(len(self.parameters)) if any(index in one for one in passes)]
         return Watched(
             step=statistics.median(end - begin for begin, end in itertools.pairwise(ends)),
-            sizes=[self.parameters[place].nbytes for place in seen],
-            ready=[statistics.median(one[place] for one in passes if place in one) for place in seen],
+            sizes=[self.parameters[index].nbytes for index in seen],
+            ready=[statistics.median(one[index] for one in passes if index in one) for index in seen],
         )
 
 
@@ -111,13 +111,13 @@ def watch(script: str, arguments: list[str], *, skipped: int, steps: int) -> Wat
     """Runs a script as the only rank of its group, until its optimiser has made enough steps.
 
     Args:
-        script: its file.
+        script: the script's file.
         arguments: the script's command-line arguments.
-        skipped: number of steps at the beginning that are not timed.
-        steps: number of steps that are timed.
+        skipped: the number of first steps that are not timed.
+        steps: the number of steps that are timed.
 
     Raises:
-        NothingWatchedError: it has made too few steps.
+        NothingWatchedError: the script has made too few steps.
     """
     for name, value in _alone().items():
         os.environ[name] = value
@@ -140,7 +140,7 @@ def watch(script: str, arguments: list[str], *, skipped: int, steps: int) -> Wat
 
 
 def _alone() -> dict[str, str]:
-    """The variables that torchrun would set for a single process."""
+    """Returns the variables that torchrun would set for a single process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""PyTorch over the fabric: `torch.distributed.init_process_group("tributary")` is all that a script needs.
+"""PyTorch over the fabric: a script only calls `torch.distributed.init_process_group("tributary")`.
 
-PyTorch finds the backend by this package's entry point; nothing has to be imported.
+PyTorch finds the backend by this package's entry point, so the script need not import anything.
 """

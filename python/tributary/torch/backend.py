@@ -1,4 +1,4 @@
-"""The backend "tributary" of `torch.distributed`: what the fabric sums goes over it, everything else by gloo."""
+"""The backend "tributary" of `torch.distributed`: sums over the fabric, other collectives by gloo."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from tributary.pending import callbacks
 from tributary.torch.gloo import Gloo
 from tributary.torch.group import NAME, OVERRIDDEN, Group, made
 from tributary.torch.integers import INTEGERS, store_sums, wide_of
-from tributary.torch.joining import join_together, meet, own_part
+from tributary.torch.joining import group_store, join_together, rendezvous
 from tributary.torch.layouts import Plain
-from tributary.torch.places import Place, bytes_of, places_of, tensors_of
+from tributary.torch.memory_ranges import MemoryRange, bytes_of, memory_ranges_of, tensors_of
 from tributary.torch.profiling import ProfilerEvent
 from tributary.torch.scatter import Scatter
-from tributary.torch.tally import Tally, announce, logger
-from tributary.torch.work import FabricWork, FinishingWork, PythonWork, Together
-from tributary.values import meeting_error, tensor_elements_meet
+from tributary.torch.traffic_counters import TrafficCounters, announce, logger
+from tributary.torch.work import CoalescedWork, FabricWork, FinishingWork, PythonWork
+from tributary.values import overlap_error, tensor_elements_overlap
 
 BY_GLOO = (
     "_allgather_base",
@@ -79,42 +79,42 @@ OVER_FABRIC = (
     "reduce_scatter_single_coalesced",
     "reduce_scatter_tensor_coalesced",
 )
-"""Collectives that it supports, for some tensors and operators."""
+"""Collectives that the fabric supports, for some tensors and operators."""
 
 OLDEST = "2.14"
 """The first version of PyTorch in which a backend may be a class in Python."""
-SILENT = 5.0
-"""Seconds for which a group's end waits without a word."""
-LAST_PATIENCE = 5.0
-"""Seconds for which the end of the interpreter waits for groups that were not destroyed."""
+WARNING_DELAY = 5.0
+"""Seconds that the end of a group waits before it logs a warning."""
+EXIT_TIMEOUT = 5.0
+"""Seconds that the end of the interpreter waits for groups that were not destroyed."""
 
 _backends: list[FabricBackend] = []
-"""Keeps the backends alive: PyTorch itself keeps only the C++ side of a backend."""
-_is_over = False
-"""Whether the interpreter is ending."""
+"""Keeps the backends alive, because PyTorch keeps only the C++ side of a backend."""
+_interpreter_ends = False
+"""True if the interpreter is ending."""
 
 
 def register() -> None:
-    """Registers the backend with `torch.distributed`; its entry points call this, perhaps both."""
+    """Registers the backend with `torch.distributed`. Both entry points call this."""
     if NAME.upper() not in dist.Backend._plugins:
         dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
-        # Early, and so called late: what scripts register may use groups.
-        atexit.register(_end_all_gloo)
+        # Functions run in the reverse order of their registration, and the functions of scripts may use groups.
+        atexit.register(_end_gloo_of_all_groups)
 
 
 _alone = False
 
 
 def stand_alone() -> None:
-    """Makes this process's later groups take part in no job: all of their collectives go by gloo."""
+    """Keeps this process's later groups out of jobs: all of their collectives go by gloo."""
     global _alone
     _alone = True
 
 
 def create(options: Any, _: Any) -> Group | FabricBackend:
-    """Makes a group with its backend; `torch.distributed` calls this.
+    """Makes a group with its backend. `torch.distributed` calls this.
 
-    In a group with several backends it is only the backend, whose works PyTorch passes on in part.
+    For a group with several backends it makes only the backend. PyTorch then hides a part of its works' methods.
 
     Raises:
         TributaryError: the interpreter is ending, or PyTorch is too old.
@@ -122,7 +122,7 @@ def create(options: Any, _: Any) -> Group | FabricBackend:
     if torch.__version__ < OLDEST:
         raise TributaryError(
             f"this is PyTorch {torch.__version__}, and process groups over the fabric need PyTorch {OLDEST} or later: "
-            "earlier versions have no backends in Python. Install it, or sum with `tributary.join`"
+            "earlier versions do not support backends in Python. Install it, or sum with `tributary.join`"
         )
     store, rank, size, timeout = options.store, options.group_rank, options.group_size, options.timeout
     whole = getattr(options, "process_group", None)
@@ -132,7 +132,7 @@ def create(options: Any, _: Any) -> Group | FabricBackend:
 
 
 def _backend(store: Store, rank: int, size: int, timeout: timedelta) -> FabricBackend:
-    if _is_over:
+    if _interpreter_ends:
         raise TributaryError("the interpreter is ending: no process group can be made any more")
     if not _backends:
         _hide_from_compiler()
@@ -145,26 +145,29 @@ def _group(store: Store, rank: int, size: int, timeout: timedelta) -> Group:
     backend = _backend(store, rank, size, timeout)
     used: Backend = backend
     if get_debug_level() == DebugLevel.DETAIL:
-        # PyTorch compares the ranks' arguments: it does not wrap the backend of a group in Python itself.
+        # The wrapper compares the arguments of the ranks. PyTorch does not wrap the backend of a Python group itself.
         used = dist.distributed_c10d._create_process_group_wrapper(
             wrapped_pg=backend, store_prefix="checks", store=store, rank=rank, world_size=size, timeout=timeout
         )
     return Group(store, backend, used, _group)
 
 
-def _end_all_gloo() -> None:
-    """Ends gloo's threads of groups that were not destroyed, before the interpreter can end under them."""
-    global _is_over
-    _is_over = True
-    until = monotonic() + LAST_PATIENCE
+def _end_gloo_of_all_groups() -> None:
+    """Ends gloo's threads of groups that were not destroyed, before the interpreter ends."""
+    global _interpreter_ends
+    _interpreter_ends = True
+    until = monotonic() + EXIT_TIMEOUT
     for backend in _backends:
-        # A forked process has none of them.
+        # A forked process has no threads of its parent.
         if os.getpid() == backend._process:
             backend._gloo.end(max(until - monotonic(), 0))
 
 
 def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
-    """The backend of a group of this process that takes part in a job; `None`: the group of all ranks.
+    """Returns the backend of a group of this process that takes part in a job.
+
+    Args:
+        group: the group; `None` for the group of all ranks.
 
     Raises:
         ValueError: the group does not take part in a job.
@@ -178,43 +181,43 @@ def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
         if backend is of_group and backend._job is not None:
             return backend
     raise ValueError(
-        'this group takes part in no job of the fabric: call init_process_group("tributary"), and take its first group'
+        'this group does not take part in a job: call init_process_group("tributary"), and use its first group'
     )
 
 
 class FabricBackend(Backend):
-    """One process group.
+    """The backend of one process group.
 
-    The first group of a process takes part in the job, and its ranks have to be the job's. A job's all-reduces have one
-    order, which several groups need not have: all other groups go by gloo.
+    The first group of a process takes part in the job, and must have the job's ranks. The all-reduces of a job have one
+    order, but the collectives of several groups do not: so all other groups use gloo.
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        # Not later: the first callback may come in a thread of gloo's.
+        # Start them here: a thread of gloo may run the first callback, and they would have its name.
         callbacks.start()
         self._sequence = 0
         self._job: Job | None = None
         self._timeout = timeout
-        self._under_way: dict[Reduction, tuple[FabricWork, list[Place]]] = {}
+        self._under_way: dict[Reduction, tuple[FabricWork, list[MemoryRange]]] = {}
         """The all-reduces in flight, with the memory that each of them uses."""
-        self._by_gloo_under_way: list[tuple[ref[FinishingWork], list[Place]]] = []
+        self._by_gloo_under_way: list[tuple[ref[FinishingWork], list[MemoryRange]]] = []
         """Collectives by gloo that may be in flight, with the memory that each of them uses."""
         self._coalesced: list[PythonWork] | None = None
         self._is_announced = False
-        self._given_up: str | None = None
-        """The collective over the fabric that this rank gave up first."""
+        self._timed_out: str | None = None
+        """The first collective over the fabric that has passed its timeout on this rank."""
         self._process = os.getpid()
-        # Kept for ever: where another group follows, ranks that are quicker than rank 0 still find this one's store.
-        self._store = own_part(store, rank)
+        # Kept after the group's end: if another group follows, ranks that are faster than rank 0 still use this store.
+        self._store = group_store(store, rank)
         first = next((backend for backend in _backends if backend._job), None)
         takes_part = not _alone and first is None
-        meet(PrefixStore("meeting/", self._store), rank, size, timeout, one_rank_a_host=takes_part)
+        rendezvous(PrefixStore("rendezvous/", self._store), rank, size, timeout, one_rank_a_host=takes_part)
         if takes_part:
             self._job = join_together(PrefixStore("job/", self._store), rank, size, timeout)
-        # All groups of the process are reported by the job's.
-        self.tally: Tally = Tally(self._job) if first is None else first.tally
-        # Last, since it waits longest for a missing rank.
+        # All groups of the process count with the counters of the group that is in the job.
+        self.counters: TrafficCounters = TrafficCounters(self._job) if first is None else first.counters
+        # gloo comes last, because it waits longest for a missing rank.
         try:
             self._gloo = Gloo(PrefixStore("gloo/", self._store), rank, size, timeout)
         except BaseException:
@@ -227,10 +230,10 @@ class FabricBackend(Backend):
         """The job in which the ranks of this group take part.
 
         Raises:
-            ValueError: it is not the first group of its process, or has ended.
+            ValueError: the group is not the first group of its process, or has ended.
         """
         if self._job is None:
-            raise ValueError(f"this group takes part in no job of the fabric: it is {NOT_FIRST}, or at its end")
+            raise ValueError(f"this group does not take part in a job: it is {NOT_FIRST}, or has ended")
         return self._job
 
     def getBackendName(self) -> str:  # noqa: N802
@@ -245,19 +248,19 @@ class FabricBackend(Backend):
         """Sums or averages a tensor over all ranks, in place."""
         opts = opts or AllreduceOptions()
         operator = _operator(opts)
-        reason = "several tensors at once" if len(tensors) != 1 else self._why_not(tensors, operator)
+        reason = "several tensors at once" if len(tensors) != 1 else self._reason_for_gloo(tensors, operator)
         if reason is not None or self._job is None:
             return self._by_gloo("allreduce", (tensors, opts), reason or "")
         tensor, size = tensors[0], self.size()
         is_average = operator == ReduceOp.AVG
-        # Operator and type are in the name, which is compared: the network itself only sums.
+        # The members' names are compared, so they contain operator and type, which the network does not know.
         what = f"all-reduce {{}} of {tuple(tensor.shape)}, {operator.name} of {tensor.dtype}"
         deadline = _timeout(opts)
         if tensor.dtype not in INTEGERS:
             then = partial(_divide, [tensor.detach()], size) if is_average else None
             return self._made(self._over_fabric(self._job, "allreduce", what, tensor, tensors, then, deadline=deadline))
         self._check_process()
-        self._let_end(tensors, also_by_gloo=True)
+        self._wait_for_memory(tensors, also_by_gloo=True)
         wide = wide_of(tensor)
         then = partial(store_sums, wide, tensor.detach(), 0, size if is_average else 1)
         return self._made(
@@ -272,13 +275,13 @@ class FabricBackend(Backend):
         inputs: list[list[torch.Tensor]],
         opts: ReduceScatterOptions | None = None,
     ) -> Work:
-        """Sums or averages one tensor per rank; each rank gets the result of its own."""
+        """Sums or averages one tensor for each rank, which gets the result of its tensor."""
         return self._reduce_scatter("reduce_scatter", (outputs, inputs), outputs, inputs, opts)
 
     def reduce_scatter_single(
         self, output: torch.Tensor, whole: torch.Tensor, opts: ReduceScatterOptions | None = None
     ) -> Work:
-        """Sums or averages one tensor, of which each rank gets its part."""
+        """Sums or averages one tensor, and gives each rank its part of the result."""
         return self._reduce_scatter("reduce_scatter_single", (output, whole), [output], [[whole]], opts)
 
     def _reduce_scatter_base(
@@ -290,7 +293,7 @@ class FabricBackend(Backend):
     def reduce_scatter_single_coalesced(
         self, outputs: list[torch.Tensor], wholes: list[torch.Tensor], opts: ReduceScatterOptions | None = None
     ) -> Work:
-        """Several `reduce_scatter_single` at once."""
+        """Starts several `reduce_scatter_single` at once."""
         return self._reduce_scatter(
             "reduce_scatter_single_coalesced", (outputs, wholes), outputs, [[whole] for whole in wholes], opts
         )
@@ -311,18 +314,18 @@ class FabricBackend(Backend):
         inputs: list[list[torch.Tensor]],
         opts: ReduceScatterOptions | None,
     ) -> Work:
-        """Sums the inputs of each output and keeps this rank's part; or calls gloo's collective with its arguments."""
+        """Sums the inputs of each output, and keeps this rank's part, or calls gloo's collective."""
         opts = opts or ReduceScatterOptions()
         operator, size = _operator(opts), self.size()
         tensors = [tensor for parts in inputs for tensor in parts]
-        reason = self._why_not([*tensors, *outputs], operator)
+        reason = self._reason_for_gloo([*tensors, *outputs], operator)
         if reason is not None or self._job is None:
             return self._by_gloo(collective, (*arguments, opts), reason or "", counts_as="reduce_scatter")
         job = self._job
         works: list[PythonWork] = []
         self._check_process()
-        self._let_end([*tensors, *outputs])
-        # Check all of them before one is started: an error is an error of the whole call.
+        self._wait_for_memory([*tensors, *outputs])
+        # Check all of them before the first one starts, so that an error starts none.
         is_average = operator == ReduceOp.AVG
         scatters = [
             Scatter.of(output, parts, self.rank(), size, is_average=is_average)
@@ -343,7 +346,7 @@ class FabricBackend(Backend):
                     nbytes=scatter.nbytes,
                 )
             )
-        return self._made(works[0] if len(works) == 1 else Together(works))
+        return self._made(works[0] if len(works) == 1 else CoalescedWork(works))
 
     def barrier(self, opts: BarrierOptions | None = None) -> Work:
         """Waits for all ranks."""
@@ -355,19 +358,19 @@ class FabricBackend(Backend):
         return self._made(work)
 
     def monitored_barrier(self, opts: BarrierOptions, wait_all_ranks: bool = False) -> None:
-        """Waits for all ranks, by gloo, and says which of them are missing."""
+        """Waits for all ranks, by gloo, and reports the missing ranks."""
         self._check_process()
-        self.tally.over_gloo("monitored_barrier", 0, NOT_BY_FABRIC)
+        self.counters.count_gloo("monitored_barrier", 0, NOT_BY_FABRIC)
         self._gloo.group.monitored_barrier(opts.timeout, wait_all_ranks)
 
     @property
     def supports_splitting(self) -> bool:
-        """True: `split_group` makes groups of a part of the ranks."""
+        """True: `split_group` makes groups of some of the ranks."""
         return True
 
     @property
     def supports_coalescing(self) -> bool:
-        """False: the sends and receives of a batch are works of their own."""
+        """False: each send and receive of a batch is a separate work."""
         return False
 
     @property
@@ -376,7 +379,7 @@ class FabricBackend(Backend):
 
     @property
     def supports_shrinking(self) -> bool:
-        """False: a group cannot go on without some of its ranks."""
+        """False: a group cannot continue without some of its ranks."""
         return False
 
     @property
@@ -391,11 +394,11 @@ class FabricBackend(Backend):
 
     @property
     def supports_abort_hooks(self) -> bool:
-        """False: there are no callbacks for the end by `abort`."""
+        """False: `abort` does not call hooks."""
         return False
 
     def supports_tensor_alloc(self, _: Any) -> bool:
-        """False: PyTorch allocates tensors. For shared memory see `Job.empty_tensor`."""
+        """Returns false: PyTorch allocates tensors. For shared memory see `Job.empty_tensor`."""
         return False
 
     @property
@@ -404,25 +407,25 @@ class FabricBackend(Backend):
         return Backend.Options(NAME, self._timeout)
 
     def eager_connect_single_device(self, _: Any) -> None:
-        """Does nothing: a group is connected once it is made."""
+        """Does nothing: a group connects when it is made."""
 
     def perform_nocolor_split(self, _: Any) -> None:
-        """Does nothing: ranks that are not in a split group need not take part in making it."""
+        """Does nothing: ranks outside a split group have no part in making it."""
 
     def split(self, store: Store, ranks: list[int], opts: Any) -> Backend | None:
-        """Makes the backend of a group of some of the ranks; `None` on all others."""
+        """Makes the backend of a group of some of the ranks; returns `None` on all other ranks."""
         if self.rank() not in ranks:
             return None
         return _backend(store, ranks.index(self.rank()), len(ranks), getattr(opts, "_timeout", self._timeout))
 
     def start_coalescing(self) -> None:
-        """Starts to collect works, until `end_coalescing`."""
+        """Collects works from now on, until `end_coalescing`."""
         self._coalesced = []
 
     def end_coalescing(self) -> Work:
-        """One work for all collectives since `start_coalescing`."""
+        """Returns one work for all collectives since `start_coalescing`."""
         works, self._coalesced = self._coalesced or [], None
-        return made(Together(works))
+        return made(CoalescedWork(works))
 
     def _made(self, work: PythonWork) -> Work:
         if self._coalesced is not None:
@@ -430,9 +433,10 @@ class FabricBackend(Backend):
         return made(work)
 
     def _by_gloo(self, collective: str, args: tuple[Any, ...], reason: str, *, counts_as: str | None = None) -> Work:
-        """Calls gloo's collective with copies for what gloo would get wrong: see `layouts`, and averages.
+        """Calls gloo's collective, with copies of tensors where gloo would give wrong results.
 
-        The last argument may be the collective's options, the first one has the results.
+        These are tensors of some layouts (see `layouts`), and averages. The first argument has the results, and the
+        last one may be the collective's options.
         """
         self._check_process()
         given, opts = args, args[-1]
@@ -440,7 +444,7 @@ class FabricBackend(Backend):
         if operator == ReduceOp.AVG:
             tensors = tensors_of(args)
             if any(tensor.dtype == torch.bool for tensor in tensors):
-                raise TypeError("an average of bool: convert the tensor to a type of numbers first")
+                raise TypeError("an average of bool: convert the tensor to a numeric type first")
             are_integers = any(not (tensor.is_floating_point() or tensor.is_complex()) for tensor in tensors)
             plain = Plain(contiguous=True, kind=torch.int64 if are_integers else None)
             opts.reduceOp = ReduceOp.SUM
@@ -449,13 +453,13 @@ class FabricBackend(Backend):
         takes_result = collective != "send" and (
             collective not in ("broadcast", "reduce") or (opts.rootRank == self.rank()) == (collective == "reduce")
         )
-        args = tuple(plain.of(each, is_written=takes_result and place == 0) for place, each in enumerate(args))
+        args = tuple(plain.of(each, is_written=takes_result and index == 0) for index, each in enumerate(args))
         is_collective = collective not in ("send", "recv", "recv_anysource")
         if is_collective:
-            self._let_end(tensors_of(given), also_by_gloo=True)
+            self._wait_for_memory(tensors_of(given), also_by_gloo=True)
         else:
-            self._let_end(tensors_of(given))
-        self.tally.over_gloo(
+            self._wait_for_memory(tensors_of(given))
+        self.counters.count_gloo(
             counts_as or collective, bytes_of(tensors_of(given[:2] if counts_as else given[:1])), reason
         )
         results = tensors_of(args[:1])
@@ -471,13 +475,13 @@ class FabricBackend(Backend):
             by_gloo, tensors_of(given[:1]), finish if follows else None, is_point_to_point=not is_collective
         )
         if is_collective:
-            self._by_gloo_under_way.append((ref(work), places_of([*tensors_of(given), *tensors_of(args)])))
+            self._by_gloo_under_way.append((ref(work), memory_ranges_of([*tensors_of(given), *tensors_of(args)])))
         return self._made(work)
 
     def _started_by_gloo(self, collective: str, args: tuple[Any, ...], *, is_collective: bool) -> Work:
         start: Callable[..., Work] = getattr(self._gloo.group, collective)
         if not is_collective:
-            # gloo ends it only for a caller that waits, so that it has no time of its own.
+            # gloo completes it only when a caller waits for it, so its duration has no meaning.
             return start(*args)
         event = ProfilerEvent(collective)
         try:
@@ -501,16 +505,24 @@ class FabricBackend(Backend):
         deadline: timedelta | None = None,
         nbytes: int | None = None,
     ) -> FabricWork:
-        """Starts to sum one tensor over all ranks, in place or through `take`; `then` is called once that is complete.
+        """Starts to sum one tensor over all ranks.
 
-        Collectives over the fabric are counted, for names that are the same on all ranks: `what` has a place for the
-        count. The caller's tensors have `nbytes` bytes if the values are a copy of them in another type.
+        Args:
+            job: the job of the group.
+            collective: the collective for metrics and profiler.
+            what: the collective's name, which must be the same on all ranks, with a placeholder for its number.
+            values: the tensor to sum. It takes the result, unless there is a `take`.
+            results: the caller's tensors for the results.
+            then: called when the sum is complete.
+            take: called with the bytes of the sum.
+            deadline: the time that the collective may take [default: the group's timeout].
+            nbytes: bytes of the caller's tensors, if `values` is a copy in another type.
         """
         self._check_process()
         self._check_order()
         for result in results:
-            if tensor_elements_meet(result):
-                raise TributaryError(str(meeting_error("tensor", result.shape)))
+            if tensor_elements_overlap(result):
+                raise TributaryError(str(overlap_error("tensor", result.shape)))
         name = what
 
         def count() -> str:
@@ -519,7 +531,7 @@ class FabricBackend(Backend):
             name = what.format(self._sequence)
             return name
 
-        self._let_end([values, *results], also_by_gloo=True)
+        self._wait_for_memory([values, *results], also_by_gloo=True)
         event = ProfilerEvent(collective)
         try:
             answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout)
@@ -539,55 +551,55 @@ class FabricBackend(Backend):
                 f"gradients go over the fabric: {self.size()} workers, {job.switches} switch"
                 f"{'es' * (job.switches != 1)}, slices of {job.values_per_slice} values",
             )
-        self.tally.over_fabric(collective, values.nbytes if nbytes is None else nbytes)
+        self.counters.count_fabric(collective, values.nbytes if nbytes is None else nbytes)
 
         def note(answer: Answer[Reduced]) -> None:
             if isinstance(answer.exception(), DeadlineError):
-                self._given_up = self._given_up or name
+                self._timed_out = self._timed_out or name
 
         # Before the work's own callback, which lets callers go on.
         answer.add_done_callback(note)
         work = FabricWork(name, answer, results, finish, event)
-        self._under_way[answer] = work, places_of([values, *results])
+        self._under_way[answer] = work, memory_ranges_of([values, *results])
         answer.add_done_callback(lambda _: self._under_way.pop(answer, None))
         return work
 
     def _check_order(self) -> None:
-        """Checks that this rank gave no collective up: what the others start next could be that one.
+        """Checks that no collective has passed its timeout here: the other ranks could start that one next.
 
         Raises:
-            TributaryError: it gave one up.
+            TributaryError: a collective has passed its timeout.
         """
-        if self._given_up is not None:
+        if self._timed_out is not None:
             raise TributaryError(
-                f"{self._given_up} was given up in this process group, after its timeout: what ranks start now might "
-                "not belong together. Destroy the group on all ranks, and make another one"
+                f"{self._timed_out} was given up in this process group after its timeout, so the next collectives of "
+                "the ranks may not match. Destroy the group on all ranks, and make another one"
             )
 
-    def _let_end(self, tensors: list[torch.Tensor], *, also_by_gloo: bool = False) -> None:
-        """Waits for collectives in flight on these tensors' memory: the next one uses the values that they leave.
+    def _wait_for_memory(self, tensors: list[torch.Tensor], *, also_by_gloo: bool = False) -> None:
+        """Waits for collectives in flight on these tensors' memory, because the next one uses their results.
 
-        Their errors are left for the callers that wait for them.
+        Their errors are raised for the callers that wait for them.
 
         Raises:
-            TributaryError: this thread hands out results, including those that it would wait for.
+            TributaryError: this thread completes results, and cannot wait for them.
         """
         if not self._under_way and not self._by_gloo_under_way:
             return
-        under_way: list[tuple[FabricWork | FinishingWork, list[Place]]] = [*self._under_way.values()]
+        under_way: list[tuple[FabricWork | FinishingWork, list[MemoryRange]]] = [*self._under_way.values()]
         if also_by_gloo:
-            # A work without a reference has no reader.
-            by_gloo = [(work, places) for one, places in self._by_gloo_under_way if (work := one()) is not None]
-            by_gloo = [(work, places) for work, places in by_gloo if not work.is_completed()]
-            self._by_gloo_under_way = [(ref(work), places) for work, places in by_gloo]
+            # The caller may have dropped its work, and then does not read the result.
+            by_gloo = [(work, ranges) for one, ranges in self._by_gloo_under_way if (work := one()) is not None]
+            by_gloo = [(work, ranges) for work, ranges in by_gloo if not work.is_completed()]
+            self._by_gloo_under_way = [(ref(work), ranges) for work, ranges in by_gloo]
             under_way += by_gloo
-        places = places_of(tensors)
+        ranges = memory_ranges_of(tensors)
         for each, others in under_way:
-            if any(one.overlaps(other) for one in places for other in others):
-                each.let_end()
+            if any(one.overlaps(other) for one in ranges for other in others):
+                each.wait_for_end()
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
-        """Checks that no member is missing: a job goes on without it, but a script that needs all ranks must not."""
+        """Checks that no member is missing: a job continues without it, but a script needs all ranks."""
         size = self.size()
         if reduced.runs and reduced.contributors < size:
             ranks, lost = (self._job.ranks, self._job.lost) if self._job else ([], {})
@@ -598,24 +610,24 @@ class FabricBackend(Backend):
             ]
             raise SumError(
                 f"{name} was summed over {reduced.contributors} of {size} ranks: "
-                f"{', '.join(missing) or 'one of them has left the job'}; look at its process, its host and the way to "
+                f"{', '.join(missing) or 'one of them has left the job'}; check its process, its host and the path to "
                 "it, and start all ranks again"
             )
 
     def _check_process(self) -> None:
-        """Checks that this process was not forked: in a forked one, results would never come.
+        """Checks that this process was not forked, because a forked process gets no results.
 
         Raises:
             TributaryError: this process was forked.
         """
         if os.getpid() != self._process:
             raise TributaryError(
-                "this process was forked from one that has a process group, and has none itself, since threads do not "
-                'survive a fork: let the parent do this, or start processes by "spawn"'
+                "this process was forked from a process with a process group, and cannot use it, because threads do "
+                'not survive a fork: let the parent call this, or start processes by "spawn"'
             )
 
-    def _why_not(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> str | None:
-        """Why the fabric does not reduce these tensors; `None` if it does."""
+    def _reason_for_gloo(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> str | None:
+        """Returns the reason why the fabric cannot reduce these tensors; `None` if it can."""
         if self._job is None:
             return NOT_FIRST
         if operator not in (ReduceOp.SUM, ReduceOp.AVG):
@@ -638,27 +650,26 @@ class FabricBackend(Backend):
         return self._sequence
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Sets how long each collective that is started from now on may take."""
+        """Sets the time that each collective may take that starts from now on."""
         self._timeout = timeout
         self._gloo.group.set_timeout(timeout)
 
     def shutdown(self) -> None:
-        """Ends the group, and reports how much went over the fabric and how much by gloo.
+        """Ends the group, and reports the bytes over the fabric and by gloo.
 
-        Collectives in flight end first if they can: otherwise the other ranks would lose this one in the middle of
-        them.
+        It waits for collectives in flight, because the other ranks could not finish them without this rank.
 
         Raises:
-            TributaryError: some of them have no result; the group has ended all the same. If an exception is already
-                being handled, as in a `finally`, this is only a warning, so that it does not hide that exception.
+            TributaryError: some collectives have no result; the group has ended nevertheless. While another exception
+                is being handled, as in a `finally`, this is only logged, so that it does not hide that exception.
         """
         if os.getpid() != self._process:
             return
         problem = None
         if self._job is not None:
-            announce(self.rank(), self.tally.report())
-            problem = self._end_all()
-            self.tally.tell(waits=True)
+            announce(self.rank(), self.counters.summary())
+            problem = self._wait_for_all()
+            self.counters.report(waits=True)
             try:
                 self._job.close()
             except TributaryError as error:
@@ -671,8 +682,8 @@ class FabricBackend(Backend):
             logger.warning("rank %s: %s", self.rank(), problem)
 
     def _end_gloo(self) -> None:
-        """Ends gloo's part, and waits for its threads for as long as a collective may take."""
-        if self._gloo.end(SILENT):
+        """Ends gloo's group, and waits for its threads up to the timeout of a collective."""
+        if self._gloo.end(WARNING_DELAY):
             return
         logger.warning("rank %s: the process group waits for the end of its collectives by gloo", self.rank())
         if not self._gloo.end(self._timeout.total_seconds()):
@@ -682,31 +693,31 @@ class FabricBackend(Backend):
                 self.rank(),
             )
 
-    def _end_all(self) -> TributaryError | None:
-        """Waits until nothing is in flight, for as long as a collective may take; returns an error about the rest."""
+    def _wait_for_all(self) -> TributaryError | None:
+        """Waits for collectives in flight, up to the group's timeout; returns an error about the others."""
         under_way = [(answer, work) for answer, (work, _) in list(self._under_way.items())]
         seconds = self._timeout.total_seconds()
         ended = wait([answer for answer, _ in under_way], seconds).done
         late = [work.name for answer, work in under_way if answer not in ended]
         failed = [
-            (work.name, error) for answer, work in under_way if answer in ended and (error := work.untold_error())
+            (work.name, error) for answer, work in under_way if answer in ended and (error := work.unraised_error())
         ]
         if not late and not failed:
             return None
         parts = [f"{', '.join(late)} not ended in {seconds:g} s"] if late else []
         parts += [f"{name} failed ({error})" for name, error in failed]
         message = (
-            f"the process group ends before {len(late) + len(failed)} of its collectives have, whose tensors are not "
-            f"what they should be: {'; '.join(parts)}. Wait for each collective before you destroy its group"
+            f"the process group ends before {len(late) + len(failed)} of its collectives, and their tensors are "
+            f"wrong: {'; '.join(parts)}. Wait for each collective before you destroy its group"
         )
         return DeadlineError(message) if late else TributaryError(message)
 
     def abort(self) -> None:
-        """Gives the group up, and lets the other ranks know."""
+        """Ends the group at once, and makes this host leave the job, so that the other ranks get errors."""
         if os.getpid() != self._process:
             return
         if self._job is not None:
-            # Others hold references, too, so dropping this one would not end it.
+            # Other objects refer to the job, too, so it would not end without this reference.
             self._job.leave()
             self._job = None
         self._gloo.abort()
@@ -717,19 +728,19 @@ NOT_BY_FABRIC = "the fabric does not do that"
 
 
 def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpType:
-    """The operator itself: the object around it does not compare equal to its own kind."""
+    """Returns the operator without the object around it, whose comparison is always false."""
     around: Any = opts.reduceOp
     operator: ReduceOp.RedOpType = around.op
     return operator
 
 
 def _timeout(opts: Any) -> timedelta | None:
-    """The time that a call was given; `None` if it was given none."""
+    """Returns the timeout of a call, if it has one."""
     return opts.timeout if opts.timeout > timedelta(0) else None
 
 
 def _divide(sums: list[torch.Tensor], size: int) -> None:
-    """Makes averages of sums; of integers as NCCL does, which divides and drops the remainder."""
+    """Divides sums by the number of ranks. The remainders of integers are dropped, as in NCCL."""
     for tensor in sums:
         tensor.div_(size, rounding_mode=None if tensor.is_floating_point() or tensor.is_complex() else "trunc")
 
@@ -744,9 +755,10 @@ def _forward(collective: str) -> Callable[..., Work]:
 
 
 def _hide_from_compiler() -> None:
-    """Hides the collectives of a forward pass, for a model's buffers, from `torch.compile`, which must not trace them.
+    """Hides the collectives from `torch.compile`.
 
-    This is not done where the class is made: that is during `import torch`, and this imports the compiler.
+    It must not trace the collectives of a forward pass, which synchronise a model's buffers. The class
+    definition cannot do this: it runs during `import torch`, and this imports the compiler.
     """
     disable: Callable[[Any], Any] = torch.compiler.disable
     for collective in (*BY_GLOO, *OVER_FABRIC):

@@ -1,4 +1,4 @@
-"""Gloo's group, by which goes what the fabric does not do, and its end."""
+"""The group of gloo, for the collectives that the fabric does not support."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tributary._native import call_within
 from tributary.errors import TributaryError
 
 INTERFACE = "GLOO_SOCKET_IFNAME"
-"""The variable that names the interfaces by which gloo connects hosts."""
+"""The environment variable with the names of the interfaces that gloo uses."""
 
 
 def unreachable(size: int) -> str | None:
-    """Says why gloo could not connect this host to those of `size` ranks; `None` if it could.
+    """Returns the reason why gloo cannot connect this host to the hosts of `size` ranks; `None` if it can.
 
-    gloo listens at the address of the interface that the variable names, or else at that of this host's name.
+    gloo listens on the address of the interface in the variable, or else on the address of this host's name.
     """
     if size == 1:
         return None
@@ -42,7 +42,7 @@ def unreachable(size: int) -> str | None:
         return None
     others = [name for name in there if name != "lo"]
     return (
-        f"this host's name, {host}, stands for {address} on the interface lo, by which other hosts cannot connect: set "
+        f"this host's name, {host}, resolves to {address} on the interface lo, which other hosts cannot reach: set "
         f"{INTERFACE} to the interface of the hosts' network ({_way_to_first() or ', '.join(others)}), or correct the "
         "name's address in /etc/hosts"
     )
@@ -67,10 +67,10 @@ def _is_own(address: str) -> bool:
 
 
 def _way_to_first() -> str | None:
-    """The interface by which this host reaches rank 0's; `None` if that is not known."""
+    """Returns the interface by which this host reaches rank 0's host; `None` if it is not known."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
-            # Sends nothing: it chooses the source address.
+            # This sends nothing, and only selects the source address.
             way.connect((os.environ["MASTER_ADDR"], 9))
             source = way.getsockname()[0]
             for _, name in socket.if_nameindex():
@@ -85,44 +85,44 @@ def _way_to_first() -> str | None:
 
 
 GET_ADDRESS = 0x8915
-"""The request SIOCGIFADDR: an interface's IPv4 address, at byte 20 of the answer."""
+"""The request SIOCGIFADDR, which returns an interface's IPv4 address at byte 20."""
 
 
 class Gloo:
-    """Gloo's process group beside the fabric's."""
+    """The process group of gloo that belongs to a group of the fabric's backend."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
-        # Typed as Any: the collectives are not in its stub.
+        # The type is Any, because its stub lacks the collectives.
         self._group: Any = dist.ProcessGroupGloo(store, rank, size, timeout)
-        self._given_up: Any = None
+        self._aborted: Any = None
         self._ended = Event()
 
     @property
     def group(self) -> Any:
-        """The group itself. Nobody may keep it: it ends with the last reference.
+        """The group itself. Callers must not keep it, because it ends with the last reference.
 
         Raises:
-            TributaryError: it has ended.
+            TributaryError: the group has ended.
         """
         if self._group is None:
             raise TributaryError("this process group has ended: make another one")
         return self._group
 
     def abort(self) -> None:
-        """Gives the group up. Its threads stay: they may have to wait for ranks that are stuck."""
+        """Aborts the group. Its threads stay, because they may wait for ranks that are stuck."""
         if self._group is not None:
             self._group.abort()
-            self._given_up, self._group = self._group, None
+            self._aborted, self._group = self._group, None
             self._ended.set()
 
     def end(self, patience: float) -> bool:
-        """Ends the group with its threads, and waits for that for so many seconds; returns whether they have ended.
+        """Ends the group, and waits up to `patience` seconds for its threads; returns true if they have ended.
 
-        Called once more, it goes on waiting: threads end with their collectives in flight, for which other ranks may be
-        needed, and with the callbacks of these.
+        A second call continues to wait. A thread ends after its collectives in flight, which may need other ranks, and
+        after their callbacks.
 
-        A thread lets go of a collective's tensors after those who wait for it have gone on. If the interpreter is about
-        to end just then, the thread aborts the process (pytorch/pytorch#190489).
+        A thread releases the tensors of a collective after the callers that wait for it continue. If the interpreter
+        ends at that moment, the thread aborts the process (pytorch/pytorch#190489).
         """
         if self._group is None:
             return self._ended.wait(patience)
@@ -130,7 +130,7 @@ class Gloo:
         last, self._group = [self._group], None
 
         def let_go() -> None:
-            # Where the group goes, its threads are waited for, without a limit of time.
+            # The destructor of the group waits for its threads, without a time limit.
             last.clear()
             self._ended.set()
 

@@ -1,4 +1,4 @@
-"""A model's gradients, as they become ready."""
+"""Callbacks for gradients that become ready in a backward pass."""
 
 from __future__ import annotations
 
@@ -18,39 +18,41 @@ class Gradients:
         """The parameters with their names, in the model's order."""
         self._kinds = _kinds(self.parameters)
         self._hooks: list[Any] = []
-        self._places: list[int] = []
+        self._addresses: list[int] = []
         self.follow()
 
     def follow(self) -> None:
-        """Renews hooks: PyTorch forgets one when a parameter's memory is replaced, as by `model.half().float()`.
+        """Renews the hooks, which PyTorch drops when a parameter's memory is replaced.
+
+        `model.half().float()` does that, for example.
 
         Raises:
-            RuntimeError: the model's parameters were replaced, which the other ranks do not know.
+            RuntimeError: the model's parameters were replaced. The other ranks cannot know this.
         """
         parameters = trained(self._module)
         if _kinds(parameters) != self._kinds:
             raise RuntimeError(
-                "the model's trained parameters are others than when training began, or of another type: begin anew, "
-                "on all ranks"
+                "the model's trained parameters are others than when training began, or of another type: begin the "
+                "training again on all ranks"
             )
-        places = [parameter.data_ptr() for _, parameter in parameters]
-        if places == self._places:
+        addresses = [parameter.data_ptr() for _, parameter in parameters]
+        if addresses == self._addresses:
             return
-        self._places = places
+        self._addresses = addresses
         for hook in self._hooks:
             hook.remove()
         hooked: list[Any] = [parameter for _, parameter in parameters]
-        self._hooks = [one.register_post_accumulate_grad_hook(self._hook(place)) for place, one in enumerate(hooked)]
+        self._hooks = [one.register_post_accumulate_grad_hook(self._hook(index)) for index, one in enumerate(hooked)]
 
-    def _hook(self, place: int) -> Any:
-        return lambda _: self._ready(place)
+    def _hook(self, index: int) -> Any:
+        return lambda _: self._ready(index)
 
 
 def trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """The parameters that are trained, with their names, in the model's order."""
+    """Returns the parameters that are trained, with their names, in the model's order."""
     return [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
 
 
 def _kinds(parameters: list[tuple[str, torch.nn.Parameter]]) -> list[tuple[int, torch.Size, torch.dtype]]:
-    """The properties by which parameters are told from others in their places."""
+    """Returns the properties that show if a parameter was replaced."""
     return [(id(parameter), parameter.shape, parameter.dtype) for _, parameter in parameters]

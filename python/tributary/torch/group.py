@@ -1,8 +1,8 @@
-"""The process group that scripts get: it returns works that keep all of `torch.distributed`'s promises.
+"""The process group that scripts get. Its works support all methods of `torch.distributed`.
 
-PyTorch passes on only `wait` and `get_future` of a work that a backend in Python returns: the script would see another
-object, whose `is_completed` is never true, and which has neither a result nor a source. A process group in Python may
-return the work itself. Its collectives are those of a group of the base class, which calls the backend.
+If a backend in Python returns a work, PyTorch gives the script another object, which has only the work's `wait` and
+`get_future`: its `is_completed` is never true, and it lacks results and sources. A process group in Python can return
+the work itself. Its collectives call a group of the base class, which calls the backend.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tributary.torch.layouts import Plain
 from tributary.torch.work import FinishingWork
 
 _made = local()
-"""The work that a backend has made last, in each thread."""
+"""The last work that a backend has made, for each thread."""
 
 NAME = "tributary"
 
 
 def made(work: Work) -> Work:
-    """Notes a work that a backend has made, for the group that has called it."""
+    """Keeps a work that a backend has made for the group that has called the backend."""
     _made.work = work
     return work
 
@@ -38,15 +38,16 @@ class Group(dist.ProcessGroup):
         """Makes a group.
 
         Args:
-            store: what its ranks have in common.
+            store: the store that its ranks share.
             backend: the fabric's backend.
-            used: what the group calls: the backend, or one that checks calls first.
-            split: makes the group of some of the ranks: from their store, a rank, their number and a timeout.
+            used: the backend that the group calls: `backend`, or a wrapper that checks calls first.
+            split: makes a group of some of the ranks, from a store, a rank, the number of ranks and a timeout.
         """
         rank_and_size = backend.rank(), backend.size()
         super().__init__(store, *rank_and_size)
-        # The base class's methods hold the interpreter's lock if they are called on a subclass. They must not: gloo's
-        # threads destroy works under a lock of gloo's, and a work refers to Python while a mode of PyTorch's is active.
+        # The base class's methods hold the interpreter's lock if they are called on a subclass, which can deadlock:
+        # gloo's threads destroy works under a lock of gloo, and while a mode of PyTorch is active a work refers to
+        # Python. So the collectives are called on an object of the base class.
         self._base = dist.ProcessGroup(store, *rank_and_size)
         self.backend = backend
         self._store = store
@@ -71,7 +72,7 @@ class Group(dist.ProcessGroup):
         group_desc: str | None = None,
         device_types: Any = None,  # noqa: ARG002
     ) -> Group | None:
-        """Makes a group of some of the ranks, on these; `None` on all others."""
+        """Makes a group of some of the ranks; returns `None` on all other ranks."""
         ranks = sorted(new_ranks)
         if self.rank() not in ranks:
             return None
@@ -88,8 +89,8 @@ def _collective(name: str, *, writes: bool = True) -> Callable[..., Any]:
 
     def call(self: Group, *args: Any, **options: Any) -> Any:
         plain = Plain(contiguous=False)
-        # Results are in the first argument, whatever the collective.
-        args = tuple(plain.of(each, is_written=writes and place == 0) for place, each in enumerate(args))
+        # All collectives have their results in the first argument.
+        args = tuple(plain.of(each, is_written=writes and index == 0) for index, each in enumerate(args))
         _made.work = None
         work = base(self._base, *args, **options)
         made, _made.work = _made.work, None
@@ -132,7 +133,7 @@ RENAMED = {
 }
 """Collectives with their names in earlier versions of PyTorch, which lack the new names.
 
-A group must not define both: PyTorch's base class takes the one for an override of the other.
+A group must not define both, because PyTorch's base class treats one name as an override of the other.
 """
 
 OVERRIDDEN = [
@@ -140,7 +141,7 @@ OVERRIDDEN = [
     for name in (*COLLECTIVES, *(new if hasattr(dist.ProcessGroup, new) else old for new, old in RENAMED.items()))
     if hasattr(dist.ProcessGroup, name)
 ]
-"""The collectives that return their work as it is."""
+"""The collectives that return the backend's own work."""
 
 for _name in OVERRIDDEN:
     setattr(Group, _name, _collective(_name, writes=_name != "send"))

@@ -1,6 +1,6 @@
-"""Integers in the form in which the fabric sums them: int64 whose sums fit, so that they wrap as gloo's sums do.
+"""Widens integers to int64 without overflow in the fabric's sums, which then wrap as gloo's sums do.
 
-The fabric takes fewer bytes for small int64 (`docs/numbers.md`), so that a wide form of small values costs little.
+The fabric needs fewer bytes for small int64 (`docs/numbers.md`), so the wide form of small values costs little.
 """
 
 from __future__ import annotations
@@ -14,23 +14,26 @@ HALF = 32
 
 
 def wide_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements as int64 whose sums fit for up to 2^31 ranks; for int64 all lower halves, then all upper ones."""
+    """Returns the elements as int64 whose sums do not overflow with up to 2^31 ranks.
+
+    For a tensor of int64 they are all lower halves, followed by all upper halves.
+    """
     wide = tensor.detach().reshape(-1).to(torch.int64)
     if tensor.dtype != torch.int64:
         return wide
-    # With the sign of its highest bit, so that the upper half of a small number is 0.
+    # The lower half is signed, so that the upper half of a small number is 0.
     lower = (wide << HALF) >> HALF
     return torch.cat((lower, (wide - lower) >> HALF))
 
 
 def store_sums(wide: torch.Tensor, output: torch.Tensor, first: int, divisor: int) -> None:
-    """Writes sums to a tensor, divided if the divisor is not 1; bits that its type lacks are dropped.
+    """Writes sums to a tensor, whose type may drop their upper bits.
 
     Args:
         wide: the sums of the ranks' `wide_of`.
         output: a tensor of the ranks' type.
-        first: the index of the sum for its first element.
-        divisor: the quotients' remainders are dropped.
+        first: the index of the sum for the first element of `output`.
+        divisor: the number by which sums are divided. Remainders are dropped.
     """
     end = first + output.numel()
     sums = wide[first:end]

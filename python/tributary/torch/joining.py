@@ -1,6 +1,6 @@
-"""Brings the ranks of a process group together, and joins them to their job.
+"""Waits for all ranks of a process group, and joins the job.
 
-Either all of them join, or each gets an error with the reason.
+Either all ranks join, or each rank gets an error with the reason.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import time
 from collections import defaultdict, deque
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -22,67 +22,70 @@ from tributary.errors import DeadlineError, TributaryError
 from tributary.job import Job, join, logger, socket_of
 from tributary.torch.gloo import unreachable
 
-LOOK = 0.05
-"""Seconds between two looks at the other ranks' messages."""
-LAST_WORDS = 2.0
-"""Seconds for which a refused rank stays, so that the others can read why before their store may go with it."""
-ALL_LEAVE = 10.0
-"""Seconds for which a rank waits for the others, which are present and will raise the same error."""
+POLL_INTERVAL = 0.05
+"""Seconds between two polls of the other ranks' messages."""
+REFUSAL_TIMEOUT = 2.0
+"""Seconds that a refused rank waits until the others have read the reason from its store."""
+LEAVE_TIMEOUT = 10.0
+"""Seconds that a rank waits for the other ranks, which will raise the same error."""
 REFUSED = "refused"
-SILENT = 5.0
-"""Seconds for which ranks wait for each other without a word."""
+WARNING_DELAY = 5.0
+"""Seconds that ranks wait for each other before they log a warning."""
 
 
-def own_part(store: Store, rank: int) -> Store:
-    """The part of a store that is only for this group of ranks.
+def group_store(store: Store, rank: int) -> Store:
+    """Returns a part of a store that only this group of ranks uses.
 
-    A store may outlive a group and serve the next one, whose ranks would mistake the last group's messages for each
-    other's, including addresses at which nobody answers any more.
+    A store may outlive its group and serve the next one. The ranks of the next group must not read the messages of the
+    last group, which include the addresses of processes that have ended.
     """
     return PrefixStore(f"{store.add(f'groups of rank {rank}', 1)}/", store)
 
 
-def meet(store: Store, rank: int, size: int, timeout: timedelta, *, one_rank_a_host: bool) -> None:
-    """Waits until all ranks are here, and checks that gloo can connect them.
+def rendezvous(store: Store, rank: int, size: int, timeout: timedelta, *, one_rank_a_host: bool) -> None:
+    """Waits for all ranks, and checks that gloo can connect them.
 
     Args:
-        store: shared by these ranks only.
-        rank: this process's.
+        store: a store that only these ranks use.
+        rank: the rank of this process.
         size: the number of ranks.
-        timeout: how long to wait.
-        one_rank_a_host: whether each rank has to be on a host of its own.
+        timeout: the longest wait.
+        one_rank_a_host: true if each rank must be on a different host.
 
     Raises:
-        DeadlineError: some ranks have not come; the message says which.
+        DeadlineError: some ranks have not come; the message names them.
         TributaryError: several ranks are on a host, or gloo would connect by a loopback interface.
     """
     problem = unreachable(size) if one_rank_a_host else None
     store.set(f"here {rank}", f"{_host()}\n{problem or ''}")
     began = time.monotonic()
-    until, tell_at = began + timeout.total_seconds(), began + SILENT
+    until, warn_at = began + timeout.total_seconds(), began + WARNING_DELAY
     missing = list(range(size))
     while missing := [other for other in missing if not store.check([f"here {other}"])]:
         now = time.monotonic()
         if now > until:
             raise DeadlineError(
-                f"{_ranks(missing)} of {size} have not called init_process_group in the group's timeout: look at their "
+                f"{_ranks(missing)} of {size} have not called init_process_group in the group's timeout: check their "
                 "processes"
             )
-        if now > tell_at:
+        if now > warn_at:
             logger.warning("rank %s: init_process_group waits for %s of %s", rank, _ranks(missing), size)
-            tell_at = now + SILENT
-        time.sleep(LOOK)
+            warn_at = now + WARNING_DELAY
+        time.sleep(POLL_INTERVAL)
     here = [store.get(f"here {other}").decode().partition("\n") for other in range(size)]
     problem = _problem(here) if one_rank_a_host else None
     if problem is None:
         return
-    # All ranks have the same problem, and rank 0's end takes the store away.
+    # All ranks raise the same error, and the store ends with the process of rank 0.
     _leave_after_others(store, size)
     raise TributaryError(problem)
 
 
 def _problem(here: list[tuple[str, str, str]]) -> str | None:
-    """Says why these ranks, each with its host and its own problem, cannot take part in a job; `None` if they can."""
+    """Returns the reason why these ranks cannot take part in a job; `None` if they can.
+
+    `here` has the host and the problem, if any, of each rank.
+    """
     size, hosts = len(here), defaultdict[str, list[int]](list)
     for rank, (host, _, why) in enumerate(here):
         hosts[host].append(rank)
@@ -98,21 +101,21 @@ def _problem(here: list[tuple[str, str, str]]) -> str | None:
 
 
 def _leave_after_others(store: Store, size: int) -> None:
-    """Waits until all ranks call this, but no longer than `ALL_LEAVE`."""
+    """Waits until all ranks call this, up to `LEAVE_TIMEOUT` seconds."""
     with suppress(dist.DistError):
         store.add("leaving", 1)
-        until = time.monotonic() + ALL_LEAVE
+        until = time.monotonic() + LEAVE_TIMEOUT
         while store.add("leaving", 0) < size and time.monotonic() < until:
-            time.sleep(LOOK)
+            time.sleep(POLL_INTERVAL)
 
 
 def _host() -> str:
-    """Identifies this host by its agent's socket, since the hosts of a lab share a kernel."""
+    """Returns an id of this host, made of its agent's socket, because the hosts of a lab share a kernel."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     try:
         socket = os.stat(socket_of(None))
     except OSError:
-        # Joining reports it.
+        # The missing socket is reported by `join`.
         return f"{boot} {os.getpid()}"
     return f"{boot} {socket.st_dev} {socket.st_ino}"
 
@@ -122,16 +125,16 @@ def _ranks(ranks: list[int]) -> str:
 
 
 def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job:
-    """Joins the job, and returns once all ranks have joined.
+    """Joins the job, and returns when all ranks have joined.
 
     Raises:
-        DeadlineError: it took too long.
-        TributaryError: this rank or another one is refused.
+        DeadlineError: some rank has not joined in time.
+        TributaryError: this rank or another rank was refused.
     """
     until = time.monotonic() + timeout.total_seconds()
     joining: Future[Job] = Future()
     waits: deque[str] = deque(maxlen=1)
-    # A separate thread, since joining waits for all members, even if one is refused.
+    # A separate thread joins, because joining waits for all members, even if one was refused.
     Thread(target=_join, args=(joining, rank, size, timeout, waits), name="tributary-join", daemon=True).start()
     try:
         job = _wait_for_own(joining, store, until, waits)
@@ -139,16 +142,16 @@ def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job
         for other in range(size):
             _wait_for(other, store, until)
     except BaseException as error:
-        # Its thread may still join the job, for no use.
+        # The thread may still join the job, and must then leave it.
         joining.add_done_callback(_leave)
         if isinstance(error, TributaryError) and not isinstance(error, RefusedError):
-            _tell(store, f"rank {rank}: {error}", size)
+            _report_refusal(store, f"rank {rank}: {error}", size)
         raise
     return job
 
 
 class RefusedError(TributaryError):
-    """Another rank cannot join."""
+    """Another rank cannot join the job."""
 
 
 def _leave(joining: Future[Job]) -> None:
@@ -169,13 +172,13 @@ def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta, waits:
 
 
 def _difference(job: Job, rank: int, size: int) -> str | None:
-    """Says how the job's ranks differ from PyTorch's; `None` if they are the same."""
+    """Returns the difference between the job's ranks and PyTorch's; `None` if there is none."""
     missing = [other for other in range(size) if other not in job.ranks]
     if job.rank == rank and missing:
-        return f"{_ranks(missing)} of {size} have left this run of the job, or were never in it: start all ranks again"
+        return f"{_ranks(missing)} of {size} have left or never joined this run of the job: start all ranks again"
     if job.rank != rank or job.ranks != list(range(size)):
         return (
-            f"this process is rank {rank} of {size} for PyTorch, and rank {job.rank} of {job.ranks} in the job: "
+            f"this process is rank {rank} of {size} in PyTorch, and rank {job.rank} of {job.ranks} in the job: "
             "start each process on the host of its rank, as `tributary lab run` does"
         )
     return None
@@ -184,39 +187,39 @@ def _difference(job: Job, rank: int, size: int) -> str | None:
 def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: deque[str]) -> Job:
     while True:
         try:
-            return joining.result(LOOK)
-        except NotYet:
+            return joining.result(POLL_INTERVAL)
+        except FutureTimeout:
             if joining.done():
                 raise
-        _listen(store)
+        _check_refusal(store)
         if time.monotonic() > until:
-            what = f"waiting for {waits[-1]}" if waits else "look which of its members are missing"
+            what = f"waiting for {waits[-1]}" if waits else "check which of its members are missing"
             raise DeadlineError(f"the job has not begun in the group's timeout: {what}")
 
 
 def _wait_for(rank: int, store: Store, until: float) -> None:
     while not store.check([_key(rank)]):
-        _listen(store)
+        _check_refusal(store)
         if time.monotonic() > until:
-            raise DeadlineError(f"rank {rank} has not joined the job in the group's timeout: look at its process")
-        time.sleep(LOOK)
+            raise DeadlineError(f"rank {rank} has not joined the job in the group's timeout: check its process")
+        time.sleep(POLL_INTERVAL)
 
 
-def _listen(store: Store) -> None:
+def _check_refusal(store: Store) -> None:
     """Raises the error that another rank has reported."""
     if store.check([REFUSED]):
-        said = store.get(REFUSED).decode()
-        store.add("heard", 1)
-        raise RefusedError(f"another rank cannot take part in the job: {said}")
+        reason = store.get(REFUSED).decode()
+        store.add("refusal read", 1)
+        raise RefusedError(f"another rank cannot take part in the job: {reason}")
 
 
-def _tell(store: Store, why: str, size: int) -> None:
-    # A rank that has read it may have exited, and the store with it.
+def _report_refusal(store: Store, why: str, size: int) -> None:
+    # A rank that has read the reason may have exited, and its store with it.
     with suppress(dist.DistError):
         store.set(REFUSED, why)
-        until = time.monotonic() + LAST_WORDS
-        while store.add("heard", 0) < size - 1 and time.monotonic() < until:
-            time.sleep(LOOK)
+        until = time.monotonic() + REFUSAL_TIMEOUT
+        while store.add("refusal read", 0) < size - 1 and time.monotonic() < until:
+            time.sleep(POLL_INTERVAL)
 
 
 def _key(rank: int) -> str:

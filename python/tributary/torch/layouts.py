@@ -1,7 +1,7 @@
-"""Tensors whose memory is not their value, or not contiguous, for code that takes plain memory.
+"""Copies of tensors for code that needs contiguous memory that holds the values themselves.
 
-gloo reads and writes the memory behind the first element of a tensor, whatever its strides. PyTorch's dispatcher
-replaces a view with the negative or the conjugate bit by a copy, in which a result would be lost.
+gloo reads and writes the memory after the first element of a tensor, and ignores strides. PyTorch's dispatcher replaces
+a view with the negative or the conjugate bit by a copy, and a result in that copy would be lost.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from typing import Any
 import torch
 
 from tributary.errors import TributaryError
-from tributary.values import meeting_error, tensor_elements_meet
+from tributary.values import overlap_error, tensor_elements_overlap
 
 
 class Plain:
-    """Arguments of a collective in which copies stand for tensors that are not plain, and the way back."""
+    """Replaces arguments of a collective by plain copies, and copies their results back."""
 
     def __init__(self, *, contiguous: bool, kind: torch.dtype | None = None) -> None:
-        """Copies at least views with the negative or conjugate bit.
+        """Copies views with the negative or the conjugate bit, and more on request.
 
         Args:
-            contiguous: copies all that is not contiguous, too.
-            kind: copies all, in this type.
+            contiguous: true to copy also tensors that are not contiguous.
+            kind: the type to which all tensors are converted, if given.
         """
         self._contiguous = contiguous
         self._kind = kind
         self.copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-        """The tensors that the collective writes, each with the copy that it writes in its place."""
+        """The tensors that take results, each with its copy."""
 
     def of(self, value: Any, *, is_written: bool) -> Any:
-        """An argument: a tensor, a list of tensors or of lists, or anything else.
+        """Returns an argument with its tensors replaced: a tensor, nested lists of tensors, or another value.
 
         Raises:
             TributaryError: a tensor that the collective writes has elements that share memory.
@@ -48,8 +48,8 @@ class Plain:
         if is_plain and self._kind in (None, tensor.dtype):
             return tensor
         tensor = tensor.detach()
-        if is_written and tensor_elements_meet(tensor):
-            raise TributaryError(str(meeting_error("tensor", tensor.shape)))
+        if is_written and tensor_elements_overlap(tensor):
+            raise TributaryError(str(overlap_error("tensor", tensor.shape)))
         copy = tensor.resolve_conj().resolve_neg().contiguous()
         if self._kind is not None:
             copy = copy.to(self._kind)
@@ -58,6 +58,6 @@ class Plain:
         return copy
 
     def copy_back(self) -> None:
-        """Gives the tensors the values of their copies."""
+        """Copies the results to the tensors."""
         for tensor, copy in self.copies:
             tensor.copy_(copy)

@@ -27,17 +27,21 @@ TITLES = {
     "reduce_scatter_single_coalesced": "reduce_scatter",
     "reduce_scatter_tensor_coalesced": "reduce_scatter",
 }
-"""The names of collectives in the profiler; all others have their own."""
+"""The names of collectives in the profiler, where they differ from the method's name."""
 
 
 _late: list[Future[None]] = []
-"""Keeps events whose profiler was stopped before their end. Their end would write to memory that PyTorch has freed."""
+"""Keeps events whose profiler stopped before their end.
+
+The end of such an event would write to memory that PyTorch has freed.
+"""
 
 
 class ProfilerEvent:
-    """The event of a collective, from its start to `end`, which any thread may call; nothing if the profiler is off.
+    """The event of a collective from its start to `end`, which any thread may call, if the profiler is on.
 
-    A caller that waits for the collective must not go on before its event has ended, since it may stop the profiler.
+    A caller that waits for the collective must not continue before the event has ended, because it may stop the
+    profiler.
     """
 
     def __init__(self, collective: str) -> None:
@@ -50,7 +54,7 @@ class ProfilerEvent:
             record._call_end_callbacks_on_future(self._ended)
 
     def end(self) -> None:
-        """Ends the event before it returns."""
+        """Ends the event."""
         if self._ended is None:
             return
         if not profiler._is_profiler_enabled:
@@ -58,13 +62,13 @@ class ProfilerEvent:
         elif get_ident() != self._began_in:
             self._ended.set_result(None)
         else:
-            # An event is asynchronous for PyTorch if it ends in another thread than it began in.
+            # PyTorch treats the event as asynchronous only if it ends in another thread than it began in.
             ending = Thread(target=self._ended.set_result, args=(None,))
             ending.start()
             ending.join()
 
     def end_with(self, work: Work) -> None:
-        """Ends the event when a collective of gloo's ends."""
+        """Ends the event when a collective of gloo ends."""
         if self._ended is not None:
-            # gloo completes the future first, and lets those go on that wait for the work after it.
+            # gloo completes the future before it wakes the threads that wait for the work.
             work.get_future().add_done_callback(lambda _: self.end())

@@ -1,7 +1,7 @@
-"""Reduce-scatter over the fabric: all ranks' tensors are summed whole, and each rank keeps its part.
+"""Reduce-scatter over the fabric: the ranks sum whole tensors, and each rank keeps its part.
 
-The fabric sends a sum to everyone at once, so that a part of it costs no less than the whole. gloo's own reduce-scatter
-is an all-reduce, too.
+The fabric sends a sum to all ranks at once, so a part costs as much as the whole. gloo's reduce-scatter is an
+all-reduce, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 from tributary.errors import TributaryError
 from tributary.torch.integers import INTEGERS, store_sums, wide_of
-from tributary.values import meeting_error, tensor_elements_meet
+from tributary.values import overlap_error, tensor_elements_overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Scatter:
     """The tensor to sum, and the elements of the sum to keep."""
 
     whole: torch.Tensor
-    """The inputs, concatenated, or the input itself if there is only one; integers in their wide form."""
+    """The input, or the concatenated inputs; integers in their wide form."""
     output: torch.Tensor
     first: int
     """The index in the sum of the output's first element."""
@@ -35,7 +35,7 @@ class Scatter:
     def of(
         output: torch.Tensor, inputs: list[torch.Tensor], rank: int, size: int, *, is_average: bool = False
     ) -> Scatter:
-        """For one rank of `size`; the inputs are one for each rank, or a single one.
+        """Prepares the reduce-scatter of one rank of `size`, with one input for each rank or a single input.
 
         Raises:
             ValueError: the number of elements for this rank is not the output's.
@@ -48,8 +48,8 @@ class Scatter:
                 f"{rank} of {size}: give one tensor for each rank, of the size of its output; or one tensor of "
                 f"{size} times the output's size"
             )
-        if tensor_elements_meet(output):
-            raise TributaryError(str(meeting_error("tensor", output.shape)))
+        if tensor_elements_overlap(output):
+            raise TributaryError(str(overlap_error("tensor", output.shape)))
         flat = [tensor.detach().reshape(-1) for tensor in inputs]
         whole = flat[0] if len(flat) == 1 else torch.cat(flat)
         nbytes = whole.nbytes
@@ -58,9 +58,9 @@ class Scatter:
         return Scatter(whole, output.detach(), sum(counts[:rank]), nbytes, size if is_average else 1)
 
     def take(self, summed: npt.NDArray[np.uint8]) -> None:
-        """Takes this rank's part of the sum's bytes."""
+        """Copies this rank's part of the sum to the output."""
         sums = torch.from_numpy(summed).view(self.whole.dtype)
-        # A tensor made in inference mode can be written to only there.
+        # A tensor that was made in inference mode can only be written in inference mode.
         with torch.inference_mode():
             if self.output.dtype in INTEGERS:
                 store_sums(sums, self.output, self.first, self.divisor)

@@ -25,9 +25,9 @@ Tensors = list[torch.Tensor]
 
 
 class PythonWork(Work):
-    """A work in Python. Scripts get it as it is from a `Group`, where PyTorch passes on only `wait` and `get_future`.
+    """A work in Python. A `Group` returns it to scripts unchanged.
 
-    Callbacks of its future run in threads of their own (`tributary.pending.Callbacks`), and may wait for other works.
+    Callbacks of its future run in separate threads (`tributary.pending.Callbacks`), and may wait for other works.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class PythonWork(Work):
 
     @abstractmethod
     def is_completed(self) -> bool:
-        """Returns true if it has ended, successfully or not."""
+        """Returns true if the work has ended, successfully or not."""
 
     @abstractmethod
     def exception(self) -> BaseException | None:
@@ -45,34 +45,34 @@ class PythonWork(Work):
 
     @abstractmethod
     def _outcome(self) -> Any:
-        """The value of the future, once this has ended; raises any error."""
+        """Returns the value of the future after the end of the work, or raises its error."""
 
     @abstractmethod
-    def _when_ended(self, call: Callable[[], object]) -> None:
-        """Has `call` called when this has ended: in any thread, at once if it has."""
+    def _on_end(self, call: Callable[[], object]) -> None:
+        """Calls `call` when the work has ended, in any thread; at once if it has ended already."""
 
     def is_success(self) -> bool:
-        """Returns true if it has ended successfully."""
+        """Returns true if the work has ended successfully."""
         return self.is_completed() and self.exception() is None
 
     def result(self) -> Tensors:
-        """The tensors; waits for the end."""
+        """Waits for the end; returns the tensors."""
         self.wait()
         return _flat(self.get_future().wait())
 
     def synchronize(self) -> None:
-        """Waits for the end, since the tensors are in the host's memory."""
+        """Waits for the end, because the tensors are in the host's memory."""
         self.wait()
 
     def block_current_stream(self) -> None:
-        """Waits for the end, since the tensors are in the host's memory."""
+        """Waits for the end, because the tensors are in the host's memory."""
         self.wait()
 
     def source_rank(self) -> int:
-        """The rank that has sent, for a receive from any rank.
+        """Returns the rank of the sender, for a receive from any rank.
 
         Raises:
-            RuntimeError: this is another collective.
+            RuntimeError: the work is not a receive from any rank.
         """
         raise RuntimeError("only a receive from any rank has a source rank")
 
@@ -80,30 +80,30 @@ class PythonWork(Work):
         return self.source_rank()
 
     def get_future(self) -> Future[Any]:
-        """A future of the tensors."""
+        """Returns a future of the tensors."""
         with self._lock:
             if self._future is not None:
                 return self._future
-            # An exception that is set on a future itself ends the process of a `DistributedDataParallel`; one that its
-            # callback raises is reported.
+            # `DistributedDataParallel` reports an exception that a callback raises. An exception that is set on the
+            # future itself ends the process.
             ended = Future[None]()
             self._future = future = ended.then(lambda _: self._outcome())
         if self.is_completed():
-            # It has no callbacks yet.
+            # No callbacks exist yet, so this thread runs none.
             ended.set_result(None)
         else:
-            self._when_ended(lambda: callbacks.submit(lambda: ended.set_result(None)))
+            self._on_end(lambda: callbacks.submit(lambda: ended.set_result(None)))
         return future
 
-    def _let_future_end(self) -> None:
-        """Waits until the future is done, if there is one; the work has ended. Its callbacks may come later."""
+    def _wait_for_future(self) -> None:
+        """Waits after the end of the work until its future, if any, is done. Callbacks may run later."""
         if self._future is not None and not callbacks.have_ended:
             with suppress(Exception):
                 self._future.wait()
 
 
 class FabricWork(PythonWork):
-    """A collective over the fabric: done when its result has come and `finish` has stored it."""
+    """A collective over the fabric. It ends when `finish` has stored its result."""
 
     def __init__(
         self,
@@ -117,17 +117,17 @@ class FabricWork(PythonWork):
         self._name = name
         self._tensors = tensors
         self._error: BaseException | None = None
-        self._is_told = False
+        self._is_raised = False
         self._ended = Event()
         self._then: list[Callable[[], object]] = []
 
         def end(answer: Answer[Reduced]) -> None:
             try:
-                # Without autograd, and also for tensors that were made in inference mode.
+                # Inference mode avoids autograd, and allows writes to tensors that were made in inference mode.
                 with torch.inference_mode():
                     finish(answer.result())
             except DeadlineError as error:
-                # Scripts look for the word, as they find it in gloo's message.
+                # Scripts search for the word "timeout", which is in gloo's message.
                 self._error = DeadlineError(f"a timeout has passed: {error}")
             except Exception as error:
                 self._error = error
@@ -141,26 +141,26 @@ class FabricWork(PythonWork):
         answer.add_done_callback(end)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits for the end, and raises any error. Without a timeout, the group's timeout applies."""
+        """Waits for the end, and raises the work's error. Without a timeout, the group's timeout applies."""
         if not self._ended.is_set():
             check_may_wait(self._name)
         seconds = timeout.total_seconds() if timeout else 0
         if not self._ended.wait(seconds if seconds > 0 else None):
             raise DeadlineError(
-                f"{self._name} has not ended in {seconds:g} s, and is still under way: wait again, or look which rank "
+                f"{self._name} has not ended in {seconds:g} s, and is still in flight: wait again, or check which rank "
                 "has not started it"
             )
-        self._let_future_end()
+        self._wait_for_future()
         if self._error is not None:
-            self._is_told = True
+            self._is_raised = True
             raise self._error
         return True
 
-    def let_end(self) -> None:
+    def wait_for_end(self) -> None:
         """Waits for the end, successful or not.
 
         Raises:
-            TributaryError: this is the thread that would end it.
+            TributaryError: this is the thread that completes results.
         """
         if not self._ended.is_set():
             check_may_wait(f"{self._name} of the same memory")
@@ -168,16 +168,16 @@ class FabricWork(PythonWork):
 
     @property
     def name(self) -> str:
-        """Its description, with the tensor's shape."""
+        """The description of the collective, with the tensor's shape."""
         return self._name
 
-    def untold_error(self) -> BaseException | None:
-        """The error, if no caller that waited has got it; waits until the result is stored."""
+    def unraised_error(self) -> BaseException | None:
+        """Waits for the end; returns the error, unless `wait` has raised it."""
         self._ended.wait()
-        return None if self._is_told else self._error
+        return None if self._is_raised else self._error
 
     def is_completed(self) -> bool:
-        """Returns true if it has ended, successfully or not."""
+        """Returns true if the work has ended, successfully or not."""
         return self._ended.is_set()
 
     def exception(self) -> BaseException | None:
@@ -185,9 +185,9 @@ class FabricWork(PythonWork):
         return self._error
 
     def get_future(self) -> Future[Any]:
-        """A future of the tensors."""
+        """Returns a future of the tensors."""
         future = super().get_future()
-        # PyTorch's own hook for half precision takes no other: see `CARRY`.
+        # PyTorch's own hook for half precision needs a future of another type: see `CARRY`.
         if self._tensors[0].dtype == torch.float16 and called_by_pytorch():
             return _carrier()(future, self._tensors)
         return future
@@ -197,7 +197,7 @@ class FabricWork(PythonWork):
             raise self._error
         return self._tensors
 
-    def _when_ended(self, call: Callable[[], object]) -> None:
+    def _on_end(self, call: Callable[[], object]) -> None:
         with self._lock:
             if not self._ended.is_set():
                 self._then.append(call)
@@ -206,7 +206,7 @@ class FabricWork(PythonWork):
 
 
 class FinishingWork(PythonWork):
-    """A collective, mostly by gloo, that may be followed by work on its tensors, such as copying a result to a view."""
+    """A collective, mostly by gloo, followed by a function such as one that copies the result to a view."""
 
     def __init__(
         self,
@@ -229,19 +229,19 @@ class FinishingWork(PythonWork):
         self._error: BaseException | None = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits for the end, and raises any error."""
-        self._let_end(timeout)
-        self._let_future_end()
+        """Waits for the end, and raises the work's error."""
+        self._wait_for_end(timeout)
+        self._wait_for_future()
         if self._error is not None:
             raise self._error
         return True
 
-    def let_end(self) -> None:
-        """Waits for the end, successful or not. An error is raised for the caller that waits for this work."""
-        self._let_end(None)
+    def wait_for_end(self) -> None:
+        """Waits for the end, successful or not. `wait` raises the error."""
+        self._wait_for_end(None)
 
-    def _let_end(self, timeout: timedelta | None) -> None:
-        # One thread, once: gloo's sends and receives lose count of what has arrived if several wait.
+    def _wait_for_end(self, timeout: timedelta | None) -> None:
+        # Only one thread may wait for the work: gloo miscounts sends and receives if several threads wait.
         if not self._waiting.acquire(timeout=timeout.total_seconds() if timeout else -1):
             raise DeadlineError(f"a collective has not ended in {timeout}: another thread waits for it")
         try:
@@ -258,29 +258,29 @@ class FinishingWork(PythonWork):
                     self._finish()
         except Exception as error:
             if timeout and not self._work.is_completed():
-                # It is still under way: the caller may wait again.
+                # The work is still in flight: the caller may wait again.
                 raise
             self._error = error
         self._has_ended = True
 
     def is_completed(self) -> bool:
-        """Returns true if it has ended, successfully or not."""
+        """Returns true if the work has ended, successfully or not."""
         if not self._has_ended:
             if self._is_point_to_point:
-                self._wait_elsewhere()
+                self._start_waiter()
             elif self._work.is_completed():
-                self.let_end()
+                self.wait_for_end()
         return self._has_ended
 
-    def _wait_elsewhere(self) -> None:
-        """Starts a thread that waits: gloo completes a send or a receive only for one that waits."""
+    def _start_waiter(self) -> None:
+        """Starts a thread that waits, because gloo completes a send or receive only if a thread waits for it."""
         with self._lock:
             if self._waiter is None:
                 self._waiter = Thread(target=self._wait_and_call, name="tributary-wait", daemon=True)
                 self._waiter.start()
 
     def _wait_and_call(self) -> None:
-        self.let_end()
+        self.wait_for_end()
         with self._lock:
             self._is_waited_for, then = True, self._then
         for call in then:
@@ -291,29 +291,29 @@ class FinishingWork(PythonWork):
         return self._error
 
     def source_rank(self) -> int:
-        """The rank that has sent, for a receive from any rank."""
+        """Returns the rank of the sender, for a receive from any rank."""
         return self._work._source_rank()
 
     def get_future(self) -> Future[Any]:
-        """A future of the tensors."""
+        """Returns a future of the tensors."""
         if self._finish is None and not self._is_point_to_point and called_by_pytorch():
             return self._work.get_future()
         return super().get_future()
 
     def _outcome(self) -> Any:
         if not self._is_point_to_point:
-            # Raises the error if there is one.
+            # This raises the work's error, if any.
             value = self._work.get_future().value()
             if self._finish is None:
                 return value
-        self._let_end(None)
+        self._wait_for_end(None)
         if self._error is not None:
             raise self._error
         return self._tensors
 
-    def _when_ended(self, call: Callable[[], object]) -> None:
+    def _on_end(self, call: Callable[[], object]) -> None:
         if self._is_point_to_point:
-            self._wait_elsewhere()
+            self._start_waiter()
             with self._lock:
                 if not self._is_waited_for:
                     self._then.append(call)
@@ -327,7 +327,7 @@ class FinishingWork(PythonWork):
         self._work.get_future().add_done_callback(ended)
 
 
-class Together(PythonWork):
+class CoalescedWork(PythonWork):
     """Several collectives that were requested as one."""
 
     def __init__(self, works: Sequence[PythonWork]) -> None:
@@ -335,14 +335,14 @@ class Together(PythonWork):
         self._works = works
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits for the end of all, and raises the first error."""
+        """Waits for the end of all works, and raises the first error."""
         for work in self._works:
             work.wait(timeout or timedelta())
-        self._let_future_end()
+        self._wait_for_future()
         return True
 
     def is_completed(self) -> bool:
-        """Returns true if all have ended, successfully or not."""
+        """Returns true if all works have ended, successfully or not."""
         return all(work.is_completed() for work in self._works)
 
     def exception(self) -> BaseException | None:
@@ -352,12 +352,12 @@ class Together(PythonWork):
     def _outcome(self) -> Tensors:
         return [tensor for work in self._works for tensor in _flat(work._outcome())]
 
-    def _when_ended(self, call: Callable[[], object]) -> None:
+    def _on_end(self, call: Callable[[], object]) -> None:
         rest = list(self._works)
 
         def next_one() -> None:
             if rest:
-                rest.pop()._when_ended(next_one)
+                rest.pop()._on_end(next_one)
             else:
                 call()
 
@@ -371,9 +371,9 @@ def _flat(value: Any) -> Tensors:
 
 
 def called_by_pytorch() -> bool:
-    """Returns true if the caller's caller's caller is C++ code of PyTorch's, such as the reducer in a backward pass.
+    """Returns true if C++ code of PyTorch, such as the reducer, has called the method that calls this.
 
-    C++ code has no frame in Python: the frame below is that of `backward`, or there is none.
+    C++ code has no frame in Python, so the next frame is the frame of `backward`, or there is none.
     """
     try:
         below = sys._getframe(2)
@@ -390,9 +390,9 @@ def carry(ended: Future[int], tensors: List[Tensor]) -> List[Tensor]:
 def start(ended: Future[int], tensors: List[Tensor]) -> Future[List[Tensor]]:
     return torch.jit.fork(carry, ended, tensors)
 """
-"""Makes a future of tensors as C++ code takes them, and not of a Python object, on which FP16_COMPRESS aborts.
+"""TorchScript that makes a future of C++ tensors: FP16_COMPRESS aborts on a future of a Python object.
 
-The type that is given for the value of `ended` has no meaning. TorchScript waits without a thread.
+The declared type of the value of `ended` has no meaning. TorchScript needs no thread to wait.
 """
 
 

@@ -1,4 +1,6 @@
-"""Trainings that go on when ranks die, leave or come: `Elastic(model, optimizer)` in place of a process group.
+"""Training that continues when ranks die, leave or join.
+
+`Elastic(model, optimizer)` replaces the process group:
 
 ```python
 training = Elastic(model, optimizer)

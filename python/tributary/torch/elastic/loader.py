@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class ElasticLoader:
-    """This rank's batches of the rest of the current epoch: each loop over it covers one epoch.
+    """This rank's batches of the rest of the current epoch. Each loop over it covers one epoch.
 
-    When ranks have left or joined, it starts a new `DataLoader` loop at the next step, so that batches which workers
-    have loaded in advance are discarded.
+    When ranks have left or joined, it starts a new loop over the `DataLoader` at the next step. The batches that the
+    loader's workers have prefetched are discarded.
     """
 
     def __init__(self, training: Elastic, dataset: Dataset[Any], plan: Plan, options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Which rank processes which samples in each step, while ranks come and go."""
+"""The assignment of samples to ranks in each step, while ranks join and leave."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch.utils.data import Sampler
 class Plan:
     """The steps of each epoch, and their samples.
 
-    Each epoch is an order of all samples, cut into steps, and each step is split among the present members. So whoever
-    the members are, each sample is processed once an epoch, in the same step: members agree on all of this without a
-    message.
+    Each epoch has an order of all samples, which is cut into steps. Each step is split among the present members. So
+    each sample is processed once an epoch, in a step that does not depend on the members, and the members need no
+    messages for this.
 
     Args:
         samples: the number of samples.
-        batch_size: the most samples of a step, over all ranks; steps are as equal as possible.
-        shuffle: whether each epoch has a different order.
-        seed: determines the order.
+        batch_size: the largest number of samples of a step, over all ranks. Steps are as equal as possible.
+        shuffle: true if each epoch has a different order.
+        seed: the seed of the order.
 
     Raises:
         ValueError: there are no samples, or a step has none.
@@ -34,34 +34,35 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.samples < 1 or self.batch_size < 1:
-            raise ValueError(
-                f"{self.samples} samples in steps of {self.batch_size}: there is to be one at least of each"
-            )
+            raise ValueError(f"{self.samples} samples in steps of {self.batch_size}: both must be at least 1")
 
     @property
     def steps(self) -> int:
-        """Number of steps in an epoch."""
+        """The number of steps in an epoch."""
         return -(-self.samples // self.batch_size)
 
     def order(self, epoch: int) -> list[int]:
-        """The order of all samples in an epoch."""
+        """Returns the order of all samples in an epoch."""
         if not self.shuffle:
             return list(range(self.samples))
         chance = torch.Generator().manual_seed((self.seed << 20) + epoch)
         return torch.randperm(self.samples, generator=chance).tolist()
 
     def share(self, step: int, place: int, members: int) -> range:
-        """The range in an epoch's order of one member's samples in a step; `place` is its index among the members."""
+        """Returns the range of one member's samples in a step, as indices in the epoch's order.
+
+        `place` is the index of the member among all members.
+        """
         begin, end = self._begin(step), self._begin(step + 1)
         total = end - begin
         return range(begin + total * place // members, begin + total * (place + 1) // members)
 
     def total(self, step: int) -> int:
-        """Samples of a step, over all members."""
+        """Returns the number of samples of a step, over all members."""
         return self._begin(step + 1) - self._begin(step)
 
     def describe(self, epoch: int, step: int) -> str:
-        """Describes a step, for names that members compare: other data or settings give a different description."""
+        """Describes a step for the names of its all-reduces, which differ if data or settings differ."""
         shuffled = f"shuffled by {self.seed}" if self.shuffle else "in their order"
         return f"epoch {epoch}, step {step} of {self.steps} ({self.samples} samples, {shuffled})"
 
@@ -70,9 +71,9 @@ class Plan:
 
 
 class ElasticSampler(Sampler[list[int]]):
-    """Batches of one rank for a `DataLoader` (as `batch_sampler`): the rest of an epoch, while membership is stable.
+    """A `batch_sampler` for a `DataLoader`: one rank's batches of the rest of an epoch.
 
-    `Elastic.loader` uses it, and starts a new one when it has to.
+    It is valid until the members change: `Elastic.loader` then sets the new place.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -80,7 +81,7 @@ class ElasticSampler(Sampler[list[int]]):
         self.set_place(epoch=0, step=0, place=0, members=1)
 
     def set_place(self, *, epoch: int, step: int, place: int, members: int) -> None:
-        """Sets where the next iteration begins: epoch, step, and this rank's index among the members."""
+        """Sets the start of the next iteration: epoch, step, and this rank's index among the members."""
         self._epoch, self._step, self._place, self._members = epoch, step, place, members
 
     def __iter__(self) -> Iterator[list[int]]:

@@ -1,4 +1,4 @@
-"""The state that members take over from one another, as integers that an all-reduce keeps exactly."""
+"""Encodes a training's state as integers that an all-reduce keeps exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 BYTES = 3
-"""Bytes in one integer: an all-reduce does not accept all 32-bit values."""
+"""Bytes in one integer. It is not 4, because an all-reduce does not accept all 32-bit values."""
 
 Integers = npt.NDArray[np.int32]
 

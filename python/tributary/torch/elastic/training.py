@@ -1,4 +1,4 @@
-"""A training whose ranks may come and go."""
+"""A training whose ranks may join and leave."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from torch.utils.data import Dataset
 
 from tributary.errors import DetachedError, JobEndedError, JobOverError, RegroupError, TributaryError
 from tributary.job import Job, join
+from tributary.torch.elastic.backward_pass import BackwardPass
 from tributary.torch.elastic.loader import ElasticLoader
-from tributary.torch.elastic.members import roll_call, take_over
-from tributary.torch.elastic.passes import Pass
+from tributary.torch.elastic.members import roll_call, transfer_state
 from tributary.torch.elastic.plan import Plan
 from tributary.torch.elastic.state import Stateful, pack, unpack
 
 logger = logging.getLogger("tributary")
 RETRY = 0.1
-"""Seconds between attempts of a rank that has no state and without which the others go on."""
+"""Seconds between two attempts of a detached rank without state."""
 
 
 class Elastic:
-    """Trains a model on all ranks of a job, and goes on when ranks die, leave, are left out or join.
+    """Trains a model on all ranks of a job, and continues when ranks die, leave, join or are detached.
 
     It replaces `init_process_group` and `DistributedDataParallel`: it joins the job, gives all ranks the same
     parameters, and averages gradients in backward passes over all samples of a step. `epochs` and `loader` determine
     which samples a rank processes.
 
-    A step counts if all members have contributed to it. If one is lost during the step, the others have no gradients
-    after their backward passes, so that `optimizer.step()` changes nothing, and get the step's samples again, split
-    anew. A rank that joins takes over everything from a member: model, optimiser, the others, and the position in the
-    data.
+    A step counts if all members have contributed to it. If a member is lost during the step, the others have no
+    gradients after their backward passes, so that `optimizer.step()` changes nothing. They then repeat the step, whose
+    samples are split among the remaining members. A rank that joins takes the whole state from a member: the model, the
+    optimiser, the other objects, and the position in the data.
 
     Args:
-        model: the model. Its parameters are float32 or bfloat16; its buffers are one rank's whenever a rank joins, and
-            each rank's own otherwise.
-        optimizer: must change nothing for parameters without gradients, like PyTorch's own ones.
+        model: the model. Its parameters are float32 or bfloat16. When a rank joins, all ranks get the buffers of one
+            rank; otherwise each rank has its own buffers.
+        optimizer: must not change parameters without gradients. PyTorch's optimisers do not.
         others: other objects with a state, such as learning-rate schedulers. Their changes in a step that is repeated
             are undone.
-        checkpoint: a `state_dict` to start from, the same on all ranks. A rank that joins later goes on with the
-            others' state instead.
-        job: as for `tributary.join`; from the environment if left out.
+        checkpoint: a `state_dict` to start from, the same on all ranks. A rank that joins later continues with the
+            members' state instead.
+        job: as for `tributary.join`.
         token: as for `tributary.join`.
         socket: as for `tributary.join`.
         deadline: seconds that each all-reduce may take. A rank that stalls for longer ends the training.
 
     Raises:
-        ValueError: nothing of the model can be trained, or it differs from the others'.
-        TributaryError: this process cannot join, or no member has the training's state any more.
+        ValueError: the model has nothing to train, or it differs from the other ranks' models.
+        TributaryError: this process cannot join, or no member has the training's state.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Elastic:
         self._parts |= {f"other {number}": other for number, other in enumerate(others)}
         self._optimizer = optimizer
         self._others = others
-        self._pass = Pass(model, self._pass_ended)
+        self._backward_pass = BackwardPass(model, self._pass_ended)
         self._epoch = self._step = 0
         self._members: tuple[int, ...] = ()
         self._job: Job | None = None
@@ -83,23 +83,23 @@ class Elastic:
         try:
             self._settle()
         except BaseException:
-            # The other members go on.
+            # The other members continue.
             self._leave()
             raise
 
     @property
     def rank(self) -> int:
-        """This process's rank: its host's in the job."""
+        """The rank of this process, which is the rank of its host in the job."""
         return self._rank
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Ranks of the members, ascending, as of the last step."""
+        """Ranks of the members in the last step, ascending."""
         return self._members
 
     @property
     def is_leader(self) -> bool:
-        """Whether this is the lowest rank of the members: the one that writes checkpoints and reports progress."""
+        """True on the lowest rank of the members, which writes checkpoints and reports progress."""
         return self._has_state and self._members[0] == self._rank
 
     @property
@@ -109,23 +109,23 @@ class Elastic:
 
     @property
     def step(self) -> int:
-        """Number of steps done in this epoch."""
+        """The number of steps done in this epoch."""
         return self._step
 
     @property
     def has_state(self) -> bool:
-        """Whether this rank has the training's current state. A rank that is left out has an old one until it rejoins.
+        """True if this rank has the training's current state.
 
-        If the training ends before that, it keeps the old one.
+        A detached rank has an old state until it joins again. If the training ends before that, it keeps the old state.
         """
         return self._has_state
 
     def epochs(self, count: int) -> Iterator[int]:
-        """The remaining of `count` epochs; after the last one this rank leaves the job, once all members are there.
+        """Yields the remaining of `count` epochs; then waits for all members, and leaves the job.
 
-        A rank that was left out or cut off and has rejoined may come to the end of its loop over an epoch's batches
-        early: then it goes on with the others' epoch. If the others' training ends while it is left out, its loops end,
-        too, with a warning, and without the training's state (`has_state`).
+        If a rank was detached or unreachable and joins again, its loop over the batches of an epoch may end early: the
+        rank then continues with the epoch of the others. If the training of the others ends while it is detached, its
+        loops end, too, with a warning, and without the training's state (`has_state`).
         """
         while True:
             self._settle()
@@ -137,13 +137,13 @@ class Elastic:
     def loader(
         self, dataset: Dataset[Any], *, batch_size: int, shuffle: bool = True, seed: int = 0, **options: Any
     ) -> ElasticLoader:
-        """This rank's batches of the rest of an epoch, as a `DataLoader` returns them.
+        """Returns this rank's batches of the rest of an epoch, in the form of a `DataLoader`.
 
         Args:
             dataset: all samples; the same on all ranks.
-            batch_size: samples of a step, over all ranks: each step has the same samples whoever the members are.
-            shuffle: whether each epoch has a different order.
-            seed: determines the order.
+            batch_size: samples of a step, over all ranks. The samples of a step do not depend on the members.
+            shuffle: true if each epoch has a different order.
+            seed: the seed of the order.
             options: as for `DataLoader`: `num_workers`, `collate_fn`, …
 
         Raises:
@@ -153,15 +153,15 @@ class Elastic:
         return ElasticLoader(self, dataset, Plan(len(size), batch_size, shuffle, seed), options)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that a rank takes over; also for checkpoints."""
-        place = {"epoch": self._epoch, "step": self._step}
-        return place | {name: part.state_dict() for name, part in self._parts.items()}
+        """Returns the whole state that a joining rank takes, also for checkpoints."""
+        position = {"epoch": self._epoch, "step": self._step}
+        return position | {name: part.state_dict() for name, part in self._parts.items()}
 
     def _load(self, state: dict[str, Any]) -> None:
-        """Goes on from a state.
+        """Loads a state.
 
         Raises:
-            ValueError: it is not the state of such a training.
+            ValueError: it is the state of another training.
         """
         if set(state) != {"epoch", "step", *self._parts}:
             raise ValueError(f"the state of another training: it has {sorted(state)}")
@@ -173,9 +173,9 @@ class Elastic:
         self._epoch, self._step = int(state["epoch"]), int(state["step"])
 
     def close(self) -> None:
-        """Leaves the job, once all members are there.
+        """Waits until all members call this, and leaves the job.
 
-        All of them call this at the same point if they do not reach the end of `epochs`.
+        Members that do not reach the end of `epochs` must call this at the same point.
 
         Raises:
             TributaryError: as for `Job.all_reduce`.
@@ -187,7 +187,7 @@ class Elastic:
             try:
                 self._job.barrier()
             except RegroupError:
-                # A rank has joined at the very end, and has to be synchronised.
+                # A rank has joined at the end of the training, and needs the state.
                 self._needs = "state"
                 continue
             except (DetachedError, JobOverError) as error:
@@ -207,32 +207,32 @@ class Elastic:
         if kind is None:
             self.close()
         else:
-            # The others go on.
+            # The other members continue.
             self._leave()
 
     # Called by the loader.
 
     def begin_step(self, plan: Plan, step: int, samples: int) -> None:
-        """Called when a batch of `samples` samples is handed out."""
+        """Called before a batch of `samples` samples is processed."""
         if samples == 0:
             raise ValueError(
-                f"a step of {plan.total(step)} samples for {len(self._members)} ranks: give a larger batch_size"
+                f"a step has only {plan.total(step)} samples for {len(self._members)} ranks: give a larger batch_size"
             )
-        # Keep only what is cheap; a step without gradients changes neither the model nor the optimiser's state.
+        # A step without gradients changes neither the model nor the optimiser's state, so these copies are enough.
         self._before = (
             [copy.deepcopy(other.state_dict()) for other in self._others],
             [{key: value for key, value in group.items() if key != "params"} for group in self._optimizer.param_groups],
         )
         self._made = False
-        self._pass.begin(plan.describe(self._epoch, step), samples, len(self._members))
+        self._backward_pass.begin(plan.describe(self._epoch, step), samples, len(self._members))
 
     def end_step(self, plan: Plan) -> bool:
-        """Called when the batch was used; returns whether the next batch of this loop follows.
+        """Called after a batch; returns true if the next batch of this loop follows.
 
         Raises:
             RuntimeError: there was no backward pass.
         """
-        if self._pass.is_due:
+        if self._backward_pass.is_due:
             raise RuntimeError(
                 "a batch without a backward pass: the other ranks wait for its gradients. Make one for each batch of "
                 "Elastic.loader, and end loops over it on all ranks in the same step"
@@ -247,23 +247,21 @@ class Elastic:
             other.load_state_dict(state)
         for group, values in zip(self._optimizer.param_groups, groups, strict=True):
             group.update(values)
-        # A rank that is left out goes on as usual, until the training ends without it.
+        # A detached rank continues to make steps, until the training ends without it.
         return self._needs is None and self._job is not None
 
     def settle(self) -> bool:
-        """Synchronises this rank with the others; `False` if that has to wait for the end of this loop."""
+        """Synchronises this rank with the others; returns false if the loop must end first."""
         if not self._has_state and self._needs:
             return False
         self._settle()
         return self._job is not None
 
-    # Internal parts.
-
     def _join(self) -> None:
         self._job = job = join(elastic=True, **self._how_to_join)
         self._rank = job.rank
-        self._pass.set_job(job)
-        # Otherwise it has joined a running job, or was out of the job for a while.
+        self._backward_pass.set_job(job)
+        # Otherwise this rank has joined a running job, or has left the job before.
         self._has_state = job.regroup is None and not self._members
         self._needs = "state"
 
@@ -283,7 +281,7 @@ class Elastic:
             job.leave()
 
     def _pass_ended(self) -> None:
-        self._made, errors = self._pass.wait()
+        self._made, errors = self._backward_pass.wait()
         if not self._made and not errors:
             self._needs = "roll call"
         self._note(errors)
@@ -304,7 +302,7 @@ class Elastic:
                 self._has_state = False
             elif isinstance(error, JobEndedError) and self._members and not self._has_state:
                 logger.warning(
-                    "rank %s: the training has ended without this rank, which was left out: its model is that of epoch "
+                    "rank %s: the training has ended without this rank, which was detached: its model is from epoch "
                     "%s, step %s. The others have the training's result",
                     self._rank,
                     self._epoch,
@@ -319,10 +317,10 @@ class Elastic:
                 raise error
 
     def _join_again(self, error: JobOverError) -> None:
-        """Joins again, since the job may be over only for this rank, which was cut off.
+        """Joins again, because the job may be over only for this rank, after it was unreachable.
 
         Raises:
-            TributaryError: the job is over for all.
+            TributaryError: the job is over for all ranks.
         """
         logger.warning("rank %s: %s; joining again", self._rank, error)
         self._leave()
@@ -332,13 +330,13 @@ class Elastic:
             raise error from refused
 
     def _settle(self) -> None:
-        """All members do what is necessary before the next step, at the same position in their order."""
+        """Brings this member up to date before the next step, at the same position as all other members."""
         while self._needs and self._job is not None:
             before = self._members
             try:
                 if self._needs == "state":
                     own = pack(self.state_dict()) if self._has_state else None
-                    self._members = take_over(self._job, own, lambda state: self._load(unpack(state)))
+                    self._members = transfer_state(self._job, own, lambda state: self._load(unpack(state)))
                     self._has_state = True
                 else:
                     self._members = roll_call(self._job, 0).members
@@ -347,7 +345,7 @@ class Elastic:
             except DetachedError as error:
                 self._note([error])
                 if self._members:
-                    # It makes steps as before, so that it is noticed when it has recovered.
+                    # It continues to make steps, whose times show when it has recovered.
                     self._needs = None
                     return
                 time.sleep(RETRY)

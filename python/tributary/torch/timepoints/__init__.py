@@ -1,4 +1,4 @@
-"""Gradients that leave at the right moment.
+"""Gradients that are sent at time points of the backward pass.
 
 `TimePoints(model)` replaces `DistributedDataParallel(model)`; `ServerTimePoints(model, training)` trains with a
 parameter server.

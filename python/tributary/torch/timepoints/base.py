@@ -1,4 +1,4 @@
-"""What models with time points have in common, whatever the destination of their gradients."""
+"""The common part of models with time points, for any destination of their gradients."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tributary.torch import gradients
 from tributary.torch.outbox import OutgoingSet
 from tributary.torch.timepoints.recorder import Recorder
 
-WATCHED = 100
-"""The number of last sets of which only a few may be late."""
+RECENT_SETS = 100
+"""The number of last sets in which late sets are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that were asked for."""
+    """The user's settings."""
 
     iterations: int
     late_share: float
@@ -30,10 +30,13 @@ class Settings:
 
 
 class Scheduled(torch.nn.Module):
-    """A model whose gradients leave in sets, each as soon as it is full and the previous ones have left."""
+    """A model that sends its gradients in sets.
+
+    A set is sent as soon as it is full and the previous sets were sent.
+    """
 
     _has_begun = False
-    """False for a copy."""
+    """True if this model takes part in the training; false for a copy."""
     _synchronises = True
     _start_up: int
     """The cost of sending a set, in nanoseconds."""
@@ -42,10 +45,10 @@ class Scheduled(torch.nn.Module):
         super().__init__()
         if not isinstance(settings.iterations, int) or settings.iterations < 1:
             raise ValueError(
-                f"{settings.iterations} iterations: a profile is made of a whole number of them, one at least"
+                f"{settings.iterations} iterations: a profile needs a whole number of iterations, at least 1"
             )
         if not 0 <= settings.late_share <= 1:
-            raise ValueError(f"a late share of {settings.late_share}: it is from 0 to 1")
+            raise ValueError(f"a late share of {settings.late_share}: give a number from 0 to 1")
         if not gradients.trained(module):
             raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
         for name, parameter in gradients.trained(module):
@@ -63,16 +66,16 @@ class Scheduled(torch.nn.Module):
         self._recorder = Recorder(len(self._trained))
         self._profiling = True
         self._in_pass = False
-        self._lateness: deque[bool] = deque(maxlen=WATCHED)
+        self._lateness: deque[bool] = deque(maxlen=RECENT_SETS)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The model and its settings: a copy, which `deepcopy` and `pickle` make, has not begun."""
+        """Returns the model and its settings: a copy by `deepcopy` or `pickle` does not take part yet."""
         kept = {*torch.nn.Module().__dict__, "_settings"}
         return {name: value for name, value in self.__dict__.items() if name in kept}
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward passes in here keep their gradients, and later passes add to them."""
+        """Makes backward passes keep their gradients, to which later passes add."""
         before, self._synchronises = self._synchronises, False
         try:
             yield
@@ -86,15 +89,15 @@ class Scheduled(torch.nn.Module):
 
     @property
     def late_sets(self) -> int:
-        """How many of the last 100 sets were late on this rank; a new schedule resets the count."""
+        """The number of late sets among the last 100 sets of this rank. A new schedule resets it."""
         return sum(self._lateness)
 
     def describe(self) -> str:
-        """The schedule, for people."""
+        """Describes the schedule for users."""
         lines = [f"schedule {self._schedule.version}: {len(self._schedule.sets)} sets"]
         for number, leaving in enumerate(self._schedule.sets, 1):
-            names = [self._trained[place][0] for place in leaving.places]
-            size = sum(self._trained[place][1].nbytes for place in leaving.places)
+            names = [self._trained[index][0] for index in leaving.indices]
+            size = sum(self._trained[index][1].nbytes for index in leaving.indices)
             lines.append(
                 f"  {number}: {leaving.at / 1e6:.1f} ms, {size / 1e6:.2f} MB, {len(names)} gradients, "
                 f"{names[0]} to {names[-1]}"
@@ -107,9 +110,9 @@ class Scheduled(torch.nn.Module):
         self._lateness.clear()
 
     def _use(self, sets: list[OutgoingSet]) -> None:
-        """Makes gradients leave in these sets, from the next pass on."""
+        """Sends gradients in these sets from the next pass on."""
         self._sets = sets
-        self._set_of = {place: number for number, one in enumerate(sets) for place in one.places}
+        self._set_of = {index: number for number, one in enumerate(sets) for index in one.indices}
         self._next = 0
 
     def _make_sets(self, schedule: Schedule) -> list[OutgoingSet]:
@@ -121,10 +124,10 @@ class Scheduled(torch.nn.Module):
         raise NotImplementedError
 
     def _finish(self) -> None:
-        """Called when the pass is over: the remaining sets are full, and leave now."""
+        """Called at the end of the pass: sends the remaining sets, which are full."""
         raise NotImplementedError
 
-    def _ready(self, place: int) -> None:
+    def _ready(self, index: int) -> None:
         """Called when a gradient is ready."""
         if not self._synchronises:
             return
@@ -133,18 +136,18 @@ class Scheduled(torch.nn.Module):
             self._recorder.begin()
             engine: Any = torch.autograd.Variable._execution_engine
             engine.queue_callback(self._end_of_pass)
-        now = self._recorder.ready(place)
-        own = self._sets[self._set_of[place]]
-        own.put(place)
+        now = self._recorder.ready(index)
+        own = self._sets[self._set_of[index]]
+        own.put(index)
         if own.is_full:
             self._lateness.append(now > own.late)
-            # The last set leaves at the end of the pass, since nothing follows it.
+            # The last set is sent at the end of the pass, because no set follows it.
             while self._next < len(self._sets) - 1 and self._sets[self._next].is_full:
                 self._send(self._sets[self._next])
                 self._next += 1
 
     def _end_of_pass(self) -> None:
-        """Called when all gradients are there."""
+        """Called when all gradients are ready."""
         self._in_pass = False
         if self._profiling:
             self._recorder.keep()
@@ -154,13 +157,13 @@ class Scheduled(torch.nn.Module):
 
     @property
     def _has_profile(self) -> bool:
-        """Whether there are enough passes for a decision."""
+        """True if the profile has enough passes."""
         return self._profiling and self._recorder.passes == self._settings.iterations
 
     @property
     def _is_late(self) -> bool:
-        """Whether too many sets are late."""
-        return not self._profiling and self.late_sets > self._settings.late_share * WATCHED
+        """True if too many sets are late."""
+        return not self._profiling and self.late_sets > self._settings.late_share * RECENT_SETS
 
     def _take_profile(self) -> Profile:
         sizes = [parameter.nbytes for _, parameter in self._trained]

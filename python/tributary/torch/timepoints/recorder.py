@@ -1,4 +1,4 @@
-"""Records when gradients are ready in backward passes."""
+"""Records the times at which gradients are ready in backward passes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class Recorder:
-    """Times the gradients of backward passes, and keeps the passes for a profile."""
+    """Records the times of gradients in backward passes, for a profile."""
 
     def __init__(self, gradients: int) -> None:
         self._gradients = gradients
@@ -16,22 +16,22 @@ class Recorder:
         self._passes: list[list[int]] = []
 
     def begin(self) -> None:
-        """Begins a pass with its first gradient, from which times count."""
+        """Begins a pass. Times count from this call, at the first gradient."""
         self._began = time.perf_counter_ns()
         self._ready = [None] * self._gradients
 
-    def ready(self, place: int) -> int:
-        """Records that a gradient is ready; returns the time, in nanoseconds."""
+    def ready(self, index: int) -> int:
+        """Records the time at which a gradient is ready, and returns it in nanoseconds."""
         now = self.now()
-        self._ready[place] = now
+        self._ready[index] = now
         return now
 
     def now(self) -> int:
-        """Nanoseconds since the pass began."""
+        """Returns the nanoseconds since the pass began."""
         return time.perf_counter_ns() - self._began
 
     def keep(self) -> None:
-        """Keeps the pass, which has ended: parameters without a gradient count as ready now."""
+        """Keeps a pass that has ended. Parameters without a gradient count as ready now."""
         now = self.now()
         self._passes.append([now if ready is None else ready for ready in self._ready])
 
@@ -41,6 +41,6 @@ class Recorder:
         return len(self._passes)
 
     def take_medians(self) -> list[int]:
-        """The median time of each gradient over the passes that were kept, which are then dropped."""
+        """Returns the median time of each gradient over the passes that were kept, and drops the passes."""
         passes, self._passes = self._passes, []
         return [int(statistics.median(ready)) for ready in zip(*passes, strict=True)]

@@ -1,4 +1,4 @@
-"""A model whose gradients leave for a parameter server at time points."""
+"""A model that sends its gradients to a parameter server at time points."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ import torch
 from tributary.errors import TributaryError
 from tributary.schedule import Schedule, Scheduler, ThrownOut
 from tributary.torch.outbox import MAX_SHARED, Bundle, OutgoingSet, in_a_row
-from tributary.torch.tally import logger
 from tributary.torch.timepoints.base import Scheduled, Settings
+from tributary.torch.traffic_counters import logger
 from tributary.training import PendingPart, PendingStep, Step, Training
 
 START_UPS = 10
-"""The number of parts of one number that are timed to find the cost of a part."""
+"""The number of parts with one value that are timed to find the cost of a part."""
 
 
 class ServerTimePoints(Scheduled):
-    """Trains a model as a worker of a parameter server, with gradients that leave at time points.
+    """Trains a model as a worker of a parameter server, and sends its gradients at time points.
 
-    The optimiser is the server's, so there is none here. Gradients are removed at the end of the pass, and need not be
-    set to zero::
+    The server has the optimiser, so the worker needs none. Gradients are removed at the end of each backward pass, and
+    need not be set to zero::
 
         with tributary.train("digits", worker=rank, servers=servers) as training:
             model = ServerTimePoints(network, training)
             while model.step().iteration < 300:
                 loss(model(inputs), labels).backward()
 
-    The first backward passes are timed, while the gradient leaves at their ends. A schedule of this worker's own
-    follows from these times. From then on a set leaves as soon as it is full and the previous sets have left, while the
-    rest is still being computed. If more than a few sets are late, the worker profiles again.
+    In the first backward passes, the whole gradient is sent at the end, and the times of its parts are recorded. The
+    worker's own schedule follows from these times. After that, a set is sent as soon as it is full and the previous
+    sets were sent, while the rest is still being computed. If too many sets are late, the worker profiles again.
 
     Args:
-        module: the model. Its trained parameters are the start if the servers have none yet, and become the servers'
-            with each step; everything else is this worker's own.
-        training: this process's part in the job, which has not begun.
+        module: the model. Its trained parameters are the initial parameters if the servers have none yet, and each step
+            replaces them with the servers'. Its other state belongs to this worker.
+        training: a training of this process that has not begun.
         iterations: the number of backward passes in a profile.
         late_share: the share of late sets above which the worker profiles again.
 
     Raises:
-        ValueError: no parameter of the model is trained, or one is complex; or an argument makes no sense.
+        ValueError: no parameter of the model is trained, a parameter is complex, or an argument is out of its range.
         TributaryError: as for `Training.begin`.
     """
 
@@ -61,11 +61,11 @@ class ServerTimePoints(Scheduled):
         self._pending: PendingStep | None = None
         self._parts: list[PendingPart] = []
         counts = [parameter.numel() for _, parameter in self._trained]
-        self._firsts = [sum(counts[:place]) for place in range(len(counts))]
+        self._firsts = [sum(counts[:index]) for index in range(len(counts))]
         self._values = self._training.empty_tensor(sum(counts))
         with torch.no_grad():
-            for place, (_, parameter) in enumerate(self._trained):
-                self._value_of(place).copy_(parameter)
+            for index, (_, parameter) in enumerate(self._trained):
+                self._value_of(index).copy_(parameter)
         self._step = self._training.begin(self._values)
         self._load()
         self._start_up = self._measure()
@@ -73,35 +73,35 @@ class ServerTimePoints(Scheduled):
         self._has_begun = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy can be evaluated, but has no part in the job."""
+        """Restores a copy, which can be evaluated but does not take part in the job."""
         self.__dict__.update(state)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's forward pass, with the parameters that answer the last backward pass.
+        """Runs the module's forward pass, with the parameters that follow the last backward pass.
 
         Raises:
             TributaryError: as for `step`.
-            RuntimeError: the model's parameters were replaced, or this is a copy, which cannot be trained.
+            RuntimeError: the model's parameters were replaced, or this is a copy and gradients are enabled.
         """
         if not self._has_begun:
             if torch.is_grad_enabled():
-                raise RuntimeError("a copy takes part in no training: make a ServerTimePoints of its module")
+                raise RuntimeError("a copy cannot take part in the training: make a ServerTimePoints of its module")
             return self.module(*args, **kwargs)
         if self._in_pass:
-            self._forget_pass()
+            self._discard_pass()
         self.step()
         if torch.is_grad_enabled():
             self._gradients.follow()
         return self.module(*args, **kwargs)
 
     def step(self) -> Step:
-        """Waits for the step that answers the last backward pass, and loads its parameters into the model.
+        """Waits for the step that follows the last backward pass, and loads its parameters into the model.
 
-        Without a backward pass since the last call it returns the same step again.
+        If there was no backward pass since the last call, it returns the last step again.
 
         Raises:
-            TributaryError: the gradient could not be pushed; the message says why. It is dropped, and the next pass
-                computes the same iteration again.
+            TributaryError: the gradient could not be pushed; the message says why. The gradient is dropped, and the
+                next pass computes the same iteration again.
         """
         if self._pending is None:
             return self._step
@@ -109,7 +109,7 @@ class ServerTimePoints(Scheduled):
         failure = self._pending.exception()
         if failure is not None:
             self._drop()
-            # The error of a part is the reason why the parts were not a whole gradient.
+            # The error of a part is the reason for the later error about an incomplete gradient.
             raise next((error for error in failures if error is not None), failure)
         self._step = self._pending.result()
         self._load()
@@ -122,16 +122,16 @@ class ServerTimePoints(Scheduled):
             self._decide()
         return self._step
 
-    def _ready(self, place: int) -> None:
+    def _ready(self, index: int) -> None:
         if self._pending is not None and self._synchronises:
             raise RuntimeError(
-                "the last backward pass has handed its gradient in, and there is no other one for the same parameters: "
-                "call the model, or its step(), first"
+                "the last backward pass has already handed in the gradient for these parameters: call the model or its "
+                "step() before the next backward pass"
             )
-        super()._ready(place)
+        super()._ready(index)
 
     def _make_sets(self, schedule: Schedule) -> list[OutgoingSet]:
-        rows = [in_a_row(self._trained, one.places) for one in schedule.sets]
+        rows = [in_a_row(self._trained, one.indices) for one in schedule.sets]
         memory = self._training if sum(map(len, rows)) <= MAX_SHARED else None
         return [
             OutgoingSet(self._trained, [Bundle(memory, self._trained, row) for row in its], one.late)
@@ -142,9 +142,9 @@ class ServerTimePoints(Scheduled):
         self._push(one.leave())
 
     def _push(self, bundles: list[Bundle]) -> None:
-        """Sends parts, not including the gradient's last one."""
+        """Sends parts before the gradient's last part."""
         for bundle in bundles:
-            first = self._firsts[bundle.places[0]]
+            first = self._firsts[bundle.indices[0]]
             self._parts.append(self._training.start_push_part(bundle.flat.float(), first))
 
     def _finish(self) -> None:
@@ -153,23 +153,23 @@ class ServerTimePoints(Scheduled):
         self._next = 0
         *others, last = self._sets[-1].leave()
         self._push(others)
-        self._pending = self._training.start_push_rest(last.flat.float(), self._firsts[last.places[0]])
-        # A pass that must not follow would add to gradients in flight.
+        self._pending = self._training.start_push_rest(last.flat.float(), self._firsts[last.indices[0]])
+        # Another pass, which is an error, would add to gradients in flight.
         self._clear_gradients()
 
-    def _forget_pass(self) -> None:
-        """Discards a pass that broke off: nobody else knows of it, so that another one can take its place."""
+    def _discard_pass(self) -> None:
+        """Discards a pass that broke off. No other worker depends on it, so the next pass can replace it."""
         for part in self._parts:
             part.exception()
         self._drop()
 
     def _drop(self) -> None:
-        """Drops the parts that were handed in: no gradient will follow from them."""
+        """Drops the parts that were handed in."""
         self._in_pass, self._next = False, 0
         for one in self._sets:
             one.empty()
         self._clear()
-        # An agent that is gone has no parts; the next pass will report it.
+        # An unreachable agent has no parts, and the next pass reports it.
         with suppress(TributaryError):
             self._training.drop_parts()
 
@@ -185,11 +185,11 @@ class ServerTimePoints(Scheduled):
     @torch.no_grad()
     def _load(self) -> None:
         """Loads the step's parameters into the model."""
-        for place, (_, parameter) in enumerate(self._trained):
-            parameter.copy_(self._value_of(place))
+        for index, (_, parameter) in enumerate(self._trained):
+            parameter.copy_(self._value_of(index))
 
-    def _value_of(self, place: int) -> torch.Tensor:
-        parameter, first = self._trained[place][1], self._firsts[place]
+    def _value_of(self, index: int) -> torch.Tensor:
+        parameter, first = self._trained[index][1], self._firsts[index]
         return self._values[first : first + parameter.numel()].view(parameter.shape)
 
     def _measure(self) -> int:
@@ -203,11 +203,11 @@ class ServerTimePoints(Scheduled):
         return int(statistics.median(took))
 
     def _decide(self) -> None:
-        """Either adopts the schedule that follows from the profile, or profiles again."""
+        """Adopts the schedule that follows from the profile, or profiles again."""
         decided = self._scheduler.decide(self._take_profile())
         host = self._training.host
         if isinstance(decided, ThrownOut):
-            logger.info("host %s: a profile is thrown out: %s", host, decided.reason)
+            logger.info("host %s: a profile was rejected: %s", host, decided.reason)
             return
         self._profiling = False
         self._follow(decided)

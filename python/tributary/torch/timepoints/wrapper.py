@@ -1,4 +1,4 @@
-"""A model whose gradients leave for the other ranks at time points."""
+"""A model that averages its gradients over all ranks at time points."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ import torch.distributed as dist
 from tributary.schedule import Profile, Schedule, SetOfGradients, ThrownOut
 from tributary.torch.backend import backend_of
 from tributary.torch.outbox import MAX_SHARED, Bundle, OutgoingSet, by_type
-from tributary.torch.tally import logger
 from tributary.torch.timepoints.base import Scheduled, Settings
 from tributary.torch.timepoints.trial import Steps, Trial
+from tributary.torch.traffic_counters import logger
 
 START_UPS = 10
-"""The number of all-reduces of one number that are timed to find the cost of starting one."""
+"""The number of all-reduces with one value that are timed to find the start-up cost of an all-reduce."""
 
 
 class TimePoints(Scheduled):
-    """Trains a model on all ranks, as `DistributedDataParallel` does, with gradients that leave at time points.
+    """Trains a model on all ranks, like `DistributedDataParallel`, and sends gradients at time points.
 
-    The first backward passes are timed, while all gradients leave together at their ends. From these times the
-    controller makes a schedule, the same for all ranks (`tributary jobs schedule` shows it): which gradients leave
-    together, and when. From then on a set leaves as soon as it is full and the previous sets have left; the ranks need
-    not exchange messages. If more than a few sets are late, all ranks profile again.
+    In the first backward passes, all gradients are sent together at the end, and the times at which they are ready are
+    recorded. From these times the controller makes a schedule, the same for all ranks: the sets of gradients that are
+    sent together, and their time points (`tributary jobs schedule` shows it). After that, a set is sent as soon as it
+    is full and the previous sets were sent; the ranks need no messages for this. If too many sets are late, all ranks
+    profile again.
 
-    After a profile the schedule is on trial for twice as many passes: in every second one, all gradients leave together
-    as before. If that is faster, as it can be on processors that are busy with computing, it stays so.
+    After a profile the schedule is on trial for twice as many passes. In half of these passes, all gradients are sent
+    together at the end. If that is faster, which can happen if the processors are busy with computing, it stays so.
 
-    A set that is full before its time point does not wait for it: the sum needs the slowest rank anyway.
+    A set that is full before its time point is sent at once, because the sum waits for the slowest rank anyway.
 
     Args:
-        module: the model; all ranks start with rank 0's parameters and buffers. Buffers are not synchronised later.
+        module: the model. All ranks start with rank 0's parameters and buffers. Buffers are not synchronised later.
         iterations: the number of backward passes in a profile, and of steps of each way in its trial.
         late_share: the share of late sets above which all ranks profile again.
-        group: the process group: the first one, with the backend "tributary".
+        group: the first process group, with the backend "tributary" [default: the group of all ranks].
         deadline: seconds that the ranks may take to hand in their profiles.
 
     Raises:
-        ValueError: no parameter of the model is trained, or one is complex; the ranks' models differ; the group has
-            another backend; or an argument makes no sense.
+        ValueError: no parameter of the model is trained, a parameter is complex, the ranks' models differ, the group
+            has another backend, or an argument is out of its range.
     """
 
     _clock = staticmethod(time.perf_counter_ns)
@@ -65,10 +66,10 @@ class TimePoints(Scheduled):
         self._begin()
 
     def _begin(self) -> None:
-        """Begins on all ranks together.
+        """Begins the training, on all ranks together.
 
         Raises:
-            ValueError: the ranks' models differ, or the group takes part in no job.
+            ValueError: the ranks' models differ, or the group does not take part in a job.
         """
         self._job = backend_of(self._group).job
         super()._begin()
@@ -81,12 +82,12 @@ class TimePoints(Scheduled):
         self._has_begun = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy begins with its first training pass, which all ranks then make: evaluation needs no other rank."""
+        """Restores a copy, which begins with its first training pass; all ranks must make that pass together."""
         self.__dict__.update(state)
         self._group = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's forward pass.
+        """Runs the module's forward pass.
 
         Raises:
             RuntimeError: the last backward pass broke off, or the model's parameters were replaced.
@@ -97,8 +98,8 @@ class TimePoints(Scheduled):
             self._begin()
         if self._in_pass:
             raise RuntimeError(
-                "the last backward pass broke off, and what it had sent has no counterpart on the other ranks: start "
-                "all ranks again"
+                "the last backward pass broke off, and the other ranks cannot match the gradients that it had sent: "
+                "start all ranks again"
             )
         if torch.is_grad_enabled():
             self._gradients.follow()
@@ -106,18 +107,18 @@ class TimePoints(Scheduled):
 
     @property
     def is_settled(self) -> bool:
-        """Whether profile and trial are over, so that gradients leave in the same way from pass to pass."""
+        """True if profile and trial are over, so that gradients are sent in the same way in each pass."""
         return self._has_begun and not self._profiling and self._trial is None
 
     def describe(self) -> str:
-        """The schedule and its trial, for people."""
-        said = super().describe()
+        """Describes the schedule and its trial for users."""
+        text = super().describe()
         if self._trial is not None:
-            return f"{said}\n  on trial for {self._trial.left} more passes"
-        return said if self._steps is None else f"{said}\n  {self._steps}"
+            return f"{text}\n  on trial for {self._trial.left} more passes"
+        return text if self._steps is None else f"{text}\n  {self._steps}"
 
     def _begin_together(self) -> None:
-        """Gives all ranks the same parameters and the same number of this run, and times a small all-reduce.
+        """Gives all ranks the same parameters and the same number of this run, and times small all-reduces.
 
         Raises:
             ValueError: the ranks' models differ.
@@ -138,7 +139,7 @@ class TimePoints(Scheduled):
         self._start_up = int(statistics.median(took))
 
     def _compare(self, tensors: list[torch.Tensor]) -> None:
-        """Checks that all ranks have the same model: all-reduces that differ would wait until the deadline."""
+        """Checks that all ranks have the same model. Otherwise all-reduces would not match."""
         kinds = repr(
             [(tuple(tensor.shape), str(tensor.dtype)) for tensor in tensors] + [one for one, _ in self._trained]
         )
@@ -148,11 +149,11 @@ class TimePoints(Scheduled):
         dist.all_gather(all_ranks, own, group=self._group)
         models = [tuple(one.tolist()) for one in all_ranks]
         if len(set(models)) > 1:
-            said = "; ".join(
+            text = "; ".join(
                 f"rank {rank}: {trained} trained parameters, {elements} elements in all"
                 for rank, (trained, elements, _) in enumerate(models)
             )
-            raise ValueError(f"the ranks' models are not the same ({said}): make the same one on all ranks")
+            raise ValueError(f"the ranks' models are not the same ({text}): make the same model on all ranks")
 
     def _make_sets(self, schedule: Schedule) -> list[OutgoingSet]:
         last = len(schedule.sets) - 1
@@ -160,15 +161,15 @@ class TimePoints(Scheduled):
 
     def _make_set(self, number: int, one: SetOfGradients, *, has_flag: bool) -> OutgoingSet:
         memory = self._job if number < MAX_SHARED else None
-        kinds = by_type(self._trained, one.places)
+        kinds = by_type(self._trained, one.indices)
         extras = [int(has_flag and kind is kinds[-1]) for kind in kinds]
         bundles = [Bundle(memory, self._trained, kind, extra) for kind, extra in zip(kinds, extras, strict=True)]
         return OutgoingSet(self._trained, bundles, one.late)
 
     def _finish(self) -> None:
-        """Sends the remaining sets, with the flag, and waits for everything."""
+        """Sends the remaining sets, with the flag, and waits for all sets."""
         last = self._sets[-1]
-        # While the schedule is on trial, its whole time is judged, including late sets.
+        # No flag during the trial, which measures whole steps, including late sets.
         last.raise_flag(self._trial is None and self._is_late)
         for one in self._sets[self._next :]:
             self._send(one)
@@ -177,9 +178,9 @@ class TimePoints(Scheduled):
         if failure is not None:
             raise failure
         if self._trial is not None:
-            self._try(self._trial)
+            self._end_trial_pass(self._trial)
         elif last.flag and not self._profiling:
-            # On all ranks in the same pass, since all of them have the same sum.
+            # All ranks do this in the same pass, because all of them get the same flag.
             share = self._settings.late_share * 100
             logger.info("rank %s: more than %.0f %% of some rank's sets are late: profiling", self._job.rank, share)
             self._profiling = True
@@ -194,7 +195,7 @@ class TimePoints(Scheduled):
                 self._under_way.append(work)
 
     def _wait(self) -> Exception | None:
-        """Waits until all sets are back; returns the first error, if any."""
+        """Waits until all sets are averaged; returns the first error, if any."""
         under_way, self._under_way = self._under_way, []
         failure: Exception | None = None
         for work in under_way:
@@ -205,7 +206,7 @@ class TimePoints(Scheduled):
         return failure
 
     def _decide(self) -> None:
-        """Either adopts the schedule that follows from the profile, at first on trial, or profiles again."""
+        """Adopts the schedule that follows from the profile, at first on trial, or profiles again."""
         self._profile = self._take_profile()
         if not self._hand_in(self._profile):
             return
@@ -217,8 +218,8 @@ class TimePoints(Scheduled):
             self._use(self._together)
         logger.info("rank %s: %s", self._job.rank, self.describe())
 
-    def _try(self, trial: Trial) -> None:
-        """Called after a pass of the trial: the other way gets its turn, or one of them is chosen for good."""
+    def _end_trial_pass(self, trial: Trial) -> None:
+        """Called after a pass of the trial: selects the way of the next pass, or the result of the trial."""
         trial.end_pass()
         if trial.left:
             self._use(self._at_points if trial.at_points else self._together)
@@ -229,24 +230,24 @@ class TimePoints(Scheduled):
         self._lateness.clear()
         del self._at_points, self._together
         if not self._steps.keeps_points:
-            # A start-up as long as the pass tells the controller: then it makes a schedule of one set.
+            # With a start-up cost as long as the pass, the controller makes a schedule of one set.
             sizes, ready = self._profile.sizes, self._profile.ready
             self._hand_in(Profile(sizes, ready, max(self._profile.start_up, *ready)))
         logger.info("rank %s: %s", self._job.rank, self.describe())
 
     def _agree(self, own: Steps) -> Steps:
-        """The mean of the ranks' times: all of them decide by the same numbers."""
+        """Returns the mean of the ranks' times, so that all ranks take the same decision."""
         steps = torch.tensor([own.points, own.together], device="cpu")
         dist.all_reduce(steps, op=dist.ReduceOp.AVG, group=self._group)
         points, together = steps.tolist()
         return Steps(points, together)
 
     def _hand_in(self, profile: Profile) -> bool:
-        """Hands in a profile, and adopts the schedule that follows from it, if there is one."""
+        """Hands in a profile, and adopts the schedule that follows from it; returns false if it was rejected."""
         self._profiles += 1
         decided = self._job.hand_in_profile(self._run, self._profiles, profile, deadline=self._settings.deadline)
         if isinstance(decided, ThrownOut):
-            logger.info("rank %s: profile %s is thrown out: %s", self._job.rank, self._profiles, decided.reason)
+            logger.info("rank %s: profile %s was rejected: %s", self._job.rank, self._profiles, decided.reason)
             return False
         self._profiling = False
         self._follow(decided)

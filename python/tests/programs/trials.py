@@ -1,4 +1,4 @@
-"""Trains with time points whose trial uses a clock of its own, and prints which way was chosen."""
+"""Trains with time points whose trial uses a simulated clock, and prints the result of each trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ITERATIONS = 3
 
 @dataclass
 class Clock:
-    """Advances by a set time per step, whatever a step really takes."""
+    """Advances by a fixed time for each step, independent of its real time."""
 
     points: float
     together: float
@@ -32,7 +32,7 @@ class Training:
         model, self.alone = Model(), Model()
         model.seconds = self.alone.seconds = 0.0
         self.model = TimePoints(model, iterations=ITERATIONS, deadline=60)
-        # Each gradient is a set of its own, on a machine of any speed.
+        # With this start-up cost each gradient is a separate set, on a machine of any speed.
         self.model._start_up = 1
         self.model._clock = self.clock = clock
         self.ways: set[int] = set()
@@ -54,7 +54,7 @@ class Training:
         self.right = self.right and torch.allclose(ours, alone, rtol=1e-3, atol=1e-6)
 
     def settle(self) -> dict[str, Any]:
-        """Trains until a way is chosen."""
+        """Trains until the trial is over."""
         steps = 0
         while not self.model.is_settled:
             self.step()
@@ -65,7 +65,7 @@ class Training:
             "sets": len(chosen.sets),
             "ways": sorted(self.ways),
             "steps": steps,
-            "said": self.model.describe().splitlines()[-1].strip(),
+            "text": self.model.describe().splitlines()[-1].strip(),
             "right": self.right,
         }
 
@@ -74,17 +74,17 @@ def main() -> None:
     dist.init_process_group("tributary")
     odd = dist.get_rank() % 2 == 1
     result = {}
-    # A rank's clock may differ from the mean, which counts on all ranks.
+    # The ranks' clocks differ, and the mean of their times decides on all ranks.
     result["slower"] = Training(Clock(points=0.9 if odd else 1.5, together=1.0)).settle()
     result["noise"] = Training(Clock(points=1.01, together=1.0)).settle()
     faster = Training(Clock(points=0.8, together=1.0))
     result["faster"] = faster.settle()
-    # The sets of one rank become late, so that all ranks profile and try again.
+    # The sets of one rank become late, so all ranks make another profile and trial.
     faster.clock.points = 1.2
     if odd:
         faster.model._lateness.extend([True] * 100)
     faster.step()
-    result["anew"] = not faster.model.is_settled
+    result["again"] = not faster.model.is_settled
     result["then"] = faster.settle()
     print(json.dumps(result), flush=True)
     dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Lets tests of PyTorch's suite that ask for GPUs run on CPUs: where they move a tensor to a GPU, it stays."""
+"""Lets tests of PyTorch's suite that need GPUs run on CPUs: tensors that they move to a GPU stay."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch.overrides import TorchFunctionMode
 from torch.testing._internal import common_distributed
 
 NEEDS_GPU = "needs_gpu"
-"""The attribute of tests that ask for GPUs."""
-PRETENDED = 8
-"""The number of GPUs that tests find."""
+"""The attribute of tests that need GPUs."""
+MOCKED_GPUS = 8
+"""The number of mocked GPUs."""
 
 
-def let_tests_run_without_gpus() -> None:
-    """Replaces the decorators that skip tests without GPUs. Call it before the suite is imported."""
+def mark_gpu_tests() -> None:
+    """Makes the decorators that skip tests without GPUs only mark them. Call it before importing the suite."""
 
     def mark(test: Callable[..., Any]) -> Callable[..., Any]:
         setattr(test, NEEDS_GPU, True)
@@ -31,7 +31,7 @@ def let_tests_run_without_gpus() -> None:
 
 
 def _on_cpu(device: Any) -> Any:
-    """Replaces a GPU by the CPU, and leaves other values as they are."""
+    """Returns the CPU for a GPU, and any other value unchanged."""
     if isinstance(device, str) and device.startswith("cuda"):
         return "cpu"
     if isinstance(device, torch.device) and device.type == "cuda":
@@ -40,7 +40,7 @@ def _on_cpu(device: Any) -> Any:
 
 
 class OnCpu(TorchFunctionMode):
-    """Makes tensors on the CPU that a test wants on a GPU, and leaves those that it moves there."""
+    """Makes tensors on the CPU instead of a GPU, and ignores moves to a GPU."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -56,8 +56,8 @@ class OnCpu(TorchFunctionMode):
         if name in ("to", "_parse_to"):
             first = 1 if name == "to" else 0
             args = tuple(
-                "cpu" if place == first and isinstance(value, int) and not isinstance(value, bool) else value
-                for place, value in enumerate(args)
+                "cpu" if index == first and isinstance(value, int) and not isinstance(value, bool) else value
+                for index, value in enumerate(args)
             )
         return func(*args, **kwargs)
 
@@ -70,21 +70,21 @@ def _without_devices(make: Callable[..., None]) -> Callable[..., None]:
 
 
 def _nothing() -> Callable[..., None]:
-    """A function that does nothing: another one each time, since torch.compile distinguishes functions."""
+    """Makes a new function that does nothing. torch.compile needs different functions."""
     return lambda *_, **__: None
 
 
 @contextmanager
-def stand_in_for_gpus(test: Any) -> Iterator[None]:
-    """Lets CPUs stand in for GPUs during a test that needs GPUs."""
-    # Some that are for NCCL only count GPUs without asking for them first.
+def mock_gpus(test: Any) -> Iterator[None]:
+    """Mocks GPUs on CPUs during a test that needs GPUs."""
+    # Some tests for NCCL count GPUs without a decorator.
     if not getattr(test, NEEDS_GPU, False) and "rank_to_GPU" not in inspect.getsource(test):
         yield
         return
     replaced: dict[Any, dict[str, Any]] = {
         torch.cuda: {
             "current_device": lambda: 0,
-            "device_count": lambda: PRETENDED,
+            "device_count": lambda: MOCKED_GPUS,
             "manual_seed": _nothing(),
             "set_device": _nothing(),
             "stream": lambda *_: nullcontext(),
@@ -92,7 +92,7 @@ def stand_in_for_gpus(test: Any) -> Iterator[None]:
             "synchronize": _nothing(),
         },
         torch.accelerator: {
-            "device_count": lambda: PRETENDED,
+            "device_count": lambda: MOCKED_GPUS,
             "set_device_index": _nothing(),
             "synchronize": _nothing(),
         },

@@ -1,4 +1,4 @@
-"""The last rank ends its part properly while the others go on: the errors on them."""
+"""The last rank closes its job while the others continue; they print their errors."""
 
 import numpy as np
 
@@ -12,4 +12,4 @@ try:
         else:
             job.all_reduce(np.ones(1000, dtype=np.float32), name="second", deadline=3)
 except tributary.TributaryError as error:
-    print("told:", type(error).__name__, error)
+    print("raised:", type(error).__name__, error)

@@ -1,4 +1,4 @@
-"""One backward pass of all members: gradients leave in buckets, and come back as their mean, or not at all."""
+"""The backward pass of all members, which averages gradients in buckets or drops them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tributary.torch.gradients import Gradients
 from tributary.torch.outbox import Bundle, OutgoingSet, by_type
 
 BUCKET = 1 << 20
-"""Bytes of gradients that leave together: they overlap with computing as well as time points do."""
-MOST_BUCKETS = 64
-"""The most buckets: a larger model has larger ones."""
+"""Bytes of gradients in a bucket. This size overlaps with computing as well as time points do."""
+MAX_BUCKETS = 64
+"""The largest number of buckets. A larger model has larger buckets."""
 
 
-class Pass:
+class BackwardPass:
     """The backward pass of each step.
 
-    Gradients leave as soon as a bucket is full and the previous ones have left, in the reverse of the model's order. At
-    the end of the pass all are back: as the mean over the samples of all members, if all of them contributed to every
-    value. Otherwise every member notices this, and none of them has gradients, so that the optimiser's step changes
+    Buckets have the reverse of the model's order. A bucket is sent as soon as it is full and the previous buckets were
+    sent. If all members contribute to every value, the gradients at the end of the pass are the mean over the samples
+    of all members. Otherwise all members notice this and drop their gradients, so that the optimiser's step changes
     nothing.
     """
 
@@ -45,50 +45,53 @@ class Pass:
         self._job = job
         self._drop()
         size = sum(parameter.nbytes for _, parameter in self._parameters)
-        most = max(BUCKET, size // MOST_BUCKETS)
+        most = max(BUCKET, size // MAX_BUCKETS)
         self._buckets: list[OutgoingSet] = []
-        places: list[int] = []
-        for place in reversed(range(len(self._parameters))):
-            places.append(place)
-            if place == 0 or sum(self._parameters[one][1].nbytes for one in places) >= most:
-                kinds = by_type(self._parameters, places)
+        indices: list[int] = []
+        for index in reversed(range(len(self._parameters))):
+            indices.append(index)
+            if index == 0 or sum(self._parameters[one][1].nbytes for one in indices) >= most:
+                kinds = by_type(self._parameters, indices)
                 bundles = [Bundle(job, self._parameters, kind) for kind in kinds]
                 self._buckets.append(OutgoingSet(self._parameters, bundles))
-                places = []
-        self._bucket_of = {place: bucket for bucket in self._buckets for place in bucket.places}
+                indices = []
+        self._bucket_of = {index: bucket for bucket in self._buckets for index in bucket.indices}
 
     def begin(self, what: str, samples: int, members: int) -> None:
-        """Prepares the next backward pass: that of this step, with `samples` samples of this rank.
+        """Prepares the next backward pass.
+
+        Args:
+            what: the description of the step.
+            samples: the number of samples of this rank.
+            members: the number of members.
 
         Raises:
             RuntimeError: the last pass broke off, or the model's parameters were replaced.
         """
         if self._in_pass:
             raise RuntimeError(
-                "the last backward pass broke off, and what it had sent has no counterpart on the other ranks: start "
-                "this process again"
+                "the last backward pass broke off, and the other ranks cannot match the gradients that it had sent: "
+                "start this process again"
             )
         self._gradients.follow()
         self._what, self._samples, self._members = what, samples, members
 
     @property
     def is_due(self) -> bool:
-        """Whether there has been no pass since `begin`."""
+        """True if there was no pass since `begin`."""
         return self._what is not None
 
-    def _ready(self, place: int) -> None:
+    def _ready(self, index: int) -> None:
         """Called when a gradient is ready."""
         if self._what is None:
-            raise RuntimeError(
-                "a backward pass outside of a step: make one for each batch that Elastic.loader gives, and no other"
-            )
+            raise RuntimeError("a backward pass outside of a step: make exactly one for each batch of Elastic.loader")
         if not self._in_pass:
             self._in_pass = True
             self._next = 0
             engine: Any = torch.autograd.Variable._execution_engine
             engine.queue_callback(self._end)
-        self._bucket_of[place].put(place)
-        # The last bucket leaves at the end of the pass: with it the agent considers the step done.
+        self._bucket_of[index].put(index)
+        # The last bucket is sent at the end of the pass, because the agent takes it as the end of the step.
         while self._next < len(self._buckets) - 1 and self._buckets[self._next].is_full:
             self._send()
 
@@ -103,7 +106,7 @@ class Pass:
             self._under_way.append((flat, reduction))
 
     def _end(self) -> None:
-        """Called when all gradients are there: sends what has not left, and waits for everything."""
+        """Called when all gradients are ready: sends the remaining buckets, and waits for all of them."""
         while self._next < len(self._buckets):
             self._buckets[self._next].fill_up()
             self._send()
@@ -111,7 +114,7 @@ class Pass:
         self._ended()
 
     def wait(self) -> tuple[bool, list[TributaryError]]:
-        """Waits until all gradients are back. Returns whether they are the members' mean now, and the errors."""
+        """Waits for all buckets; returns true if the gradients are the members' mean now, and the errors."""
         under_way, self._under_way = self._under_way, []
         errors: list[TributaryError] = []
         sums: list[tuple[torch.Tensor, int]] = []

@@ -9,31 +9,31 @@ import torch
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryRange:
     """The memory range from a tensor's first element to its last."""
 
     device: torch.device
     begin: int
     end: int
 
-    def overlaps(self, other: Place) -> bool:
-        """Whether the two have bytes in common, as far as one can tell without looking at each element."""
+    def overlaps(self, other: MemoryRange) -> bool:
+        """Returns true if the ranges overlap. The elements of strided tensors may still be disjoint."""
         return self.device == other.device and self.begin < other.end and other.begin < self.end
 
 
-def places_of(tensors: list[torch.Tensor]) -> list[Place]:
-    """The ranges of these tensors, if their elements are contiguous or at equal distances."""
-    return [_place_of(tensor) for tensor in tensors if tensor.layout == torch.strided and tensor.numel() > 0]
+def memory_ranges_of(tensors: list[torch.Tensor]) -> list[MemoryRange]:
+    """Returns the ranges of the strided tensors among these."""
+    return [_memory_range_of(tensor) for tensor in tensors if tensor.layout == torch.strided and tensor.numel() > 0]
 
 
-def _place_of(tensor: torch.Tensor) -> Place:
+def _memory_range_of(tensor: torch.Tensor) -> MemoryRange:
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     begin = tensor.data_ptr()
-    return Place(tensor.device, begin, begin + (last + 1) * tensor.element_size())
+    return MemoryRange(tensor.device, begin, begin + (last + 1) * tensor.element_size())
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors of a collective's arguments: those in lists, and in lists of lists."""
+    """Returns the tensors in an argument of a collective, also from nested lists."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, list | tuple):
@@ -42,12 +42,12 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def bytes_of(tensors: list[torch.Tensor]) -> int:
-    """Bytes of their elements; for sparse tensors, bytes of the elements present and their indices."""
+    """Returns the bytes of the tensors' elements. Sparse tensors count their stored elements and indices."""
     return sum(_bytes_of(tensor) for tensor in tensors)
 
 
 def _bytes_of(tensor: torch.Tensor) -> int:
     if tensor.layout == torch.sparse_coo:
-        # Not `values()`, which only a coalesced tensor has.
+        # `values()` works only for a coalesced tensor.
         return tensor._values().nbytes + tensor._indices().nbytes
     return tensor.nbytes if tensor.layout == torch.strided else 0
