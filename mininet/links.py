@@ -28,7 +28,7 @@ class Links:
         """Cuts a link: frames of both directions are lost, and neither end gets an error."""
         link = self._find(name)
         if link in self._cut:
-            raise Problem(f"link {name} is already cut: `mend` it first")
+            raise Problem(f"link {name} is already cut: `repair` it first")
         self._cut.append(link)
         for end in link.ends:
             self._run(end, VOID, f'add rule netdev cut port{end.port} counter fwd to "{LOST}"')

@@ -133,8 +133,8 @@ fn in_the_prompt_things_go_wrong_and_right_again_hosts_reduce_and_nothing_stays(
                     start leaf\n\
                     cut w0:leaf\n\
                     w0 ping -c 1 -W 1 w1\n\
-                    mend leaf-w0\n\
-                    mend leaf-w0\n\
+                    repair leaf-w0\n\
+                    repair leaf-w0\n\
                     cut leaf-w9\n\
                     w0 ping -c 1 -w 20 w1\n\
                     allreduce --size nonsense\n\
