@@ -20,7 +20,7 @@ MOCKED_GPUS = 8
 
 
 def mark_gpu_tests() -> None:
-    """Makes the decorators that skip tests without GPUs only mark them. Call it before importing the suite."""
+    """Makes the decorators that skip tests without GPUs mark them. Call it before importing the suite."""
 
     def mark(test: Callable[..., Any]) -> Callable[..., Any]:
         setattr(test, NEEDS_GPU, True)

@@ -557,7 +557,7 @@ class FabricBackend(Backend):
             if isinstance(answer.exception(), DeadlineError):
                 self._timed_out = self._timed_out or name
 
-        # Before the work's own callback, which lets callers go on.
+        # Added before the work's own callback, which wakes the callers.
         answer.add_done_callback(note)
         work = FabricWork(name, answer, results, finish, event)
         self._under_way[answer] = work, memory_ranges_of([values, *results])

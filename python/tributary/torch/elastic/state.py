@@ -27,7 +27,7 @@ class Stateful(Protocol):
 
 
 def pack(state: Mapping[str, Any]) -> Integers:
-    """Encodes a state as integers below 2^24; the first one is the number of bytes in the last one."""
+    """Encodes a state as integers below 2^24. The first one counts padding bytes in the last one."""
     file = io.BytesIO()
     torch.save(state, file)
     data = np.frombuffer(file.getbuffer(), dtype=np.uint8)

@@ -341,7 +341,7 @@ class Elastic:
                 else:
                     self._members = roll_call(self._job, 0).members
                 self._needs = None
-                logger.info("rank %s: ranks %s go on, after %s", self._rank, self._members, before or "their start")
+                logger.info("rank %s: ranks %s continue, after %s", self._rank, self._members, before or "their start")
             except DetachedError as error:
                 self._note([error])
                 if self._members:
