@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SLOWER = 1.02
-"""The greatest relative time of a step with time points; `tributary bench schedule` has the same limit for noise.
+"""The greatest relative time of a step with time points; `tributary-bench schedule` has the same limit for noise.
 
 Keeping time points costs no more than that. Time points that are clearly faster are given up only if noise makes them
 slower by that much in half of the pairs of steps.
