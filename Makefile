@@ -26,8 +26,9 @@ test: tools ## everything that CI runs; installs what it needs (TOOLS=no leaves 
 test-rust: ## the Rust tests
 	$(CARGO) test --workspace --locked
 
-# Builds target/debug/tributary with the features that the Rust tests have it with: after them, nothing is built.
-LAB_PROGRAM = $(CARGO) test --workspace --locked --no-run --test lab
+# Builds target/debug/tributary and tributary-bench with the features that the Rust tests have them with: after them, nothing
+# is built.
+LAB_PROGRAM = $(CARGO) test --workspace --locked --no-run --test lab --test bench
 
 # With root, their programs run as ranks of labs. They wait more than they compute: two at once.
 test-python: python lint-python ## lints and tests of the Python package
@@ -175,25 +176,28 @@ bench: ## packets a second through the compiled P4 program, floats to fixed poin
 	$(CARGO) bench -p tributary-softswitch --bench pipeline
 	$(CARGO) bench -p tributary-protocol --bench numbers --bench tags
 
+# Measures the program `tributary` beside it, which is built at the same commit.
+BENCH = $(CARGO) build --release --quiet --locked -p tributary -p tributary-bench && target/release/tributary-bench
+
 bench-agent: ## what an all-reduce takes of a host's processor (ARGS="--rounds 5 --json")
-	$(CARGO) run --release --quiet -p tributary -- bench agent $(ARGS)
+	$(BENCH) agent $(ARGS)
 
 bench-plan: ## how long the planner takes as a cluster grows (ARGS="--rounds 5 --json")
-	$(CARGO) run --release --quiet -p tributary -- bench plan $(ARGS)
+	$(BENCH) plan $(ARGS)
 
 bench-scale: ## the fabric in clusters of thousands of workers, simulated (ARGS="--studies jobs --json")
-	$(CARGO) run --release --quiet -p tributary -- bench scale $(ARGS)
+	$(BENCH) scale $(ARGS)
 
 bench-switch: ## slices a second of the embedded switch beside a bare loop's and BMv2's (ARGS="--runs 5 --seconds 3")
-	$(CARGO) run --release --quiet -p tributary -- bench switch $(ARGS)
+	$(BENCH) switch $(ARGS)
 
 bench-forwarding: ## packets a second that programs forward on the embedded switch and on BMv2 (ARGS="--runs 5 --seconds 3")
-	$(CARGO) run --release --quiet -p tributary -- bench forwarding $(ARGS)
+	$(BENCH) forwarding $(ARGS)
 
 export TRIBUTARY_BENCH_PYTHON ?= $(or $(wildcard $(PYTHON_ENV)/bin/python),python3)
 
 bench-allreduce: ## an all-reduce beside gloo's and Open MPI's (ARGS="--rate 50mbit --out DIR")
-	$(CARGO) run --release --quiet -p tributary -- bench allreduce $(ARGS)
+	$(BENCH) allreduce $(ARGS)
 
 bench-tools: $(PYTHON_READY) ## install gloo (PyTorch, 5 GB) and Open MPI for bench-allreduce (Debian; needs root)
 	apt-get update -q && apt-get install -y -q --no-install-recommends \
@@ -204,11 +208,11 @@ PAPER_TORCH = allreduce time-points pytorch policies-cnn policies-transformer
 PAPER_NEEDS = $(if $(ARGS),$(if $(filter $(PAPER_TORCH),$(ARGS)),python) $(if $(filter allreduce,$(ARGS)),bench-tools),python bench-tools)
 
 paper: $(PAPER_NEEDS) ## every figure and table of docs/results, from scratch: two hours; root (ARGS="hops policies-digits" for a part)
-	$(CARGO) build --release --quiet --locked -p tributary -p tributary-paper
+	$(CARGO) build --release --quiet --locked -p tributary -p tributary-bench -p tributary-paper
 	$(CARGO) run --release --quiet --locked -p tributary-paper -- --python $(PYTHON_ENV)/bin/python $(ARGS)
 
 simulate: ## loss x time x bytes of the protocol on a virtual clock
-	$(CARGO) run --release --quiet -p tributary -- bench simulate $(ARGS)
+	$(BENCH) simulate $(ARGS)
 
 verify: ## check the protocol in every state that a network can bring it to (ARGS="--json"), then random scenarios; minutes
 	$(CARGO) run --release --quiet --locked -p tributary-verify -- $(ARGS)

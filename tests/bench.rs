@@ -1,4 +1,4 @@
-//! `tributary bench`: the protocol under loss on a virtual clock, and an all-reduce compared with
+//! `tributary-bench`: the protocol under loss on a virtual clock, and an all-reduce compared with
 //! others' on real sockets.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -9,47 +9,36 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tributary_testkit::binary::{json, refused, stderr, tributary};
-use tributary_testkit::labs;
+use tributary_testkit::binary::{BENCH, stderr};
+use tributary_testkit::{labs, terminal};
 
 /// Small, and over links as fast as this machine.
-const QUICK: [&str; 7] = ["bench", "allreduce", "--rate", "1gbit", "--size", "64KiB", "--json"];
+const QUICK: [&str; 6] = ["allreduce", "--rate", "1gbit", "--size", "64KiB", "--json"];
 
-const SHORT: [&str; 9] =
-    ["bench", "simulate", "--json", "--size", "512KiB", "--loss", "0,0.02", "--seeds", "2"];
+const SHORT: [&str; 8] = ["simulate", "--json", "--size", "512KiB", "--loss", "0,0.02", "--seeds", "2"];
 
 #[test]
 fn losses_cost_time_and_bytes_and_the_same_ones_each_time() {
-    let rows = json(&SHORT);
+    let rows = BENCH.json(&SHORT);
     let number = |row: usize, field: &str| rows[row][field].as_f64().unwrap();
     assert_eq!(number(0, "to_lossless"), 1.0);
     assert!(number(1, "to_lossless") > 1.0);
     assert!(number(1, "bytes_on_all_links") > number(0, "bytes_on_all_links"));
     assert!(number(1, "retransmissions") > 0.0);
-    assert_eq!(rows, json(&SHORT));
+    assert_eq!(rows, BENCH.json(&SHORT));
 }
 
 #[test]
 fn a_lossless_fabric_is_as_fast_as_its_links() {
-    let rows = json(&SHORT);
+    let rows = BENCH.json(&SHORT);
     let to_ideal = rows[0]["to_ideal"].as_f64().unwrap();
     // Headers take 7 %, and the first slice needs a round trip.
     assert!((1.07..1.3).contains(&to_ideal), "{to_ideal}");
 }
 
 /// Small enough for a build without optimisation.
-const SMALL: [&str; 10] = [
-    "bench",
-    "scale",
-    "--studies",
-    "congestion,failures",
-    "--seeds",
-    "1",
-    "--iterations",
-    "1",
-    "--size",
-    "10MB",
-];
+const SMALL: [&str; 9] =
+    ["scale", "--studies", "congestion,failures", "--seeds", "1", "--iterations", "1", "--size", "10MB"];
 
 #[test]
 fn a_cluster_is_studied_and_drawn_and_the_same_each_time() {
@@ -57,7 +46,7 @@ fn a_cluster_is_studied_and_drawn_and_the_same_each_time() {
     // Neither of the two folders exists yet.
     let plotted = folder.path().join("results/scale");
     let plots = ["--json", "--plots", plotted.to_str().unwrap()];
-    let report = json(&[&SMALL[..], &plots].concat());
+    let report = BENCH.json(&[&SMALL[..], &plots].concat());
     let points = report["studies"][0]["points"].as_array().unwrap();
     assert_eq!(points[4]["place"], "80 %");
     let methods: Vec<_> = points[4]["results"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
@@ -66,7 +55,7 @@ fn a_cluster_is_studied_and_drawn_and_the_same_each_time() {
     assert_eq!(methods, expected);
     assert!(points[4]["results"][0]["seconds"].as_f64() > points[0]["results"][0]["seconds"].as_f64());
     assert_eq!(report["settings"]["assumptions"]["slots"], 4096);
-    assert_eq!(report, json(&[&SMALL[..], &["--json"]].concat()));
+    assert_eq!(report, BENCH.json(&[&SMALL[..], &["--json"]].concat()));
     let drawn = fs::read_to_string(plotted.join("failures.svg")).unwrap();
     for word in ["<svg", "aggregation", "fabric 1024", "4 PS"] {
         assert!(drawn.contains(word), "{word:?} is not in: {drawn}");
@@ -75,7 +64,7 @@ fn a_cluster_is_studied_and_drawn_and_the_same_each_time() {
 
 #[test]
 fn people_see_the_times_and_what_the_fabric_saves_in_80_columns() {
-    let output = tributary(&SMALL);
+    let output = BENCH.run(&SMALL);
     let shown = String::from_utf8(output.stdout).unwrap();
     for piece in ["10.0 MB", "25 Gbit/s", "lost time", "saved by", "fabric 256", "4 PS"] {
         assert!(shown.contains(piece), "{piece:?} is not in: {shown}");
@@ -85,17 +74,17 @@ fn people_see_the_times_and_what_the_fabric_saves_in_80_columns() {
 
 #[test]
 fn impossible_options_are_refused() {
-    refused(&["bench", "scale", "--studies", "all"], 2, &["--studies", "scaling"]);
-    refused(&["bench", "scale", "--workers", "1"], 2, &["--workers"]);
-    refused(
-        &["bench", "scale", "--plots", "Cargo.toml/plots"],
+    BENCH.refused(&["scale", "--studies", "all"], 2, &["--studies", "scaling"]);
+    BENCH.refused(&["scale", "--workers", "1"], 2, &["--workers"]);
+    BENCH.refused(
+        &["scale", "--plots", "Cargo.toml/plots"],
         1,
         &["cannot make the folder", "Cargo.toml/plots"],
     );
-    refused(&["bench", "agent", "--mtu", "1500,60"], 2, &["--mtu", "at least"]);
-    refused(&["bench", "agent", "--rounds", "0"], 2, &["--rounds"]);
-    refused(&["bench", "simulate", "--loss", "2"], 2, &["--loss", "probability"]);
-    refused(&["bench", "simulate", "--window", "3"], 2, &["--window", "power of two"]);
+    BENCH.refused(&["agent", "--mtu", "1500,60"], 2, &["--mtu", "at least"]);
+    BENCH.refused(&["agent", "--rounds", "0"], 2, &["--rounds"]);
+    BENCH.refused(&["simulate", "--loss", "2"], 2, &["--loss", "probability"]);
+    BENCH.refused(&["simulate", "--window", "3"], 2, &["--window", "power of two"]);
 }
 
 /// The row of a contender at a loss rate.
@@ -109,13 +98,7 @@ fn start(options: &[&str]) -> Child {
 }
 
 fn start_command(arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_tributary"))
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .current_dir(tributary_testkit::root())
-        .spawn()
-        .unwrap()
+    BENCH.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// The prefix of its labs' names.
@@ -129,7 +112,7 @@ fn an_agents_time_and_frames_are_told_at_both_widths_and_nothing_stays() {
         return;
     }
     let small = ["--size", "1MiB", "--iterations", "1", "--rounds", "1", "--json"];
-    let bench = start_command(&[&["bench", "agent"], &small[..]].concat());
+    let bench = start_command(&[&["agent"], &small[..]].concat());
     let labs = labs_of(&bench);
     let output = bench.wait_with_output().unwrap();
     // It fails at the first wrong sum.
@@ -187,14 +170,8 @@ fn many_tensors_are_compared_with_one_and_nothing_stays() {
         return;
     }
     // Times are not checked here: other tests may be running.
-    let options = ["bench", "overlap", "--size", "64KiB", "--tensors", "8", "--rounds", "1", "--json"];
-    let bench = Command::new(env!("CARGO_BIN_EXE_tributary"))
-        .args(options)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .current_dir(tributary_testkit::root())
-        .spawn()
-        .unwrap();
+    let options = ["overlap", "--size", "64KiB", "--tensors", "8", "--rounds", "1", "--json"];
+    let bench = start_command(&options);
     let labs = labs_of(&bench);
     let output = bench.wait_with_output().unwrap();
     let report: Value =
@@ -231,8 +208,8 @@ fn a_contender_that_is_not_installed_is_left_out_and_named() {
         return;
     }
     let options = ["--contenders", "ours,gloo", "--python", "/nonexistent/python", "--loss", "0"];
-    let quick = ["bench", "allreduce", "--rate", "1gbit", "--size", "4KiB", "--rounds", "1"];
-    let output = tributary(&[&quick[..], &options].concat());
+    let quick = ["allreduce", "--rate", "1gbit", "--size", "4KiB", "--rounds", "1"];
+    let output = BENCH.run(&[&quick[..], &options].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let said = String::from_utf8(output.stdout).unwrap();
     for word in ["left out: gloo", "/nonexistent/python", "make bench-tools"] {
@@ -243,7 +220,7 @@ fn a_contender_that_is_not_installed_is_left_out_and_named() {
 #[test]
 fn a_comparison_of_nonsense_is_refused() {
     let refuse = |option: &str, value: &str, word: &str| {
-        refused(&["bench", "allreduce", option, value], 2, &[option, word]);
+        BENCH.refused(&["allreduce", option, value], 2, &[option, word]);
     };
     refuse("--rate", "0mbit", "rate above 0");
     refuse("--rate", "fast", "50mbit");
@@ -251,7 +228,35 @@ fn a_comparison_of_nonsense_is_refused() {
     refuse("--loss", "a%", "probability");
     refuse("--contenders", "nccl", "openmpi-ring");
     refuse("--size", "1001", "whole number");
-    refused(&["bench", "allreduce", "--topology", "none.toml"], 1, &["none.toml"]);
-    let losses_of_others = ["bench", "allreduce", "--contenders", "server", "--loss", "1%"];
-    refused(&losses_of_others, 1, &["nothing to measure", "only `ours`"]);
+    BENCH.refused(&["allreduce", "--topology", "none.toml"], 1, &["none.toml"]);
+    let losses_of_others = ["allreduce", "--contenders", "server", "--loss", "1%"];
+    BENCH.refused(&losses_of_others, 1, &["nothing to measure", "only `ours`"]);
+}
+
+#[test]
+fn the_help_of_every_command_fits_80_columns() {
+    let Some(seen) = terminal::commands_whose_help_fits(BENCH) else { return };
+    assert!(seen > 12, "only {seen} commands were found");
+}
+
+#[test]
+fn a_reader_that_stops_is_no_error_and_a_full_disk_is_one_without_a_panic() {
+    let simulate = ["simulate", "--loss", "0", "--values", "1000"].map(str::to_owned);
+    terminal::assert_survives_lost_output(BENCH, &simulate);
+}
+
+#[test]
+fn labs_need_the_program_tributary_and_the_error_says_where() {
+    let none = "/nonexistent/tributary";
+    let refused = BENCH.command(&["agent"]).env("TRIBUTARY_BINARY", none).output().unwrap();
+    let said = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains(none) && said.contains("TRIBUTARY_BINARY"), "{said}");
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join(BENCH.name());
+    fs::copy(BENCH.path(), &alone).unwrap();
+    let refused = Command::new(&alone).arg("agent").env_remove("TRIBUTARY_BINARY").output().unwrap();
+    let (said, beside) = (stderr(&refused), folder.path().join("tributary"));
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains(beside.to_str().unwrap()) && said.contains("TRIBUTARY_BINARY"), "{said}");
 }

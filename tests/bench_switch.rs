@@ -1,23 +1,24 @@
-//! `tributary bench switch` and `bench forwarding`: a switch between real interfaces under load.
+//! `tributary-bench switch` and `forwarding`: a switch between real interfaces under load.
 //! Needs root and the tools of a network; says so where they are missing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tributary_testkit::binary::{refused, stderr};
+use tributary_testkit::binary::{BENCH, TRIBUTARY, stderr};
 use tributary_testkit::labs;
+use tributary_testkit::user::User;
 
 /// Anything that takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts a bench without BMv2, which few machines have.
 fn start(bench: &str, switches: &str, options: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_tributary"))
-        .args(["bench", bench, "--json", "--window", "16", "--switch", switches])
+    BENCH
+        .command(&[bench, "--json", "--window", "16", "--switch", switches])
         .args(options)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -129,17 +130,26 @@ fn a_bench_that_is_stopped_leaves_nothing() {
 
 #[test]
 fn impossible_options_are_refused() {
-    refused(&["bench", "switch", "--window", "3"], 2, &["--window", "power of two"]);
-    refused(&["bench", "switch", "--window", "8192"], 2, &["--window", "4096 slots"]);
-    refused(&["bench", "switch", "--mtu", "60"], 2, &["--mtu", "at least"]);
-    refused(&["bench", "switch", "--switch", "both"], 2, &["--switch", "bmv2"]);
-    refused(&["bench", "switch", "--runs", "0"], 2, &["--runs"]);
-    refused(&["bench", "switch", "--seconds", "-1"], 2, &["--seconds", "more than 0"]);
-    refused(&["bench", "switch", "--seconds", "NaN"], 2, &["--seconds", "more than 0"]);
-    refused(&["bench", "forwarding", "--program", "l3"], 2, &["--program", "router"]);
-    refused(&["bench", "forwarding", "--window", "3"], 2, &["--window", "power of two"]);
+    BENCH.refused(&["switch", "--window", "3"], 2, &["--window", "power of two"]);
+    BENCH.refused(&["switch", "--window", "8192"], 2, &["--window", "4096 slots"]);
+    BENCH.refused(&["switch", "--mtu", "60"], 2, &["--mtu", "at least"]);
+    BENCH.refused(&["switch", "--switch", "both"], 2, &["--switch", "bmv2"]);
+    BENCH.refused(&["switch", "--runs", "0"], 2, &["--runs"]);
+    BENCH.refused(&["switch", "--seconds", "-1"], 2, &["--seconds", "more than 0"]);
+    BENCH.refused(&["switch", "--seconds", "NaN"], 2, &["--seconds", "more than 0"]);
+    BENCH.refused(&["forwarding", "--program", "l3"], 2, &["--program", "router"]);
+    BENCH.refused(&["forwarding", "--window", "3"], 2, &["--window", "power of two"]);
     if labs::can_be_made() {
-        refused(&["bench", "forwarding", "--bytes", "9000"], 1, &["9000 bytes", "1514"]);
-        refused(&["bench", "forwarding", "--switch", "loop"], 1, &["the bare loop runs no programs"]);
+        BENCH.refused(&["forwarding", "--bytes", "9000"], 1, &["9000 bytes", "1514"]);
+        BENCH.refused(&["forwarding", "--switch", "loop"], 1, &["the bare loop runs no programs"]);
     }
+}
+
+/// The kernel gives only root buffers as large as it likes.
+#[test]
+fn an_ordinary_user_measures_the_bare_loop() {
+    let Some(user) = User::new(&[TRIBUTARY, BENCH]) else { return };
+    let once = ["--mtu", "1500", "--window", "16", "--runs", "1", "--seconds", "1"];
+    let output = user.run(BENCH, &[&["switch", "--switch", "loop"], &once[..]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
 }

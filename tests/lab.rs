@@ -14,122 +14,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tributary_testkit::binary::{json, left_shared_memory, refused, stderr, tributary};
+use tributary_testkit::binary::{TRIBUTARY, json, refused, stderr, tributary};
 use tributary_testkit::labs;
 use tributary_testkit::root;
+use tributary_testkit::test_lab::{TestLab, reports, wait_until};
+use tributary_testkit::user::User;
 
 const THREE_TIERS: &str = "topologies/three-tier-8.toml";
 const TWO_SPINES: &str = "topologies/leaf-spine-8.toml";
 const TWO_WORKERS: &str = "topologies/two-workers.toml";
-/// The user without rights on every system.
-const NOBODY: u32 = 65534;
-/// Anything that takes longer has a defect.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A lab's name. Dropping it removes what a failed test leaves of the lab.
-struct Name(String);
-
-impl Name {
-    /// `None`, with a message, if this process may not make labs.
-    fn new(test: &str) -> Option<Self> {
-        labs::can_be_made().then(|| Self(format!("{test}-{}", std::process::id())))
-    }
-
-    fn up(&self, topology: &str, options: &[&str]) -> Value {
-        json(&[&["lab", "up", topology, "--name", &self.0, "--json"], options].concat())
-    }
-
-    fn run(&self, command: &[&str]) -> Output {
-        tributary(&[&["lab", "run", "--name", &self.0, "--"], command].concat())
-    }
-
-    fn down(&self) {
-        let down = tributary(&["lab", "down", &self.0]);
-        assert!(down.status.success(), "{}", stderr(&down));
-    }
-
-    /// Runs `tributary lab COMMAND --name … ARGUMENTS`, which must succeed.
-    fn lab(&self, command: &str, arguments: &[&str]) {
-        let output = tributary(&[&["lab", command, "--name", &self.0], arguments].concat());
-        assert!(output.status.success(), "{command} {arguments:?}: {}", stderr(&output));
-    }
-
-    /// Runs a command at a station.
-    fn exec(&self, station: &str, command: &[&str]) -> Output {
-        tributary(&[&["lab", "exec", "--name", &self.0, station, "--"], command].concat())
-    }
-
-    /// Runs the same command, which must fail and say each of `words`.
-    fn lab_refuses(&self, command: &str, arguments: &[&str], words: &[&str]) {
-        refused(&[&["lab", command, "--name", &self.0], arguments].concat(), 1, words);
-    }
-
-    /// The lab's entry in `tributary lab list`.
-    fn listed(&self) -> Value {
-        json(&["lab", "list", &self.0, "--json"])["labs"][0].clone()
-    }
-
-    /// The process of the daemon at a station, and its state.
-    fn daemon(&self, station: &str) -> (Option<u64>, String) {
-        let listed = self.listed();
-        let mut stations = listed["stations"].as_array().unwrap().iter();
-        let found = stations.find(|found| found["name"] == station).unwrap();
-        (found["process"].as_u64(), found["state"].as_str().unwrap().to_owned())
-    }
-
-    /// Checks that all workers reduce correctly.
-    fn reduces(&self) {
-        let reduced = self.run(&["tributary", "allreduce", "--json", "--check", "--size", "64KiB"]);
-        assert_eq!(reports(&reduced).len(), 2);
-    }
-
-    fn is_gone(&self) {
-        assert_eq!(labs::traces(&self.0), Vec::<String>::new());
-        assert_eq!(left_shared_memory(), Vec::<String>::new());
-    }
-}
-
-impl Drop for Name {
-    fn drop(&mut self) {
-        // Mostly there is nothing left.
-        tributary(&["lab", "down", &self.0]);
-    }
-}
-
-/// Each worker's report of its all-reduce, in rank order; all must be right.
-fn reports(output: &Output) -> Vec<Value> {
-    assert!(output.status.success(), "{}", stderr(output));
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
-    let report = |line: &str| {
-        let (host, report) = line.split_once(": ").unwrap();
-        let report: Value = serde_json::from_str(report).unwrap();
-        assert_eq!((&report["host"], &report["checked"]), (&Value::from(host), &Value::from(true)));
-        report
-    };
-    let mut reports: Vec<_> = text.lines().map(report).collect();
-    reports.sort_by_key(|report| report["rank"].as_u64());
-    let ranks: Vec<_> = reports.iter().map(|report| report["rank"].as_u64().unwrap()).collect();
-    assert_eq!(ranks, (0..reports.len() as u64).collect::<Vec<_>>());
-    reports
-}
-
-/// Starts `tributary` without waiting for its end.
-fn start(arguments: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
-    command.args(arguments).current_dir(root()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "still waiting until {what}");
-        std::thread::yield_now();
-    }
-}
 
 #[test]
 fn eight_workers_reduce_right_and_down_leaves_nothing() {
-    let Some(name) = Name::new("eight") else { return };
+    let Some(name) = TestLab::new("eight") else { return };
     let up = name.up(THREE_TIERS, &["--no-rates", "--window", "64"]);
     assert_eq!(up["workers"].as_array().unwrap().len(), 8);
     let listed = json(&["lab", "list", "--json"]);
@@ -157,7 +54,7 @@ fn eight_workers_reduce_right_over_bmv2() {
         eprintln!("SKIPPED: there is no `simple_switch_grpc` on the PATH: install BMv2 (docs/bmv2.md)");
         return;
     }
-    let Some(name) = Name::new("bmv2") else { return };
+    let Some(name) = TestLab::new("bmv2") else { return };
     let lab = ["lab", "run", THREE_TIERS, "--name", &name.0, "--switch", "bmv2", "--"];
     let command = ["tributary", "allreduce", "--json", "--check", "--size", "256KiB", "--iterations", "2"];
     assert_eq!(reports(&tributary(&[&lab[..], &command].concat())).len(), 8);
@@ -166,7 +63,7 @@ fn eight_workers_reduce_right_over_bmv2() {
 
 #[test]
 fn where_links_carry_more_slices_are_wider() {
-    let Some(name) = Name::new("mtu") else { return };
+    let Some(name) = TestLab::new("mtu") else { return };
     let slices = |mtu: &str| {
         let lab = ["lab", "run", TWO_WORKERS, "--name", &name.0, "--no-rates", "--mtu", mtu, "--"];
         let command =
@@ -182,7 +79,7 @@ fn where_links_carry_more_slices_are_wider() {
 
 #[test]
 fn a_daemon_that_has_died_is_noticed() {
-    let Some(name) = Name::new("dead") else { return };
+    let Some(name) = TestLab::new("dead") else { return };
     let up = name.up(TWO_WORKERS, &["--no-rates"]);
     let agent = up["stations"].as_array().unwrap().iter().find(|station| station["name"] == "w0").unwrap();
     Command::new("kill").args(["-KILL", &agent["process"].to_string()]).status().unwrap();
@@ -199,7 +96,7 @@ fn a_daemon_that_has_died_is_noticed() {
 
 #[test]
 fn what_is_killed_starts_again_as_it_was() {
-    let Some(name) = Name::new("again") else { return };
+    let Some(name) = TestLab::new("again") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);
     let stations = ["leaf", "w0", "controller"];
     let before = ["leaf", "w0", "@controller"].map(|station| name.daemon(station));
@@ -228,7 +125,7 @@ fn what_is_killed_starts_again_as_it_was() {
 
 #[test]
 fn a_command_whose_processes_go_without_a_word_does_not_spoil_the_next_one() {
-    let Some(name) = Name::new("word") else { return };
+    let Some(name) = TestLab::new("word") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);
     let reduces = "timeout --signal KILL 2 tributary allreduce --size 1MiB --iterations 1000000; exit 0";
     for _ in 0..2 {
@@ -242,7 +139,7 @@ fn a_command_whose_processes_go_without_a_word_does_not_spoil_the_next_one() {
 
 #[test]
 fn links_are_cut_and_mended_and_a_switch_outlives_that_its_port_was_down() {
-    let Some(name) = Name::new("cut") else { return };
+    let Some(name) = TestLab::new("cut") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);
     name.lab("cut", &["w0:leaf"]);
     name.lab("cut", &["leaf-w1", "--carrier"]);
@@ -266,7 +163,7 @@ fn links_are_cut_and_mended_and_a_switch_outlives_that_its_port_was_down() {
 
 #[test]
 fn a_slow_worker_is_right_and_nothing_of_it_stays() {
-    let Some(name) = Name::new("slow") else { return };
+    let Some(name) = TestLab::new("slow") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);
     name.lab("slow", &["w0", "3"]);
     name.lab("slow", &["w0", "2.5"]);
@@ -283,44 +180,8 @@ fn a_slow_worker_is_right_and_nothing_of_it_stays() {
 }
 
 #[test]
-fn chaos_hits_what_it_says_checks_every_sum_and_leaves_nothing() {
-    let Some(name) = Name::new("chaos") else { return };
-    let hits = ["--only", "leaf,link,interface", "--kills", "3", "--outage", "0.05..0.1", "--foreign"];
-    let chaos = ["lab", "chaos", TWO_WORKERS, "--name", &name.0, "--no-rates", "--size", "64KiB", "--json"];
-    // Whether a member is back in time, and so the exit status, depends on the machine, too.
-    let output = tributary(&[&chaos[..], &hits].concat());
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&report["kills"], &report["wrong"]), (&3.into(), &0.into()), "{report}: {}", stderr(&output));
-    assert!(report["checked"].as_u64().unwrap() > 0);
-    let kills = |kind: &str| report["by_kind"][kind]["kills"].as_u64().unwrap();
-    assert_eq!(kills("leaf") + kills("link") + kills("interface"), 3);
-    let foreign = |what: &str| report["foreign"][what].as_u64().unwrap();
-    assert!(foreign("damaged") == 0 && foreign("received") > 0, "{report}");
-    assert!(foreign("received") <= foreign("sent"), "{report}");
-    // No member can go on without the only switch: all are hit, and come back.
-    assert!(report["by_kind"]["leaf"]["pauses_s"]["median"].is_null());
-    assert!(report["by_kind"]["leaf"]["back_s"]["median"].as_f64() > Some(0.0));
-    name.is_gone();
-
-    let mut endless = start(&["lab", "chaos", TWO_WORKERS, "--name", &name.0, "--kills", "1000"]);
-    let mark = format!("/run/tributary/lab/{}/fabric.json", name.0);
-    wait_until("the lab is up", || fs::exists(&mark).unwrap());
-    Command::new("kill").args(["-INT", &endless.id().to_string()]).status().unwrap();
-    assert_eq!(endless.wait().unwrap().code(), Some(1));
-    name.is_gone();
-}
-
-#[test]
-fn chaos_that_makes_no_sense_is_refused() {
-    refused(&["lab", "chaos", TWO_WORKERS, "--only", "middle"], 2, &["two-workers", "none of these"]);
-    refused(&["lab", "chaos", TWO_WORKERS, "--outage", "3..1"], 2, &["0.2..3"]);
-    refused(&["lab", "chaos", TWO_WORKERS, "--size", "1000"], 2, &["multiple of 8.0 KiB"]);
-    refused(&["lab", "chaos", "topologies/none.toml"], 1, &["topologies/none.toml"]);
-}
-
-#[test]
 fn a_lab_for_one_command_meets_losses_and_goes() {
-    let Some(name) = Name::new("lossy") else { return };
+    let Some(name) = TestLab::new("lossy") else { return };
     let lab = ["lab", "run", THREE_TIERS, "--name", &name.0, "--no-rates", "--loss", "0.01", "--"];
     let command = ["tributary", "allreduce", "--json", "--check", "--size", "256KiB", "--iterations", "3"];
     let reports = reports(&tributary(&[&lab[..], &command].concat()));
@@ -333,7 +194,7 @@ fn a_lab_for_one_command_meets_losses_and_goes() {
 /// Otherwise its frames would be lost at the interface, and the job would stand still.
 #[test]
 fn a_host_whose_interface_is_too_narrow_for_a_job_refuses_it_and_says_why() {
-    let Some(name) = Name::new("narrow") else { return };
+    let Some(name) = TestLab::new("narrow") else { return };
     name.up(TWO_WORKERS, &["--no-rates", "--mtu", "9000"]);
     let script = "ip link set $GLOO_SOCKET_IFNAME mtu 1500 && exec tributary allreduce --size 4KiB";
     let refused = name.run(&["sh", "-c", script]);
@@ -347,7 +208,7 @@ fn a_host_whose_interface_is_too_narrow_for_a_job_refuses_it_and_says_why() {
 /// Short probes get through such links: without long ones a job over them would stand still.
 #[test]
 fn a_job_goes_round_links_that_swallow_its_packets_and_they_are_named() {
-    let Some(name) = Name::new("swallow") else { return };
+    let Some(name) = TestLab::new("swallow") else { return };
     name.up(TWO_SPINES, &["--no-rates"]);
     let set_mtu = |mtu: u16| {
         let each =
@@ -375,7 +236,7 @@ fn a_job_goes_round_links_that_swallow_its_packets_and_they_are_named() {
 
 #[test]
 fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
-    let Some(name) = Name::new("fails") else { return };
+    let Some(name) = TestLab::new("fails") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);
     // The other process would wait for ever for a member that does not come.
     let script = "test $TRIBUTARY_RANK = 0 || exit 3; exec tributary allreduce --size 4KiB";
@@ -405,7 +266,7 @@ fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
 
 #[test]
 fn a_command_at_one_node_is_as_if_it_were_typed_there() {
-    let Some(name) = Name::new("exec") else { return };
+    let Some(name) = TestLab::new("exec") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);
     let exec = |node: &str, command: &[&str], input: &str| {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tributary"));
@@ -442,7 +303,7 @@ fn a_command_at_one_node_is_as_if_it_were_typed_there() {
 
 #[test]
 fn what_a_lab_logs_and_counts_is_shown() {
-    let Some(name) = Name::new("shown") else { return };
+    let Some(name) = TestLab::new("shown") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);
     let clean = ["lab", "run", "--name", &name.0, "--no-prefix", "--"];
     let reduced = tributary(&[&clean[..], &["tributary", "allreduce", "--json", "--size", "64KiB"]].concat());
@@ -495,87 +356,9 @@ fn what_a_lab_logs_and_counts_is_shown() {
     name.is_gone();
 }
 
-/// A user without rights, with a folder that is that user's alone.
-struct User {
-    folder: TempDir,
-}
-
-impl User {
-    /// `None`, with a message, if this process cannot act as one, or such a user may not make labs.
-    fn new() -> Option<Self> {
-        if !labs::tools_are_there() {
-            return None;
-        }
-        let user = Self { folder: tempfile::tempdir().unwrap() };
-        // The checkout may be in a folder that is closed to others.
-        fs::copy(env!("CARGO_BIN_EXE_tributary"), user.file("tributary")).unwrap();
-        fs::copy(root().join(TWO_WORKERS), user.file("two-workers.toml")).unwrap();
-        chown(user.folder.path(), Some(NOBODY), Some(NOBODY)).ok().or_else(|| {
-            eprintln!("SKIPPED: an ordinary user's labs: only root can act as another user");
-            None
-        })?;
-        let listed = user.lab(&["list"]);
-        if listed.status.success() {
-            return Some(user);
-        }
-        assert!(stderr(&listed).contains("a lab needs root, or a user namespace"), "{}", stderr(&listed));
-        eprintln!("SKIPPED: {}", stderr(&listed));
-        None
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn lab(&self, arguments: &[&str]) -> Output {
-        self.tributary(&[&["lab"], arguments].concat())
-    }
-
-    fn tributary(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new("setpriv");
-        let nobody = NOBODY.to_string();
-        command.args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups", "--inh-caps=-all"]);
-        command.arg(self.file("tributary")).args(arguments);
-        command.current_dir(self.folder.path()).env("XDG_RUNTIME_DIR", self.folder.path()).output().unwrap()
-    }
-
-    /// Runs the same command, which must succeed, and returns what it prints.
-    fn does(&self, arguments: &[&str]) -> String {
-        let output = self.lab(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The processes that hold this user's namespaces.
-    fn holders(&self) -> usize {
-        let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-        let folder = self.file("tributary-lab");
-        let lines = processes.map(|process| fs::read(process.join("cmdline")).unwrap_or_default());
-        let mut words =
-            lines.flat_map(|line| line.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect::<Vec<_>>());
-        words.by_ref().filter(|word| word == folder.as_os_str().as_encoded_bytes()).count()
-    }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        // Mostly there is nothing left.
-        self.lab(&["down", "theirs"]);
-    }
-}
-
-/// The kernel gives only root buffers as large as it likes.
-#[test]
-fn an_ordinary_user_measures_the_bare_loop() {
-    let Some(user) = User::new() else { return };
-    let once = ["--mtu", "1500", "--window", "16", "--runs", "1", "--seconds", "1"];
-    let output = user.tributary(&[&["bench", "switch", "--switch", "loop"], &once[..]].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
-}
-
 #[test]
 fn an_ordinary_user_has_labs_too() {
-    let Some(user) = User::new() else { return };
+    let Some(user) = User::new(&[TRIBUTARY]) else { return };
     user.does(&["up", "two-workers.toml", "--name", "theirs", "--no-rates"]);
     assert_eq!(user.holders(), 1);
     let listed: Value = serde_json::from_str(&user.does(&["list", "--json"])).unwrap();
@@ -641,8 +424,8 @@ fn a_user_who_may_not_make_namespaces_is_told_why() {
 
 #[test]
 fn a_killed_up_can_be_taken_down_and_a_stopped_one_has_done_it() {
-    let Some(name) = Name::new("killed") else { return };
-    let mut up = start(&["lab", "up", THREE_TIERS, "--name", &name.0]);
+    let Some(name) = TestLab::new("killed") else { return };
+    let mut up = TRIBUTARY.start(&["lab", "up", THREE_TIERS, "--name", &name.0]);
     // The network exists, and the first daemons are starting.
     let log = format!("/run/tributary/lab/{}/root.log", name.0);
     wait_until("a daemon has a log", || fs::exists(&log).unwrap());
@@ -652,9 +435,8 @@ fn a_killed_up_can_be_taken_down_and_a_stopped_one_has_done_it() {
     name.down();
     name.is_gone();
 
-    let mut run = start(&["lab", "run", TWO_WORKERS, "--name", &name.0, "--", "sleep", "1000"]);
-    let mark = format!("/run/tributary/lab/{}/fabric.json", name.0);
-    wait_until("the lab is up", || fs::exists(&mark).unwrap());
+    let mut run = TRIBUTARY.start(&["lab", "run", TWO_WORKERS, "--name", &name.0, "--", "sleep", "1000"]);
+    name.wait_until_up();
     Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(1));
     name.is_gone();

@@ -3,53 +3,23 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, PipeWriter, pipe};
-use std::process::{Command, Output, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
-use tributary_testkit::binary::stderr;
+use tributary_testkit::binary::TRIBUTARY;
 use tributary_testkit::controller::PlainController;
-
-const COLUMNS: usize = 80;
-
-/// Returns the output of `tributary` on a terminal of 80 columns, without colours.
-///
-/// `None` if this machine has no tool that makes terminals.
-fn on_a_terminal(arguments: &str) -> Option<String> {
-    let line = format!("stty rows 24 cols {COLUMNS}; {} {arguments}", env!("CARGO_BIN_EXE_tributary"));
-    let said =
-        Command::new("script").args(["-qec", &line, "/dev/null"]).env("NO_COLOR", "1").output().ok()?;
-    Some(String::from_utf8(said.stdout).unwrap().replace('\r', ""))
-}
-
-/// The names below "Commands:" in a help text.
-fn commands(help: &str) -> Vec<String> {
-    let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let names = below.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
-    names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
-}
+use tributary_testkit::terminal::{self, COLUMNS, closed_pipe};
 
 #[test]
 fn the_help_of_every_command_fits() {
-    let mut left = vec![String::new()];
-    let mut seen = 0;
-    while let Some(command) = left.pop() {
-        let Some(help) = on_a_terminal(&format!("{command} --help")) else {
-            return eprintln!("skipped: there is no `script` on the PATH");
-        };
-        let long = help.lines().find(|line| line.chars().count() > COLUMNS);
-        assert_eq!(long, None, "`tributary{command} --help`");
-        assert!(!help.contains('\u{1b}'), "`tributary{command} --help` has colours in spite of NO_COLOR");
-        let below = commands(&help).into_iter().filter(|name| name != "help");
-        left.extend(below.map(|name| format!("{command} {name}")));
-        seen += 1;
-    }
+    let Some(seen) = terminal::commands_whose_help_fits(TRIBUTARY) else { return };
     assert!(seen > 30, "only {seen} commands were found");
 }
 
 #[test]
 fn tables_and_sentences_fit() {
     for command in ["plan", "topology"] {
-        let Some(text) = on_a_terminal(command) else {
+        let Some(text) = terminal::output(TRIBUTARY, command) else {
             return eprintln!("skipped: there is no `script` on the PATH");
         };
         let long = text.lines().find(|line| line.chars().count() > COLUMNS);
@@ -59,48 +29,19 @@ fn tables_and_sentences_fit() {
 
 /// Commands that print and end. `controller`: the address of one.
 fn commands_that_print(controller: &str) -> Vec<Vec<String>> {
-    let commands = [
-        "--version",
-        "plan",
-        "plan --json",
-        "topology",
-        "lab list",
-        "lab list --json",
-        "completions zsh",
-        "bench simulate --loss 0 --values 1000",
-    ];
+    let commands =
+        ["--version", "plan", "plan --json", "topology", "lab list", "lab list --json", "completions zsh"];
     let of_controller = ["jobs list", "jobs list --json", "counters", "counters --json", "doctor"];
     let asking = of_controller.map(|command| format!("{command} --controller {controller}"));
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
     commands.iter().copied().chain(asking.iter().map(String::as_str)).map(words).collect()
 }
 
-fn run(arguments: &[String], stdout: impl Into<Stdio>) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
-    command.args(arguments).env("NO_COLOR", "1").stdout(stdout).stderr(Stdio::piped());
-    command.spawn().unwrap().wait_with_output().unwrap()
-}
-
-/// A pipe whose reader has gone, as after `| head`.
-fn closed_pipe() -> PipeWriter {
-    let (reader, writer) = pipe().unwrap();
-    drop(reader);
-    writer
-}
-
 #[test]
 fn a_reader_that_stops_is_no_error_and_a_full_disk_is_one_without_a_panic() {
     let controller = PlainController::start();
     for arguments in commands_that_print(&controller.api) {
-        let before = run(&arguments, Stdio::null()).status.code();
-        let stopped = run(&arguments, closed_pipe());
-        assert_eq!(
-            (stopped.status.code(), stderr(&stopped).contains("panicked")),
-            (before, false),
-            "{arguments:?}"
-        );
-        let full = run(&arguments, File::create("/dev/full").unwrap());
-        assert!(!full.status.success() && !stderr(&full).contains("panicked"), "{arguments:?}: {full:?}");
+        terminal::assert_survives_lost_output(TRIBUTARY, &arguments);
     }
     // Nor where nothing can be said of an error.
     let missing = Command::new(env!("CARGO_BIN_EXE_tributary"))
@@ -119,7 +60,7 @@ fn a_reader_that_stops_is_no_error_and_a_full_disk_is_one_without_a_panic() {
     for command in ["counters --watch", "counters --watch --json", "doctor --watch"] {
         let line = format!("{command} --controller {}", controller.api);
         let arguments: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-        assert!(run(&arguments, closed_pipe()).status.success(), "{command}");
+        assert!(terminal::run(TRIBUTARY, &arguments, closed_pipe()).status.success(), "{command}");
     }
 }
 

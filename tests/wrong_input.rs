@@ -12,7 +12,7 @@ use serde_json::Value;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::Request;
-use tributary_testkit::binary::{json, refused};
+use tributary_testkit::binary::{json, refused, tributary};
 use tributary_testkit::root;
 
 fn path(file: &Path) -> &str {
@@ -49,6 +49,24 @@ fn the_options_are_checked() {
     refused(&["demo", "--aggregation", "everywhere"], 2, &["tree", "leaf", "none"]);
     refused(&["demo", "--window", "100"], 2, &["--window", "power of two"]);
     refused(&["frobnicate"], 2, &["frobnicate"]);
+}
+
+#[test]
+fn the_old_spellings_name_the_new_program() {
+    refused(
+        &["bench", "allreduce", "--rate", "50mbit"],
+        2,
+        &["`tributary bench`", "`tributary-bench allreduce --rate 50mbit`"],
+    );
+    refused(&["bench", "--help"], 2, &["`tributary-bench --help`"]);
+    refused(&["bench"], 2, &["`tributary-bench`"]);
+    let seeded = ["lab", "chaos", "topologies/two-workers.toml", "--seed", "1", "-x"];
+    refused(&seeded, 2, &["`tributary-bench chaos topologies/two-workers.toml --seed 1 -x`"]);
+    refused(&["lab", "chaos", "--version"], 2, &["`tributary-bench chaos --version`"]);
+    for (command, old) in [(&["--help"][..], "bench"), (&["lab", "--help"], "chaos")] {
+        let help = String::from_utf8(tributary(command).stdout).unwrap();
+        assert!(help.contains("Commands:") && !help.contains(old), "{help}");
+    }
 }
 
 #[test]

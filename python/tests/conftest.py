@@ -30,6 +30,15 @@ def binary() -> Path:
     return binary
 
 
+@pytest.fixture(scope="session")
+def bench(binary: Path) -> Path:
+    """The program that measures, beside the binary."""
+    bench = binary.with_name("tributary-bench")
+    if not bench.exists():
+        pytest.skip(f"there is no {bench}: build it")
+    return bench
+
+
 def in_job(
     options: list[str],
     start: Callable[..., subprocess.CompletedProcess[str]],

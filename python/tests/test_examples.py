@@ -40,11 +40,11 @@ def test_an_example_learns_the_same_over_both_backends_and_the_comparison_is_dra
 
 
 @pytest.mark.usefixtures("run")
-def test_time_points_are_measured_on_an_example_and_drawn(binary: Path, tmp_path: Path) -> None:
+def test_time_points_are_measured_on_an_example_and_drawn(bench: Path, tmp_path: Path) -> None:
     if missing := [package for package in ("torch", "sklearn") if find_spec(package) is None]:
         pytest.skip(f"not installed: {', '.join(missing)}")
     picture = tmp_path / "points.svg"
-    command = [binary, "bench", "schedule", "--example", ROOT / "examples" / "cnn.py", "--json", "--plot", picture]
+    command = [bench, "schedule", "--example", ROOT / "examples" / "cnn.py", "--json", "--plot", picture]
     command += ["--topology", ROOT / "topologies" / "two-workers.toml", "--rate", "1gbit", "--python", sys.executable]
     command += ["--rounds", "1", "--steps", "2", "--buckets", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)

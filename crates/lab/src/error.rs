@@ -155,7 +155,7 @@ pub enum LabError {
         /// Their process ids.
         pids: Vec<u32>,
     },
-    /// Another program, such as `tributary lab chaos`, starts processes in the lab
+    /// Another program, such as `tributary-bench chaos`, starts processes in the lab
     /// as fast as they are ended.
     #[error(
         "processes in lab {lab:?} are started again by processes {starters:?} as fast as they are ended: end those first, \

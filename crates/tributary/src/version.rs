@@ -11,7 +11,7 @@ use tributary_controller::{BuiltInPipeline, built_in_pipelines};
 use crate::command_line;
 
 /// The version, and the commit that was compiled.
-pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
+pub static VERSION: LazyLock<String> = LazyLock::new(|| {
     let commit = git_version!(args = ["--always", "--dirty=+changes", "--abbrev=12"], fallback = "no commit");
     format!("{} ({commit})", env!("CARGO_PKG_VERSION"))
 });

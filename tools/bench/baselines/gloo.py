@@ -1,4 +1,4 @@
-"""PyTorch gloo's side of `tributary bench allreduce`: times all-reduces on f32, in place, and checks every sum.
+"""PyTorch gloo's side of `tributary-bench allreduce`: times all-reduces on f32, in place, and checks every sum.
 
     gloo.py RANK RANKS STORE ELEMENTS
 

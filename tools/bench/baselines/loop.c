@@ -1,4 +1,4 @@
-/* The bare loop of `tributary bench switch`: takes frames from the interfaces of some children, adds up those of a
+/* The bare loop of `tributary-bench switch`: takes frames from the interfaces of some children, adds up those of a
  * slice, and sends the sum from another interface. That is all it does: no checks, no tables, no retransmissions.
  * So it shows what a switch of this machine's packet sockets could do at most.
  *

@@ -1,4 +1,4 @@
-/* Open MPI's side of `tributary bench allreduce`: times MPI_Allreduce on f32, in place, and checks every sum.
+/* Open MPI's side of `tributary-bench allreduce`: times MPI_Allreduce on f32, in place, and checks every sum.
  *
  *     mpirun -n RANKS openmpi ELEMENTS ITERATIONS
  *

@@ -29,7 +29,7 @@ struct Args {
     #[arg(long, value_name = "FOLDER", default_value = "docs/results")]
     out: PathBuf,
 
-    /// The binary to measure
+    /// The binary to measure; `tributary-bench` is in the same folder
     #[arg(long, value_name = "FILE", default_value = "target/release/tributary")]
     tributary: PathBuf,
 

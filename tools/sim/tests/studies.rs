@@ -1,4 +1,4 @@
-//! The studies of `tributary bench scale`, small.
+//! The studies of `tributary-bench scale`, small.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use tributary_sim::flow::study::{Measured, Point, Settings, Study};

@@ -1,8 +1,8 @@
-//! Runs the `tributary` binary as a user would.
+//! Runs the project's programs as a user would.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
@@ -10,37 +10,96 @@ use serde_json::Value;
 
 use crate::root;
 
-/// The binary, which cargo has built for the tests of the package it belongs to.
+/// A program of the project.
+#[derive(Debug, Clone, Copy)]
+pub struct Program(&'static str);
+
+/// The program that is shipped.
+pub const TRIBUTARY: Program = Program("tributary");
+/// The program that measures and disturbs.
+pub const BENCH: Program = Program("tributary-bench");
+
+impl Program {
+    /// The program's file name.
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+
+    /// The program, which cargo has built for the tests of its package. For the tests of another package,
+    /// `cargo test --workspace` has built it in the same folder as that package's program.
+    pub fn path(self) -> PathBuf {
+        let built = |program: Self| env::var_os(format!("CARGO_BIN_EXE_{}", program.0)).map(PathBuf::from);
+        let beside = || {
+            let path = [TRIBUTARY, BENCH].into_iter().find_map(built)?.with_file_name(self.0);
+            assert!(
+                path.exists(),
+                "there is no {}: run this test by `cargo test --workspace`",
+                path.display()
+            );
+            Some(path)
+        };
+        let path = built(self).or_else(beside);
+        path.expect("only cargo tells where it has built the program: run this test by cargo")
+    }
+
+    /// A command that runs the program in the checkout's root, with the `tributary` in the same folder.
+    pub fn command(self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.path());
+        command.args(arguments).current_dir(root()).env_remove("TRIBUTARY_BINARY");
+        command
+    }
+
+    /// Runs the program.
+    pub fn run(self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Starts the program without waiting for its end; what it prints is lost.
+    pub fn start(self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Runs the program, which must succeed and print one JSON object.
+    pub fn json(self, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Runs the program, which must exit with `status`, say each of `words` on standard error, and give
+    /// the cause only once.
+    pub fn refused(self, arguments: &[&str], status: i32, words: &[&str]) {
+        let output = self.run(arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{arguments:?}: {word:?} is not in: {said}");
+        }
+        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+        if status == 1 {
+            assert_cause_once(&said);
+        }
+    }
+}
+
+/// The path of `tributary`.
 pub fn path() -> PathBuf {
-    let path = env::var_os("CARGO_BIN_EXE_tributary");
-    path.expect("only cargo tells where it has built the binary: run this test by cargo").into()
+    TRIBUTARY.path()
 }
 
 /// Runs `tributary` in the checkout's root.
 pub fn tributary(arguments: &[&str]) -> Output {
-    Command::new(path()).args(arguments).current_dir(root()).output().unwrap()
+    TRIBUTARY.run(arguments)
 }
 
 /// Runs `tributary`, which must succeed and print one JSON object.
 pub fn json(arguments: &[&str]) -> Value {
-    let output = tributary(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    TRIBUTARY.json(arguments)
 }
 
-/// Runs `tributary`, which must exit with `status`, say each of `words` on standard error, and
-/// give the cause only once.
+/// Runs `tributary`, which must exit with `status` and say each of `words`: see [`Program::refused`].
 pub fn refused(arguments: &[&str], status: i32, words: &[&str]) {
-    let output = tributary(arguments);
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
-    for word in words {
-        assert!(said.contains(word), "{arguments:?}: {word:?} is not in: {said}");
-    }
-    assert!(!said.contains("panicked"), "{arguments:?}: {said}");
-    if status == 1 {
-        assert_cause_once(&said);
-    }
+    TRIBUTARY.refused(arguments, status, words);
 }
 
 /// Checks that an error ends with its innermost cause, and does not mention it before.

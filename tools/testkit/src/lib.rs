@@ -26,8 +26,14 @@ pub mod netns;
 #[cfg(feature = "daemons")]
 pub mod network;
 pub mod simple_switch;
+#[cfg(feature = "daemons")]
+pub mod terminal;
+#[cfg(feature = "daemons")]
+pub mod test_lab;
 #[cfg(feature = "topologies")]
 pub mod topologies;
+#[cfg(feature = "daemons")]
+pub mod user;
 
 /// The root of the checkout.
 pub fn root() -> PathBuf {

@@ -7,5 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod jobs;
 pub(crate) mod lab;
 pub(crate) mod manual;
+pub(crate) mod moved;
 pub(crate) mod plan;
+pub(crate) mod ps;
 pub(crate) mod topology;

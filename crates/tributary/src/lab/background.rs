@@ -123,7 +123,7 @@ async fn takes_connections(lab: &Lab, address: SocketAddrV4) -> Result<()> {
 }
 
 /// The log file of the daemon at a station.
-pub(crate) fn log_file(folder: &Path, name: &str) -> PathBuf {
+pub fn log_file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.log"))
 }
 

@@ -8,11 +8,11 @@ use clap::{Args, ValueEnum};
 use tributary_lab::{CONTROLLER, Daemons, Lab, LabOptions, SwitchKind, SwitchProgram};
 use tributary_topology::Topology;
 
-use super::interrupted;
 use super::job;
 use super::launch::{Launch, Ready};
 use super::page::{self, PagePlace};
 use super::record::{JobOptions, Record};
+use super::{interrupted, tributary_program};
 use crate::daemons::service::Stop;
 use crate::options::topology;
 use tributary_cli::options::{Aggregation, Downlink, probability, window};
@@ -25,7 +25,7 @@ const METRICS: &str = "127.0.0.1:9100";
 
 /// Options of the fabric.
 #[derive(Debug, Args)]
-pub(crate) struct FabricArgs {
+pub struct FabricArgs {
     /// Probability that a link loses a frame, on every link and in both directions
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability, requires = "topology")]
     loss: f64,
@@ -39,7 +39,7 @@ pub(crate) struct FabricArgs {
     #[arg(long, value_name = "BYTES", requires = "topology")]
     mtu: Option<u16>,
 
-    /// The kind of switch: this binary, or BMv2's `simple_switch_grpc` from the PATH
+    /// The kind of switch: the embedded one, or BMv2's `simple_switch_grpc` from the PATH
     #[arg(long, value_enum, default_value_t = Switches::Softswitch, requires = "topology")]
     switch: Switches,
 
@@ -93,12 +93,12 @@ impl FabricArgs {
     ///
     /// # Errors
     /// Something else has the place.
-    pub(crate) fn take_page_place(&self) -> Result<Option<PagePlace>> {
+    pub fn take_page_place(&self) -> Result<Option<PagePlace>> {
         self.page.map(PagePlace::take).transpose()
     }
 
     /// The default fabric, with this probability of loss.
-    pub(crate) fn with_loss(loss: f64) -> Self {
+    pub fn with_loss(loss: f64) -> Self {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
         let (switch, confidential) = (Switches::Softswitch, false);
         let (no_rates, mtu, window, pin, page) = (false, None, None, false, None);
@@ -106,33 +106,33 @@ impl FabricArgs {
     }
 
     /// The same, aggregating there.
-    pub(crate) fn aggregating(self, aggregation: Aggregation) -> Self {
+    pub fn aggregating(self, aggregation: Aggregation) -> Self {
         Self { aggregation, ..self }
     }
 
     /// The same, with this MTU on all links; `None` for the topology's.
-    pub(crate) fn with_mtu(self, mtu: Option<u16>) -> Self {
+    pub fn with_mtu(self, mtu: Option<u16>) -> Self {
         Self { mtu, ..self }
     }
 
     /// The same, with each node's programs on one processor.
-    pub(crate) fn pinned(self) -> Self {
+    pub fn pinned(self) -> Self {
         Self { pin: true, ..self }
     }
 
     /// Without losses, and with links as fast as this machine can make them.
-    pub(crate) fn without_rates() -> Self {
+    pub fn without_rates() -> Self {
         Self { no_rates: true, ..Self::with_loss(0.0) }
     }
 
     /// The kind of switch, by its name on the command line.
-    pub(crate) fn switch(&self) -> String {
+    pub fn switch(&self) -> String {
         self.switch.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
 /// Makes the network and starts everything in it. If that fails or is stopped, everything is removed.
-pub(crate) async fn up(
+pub async fn up(
     name: &str,
     topology_file: &Path,
     args: &FabricArgs,
@@ -142,7 +142,7 @@ pub(crate) async fn up(
 }
 
 /// The same, and shows the controller's page there.
-pub(crate) async fn up_with_page(
+pub async fn up_with_page(
     name: &str,
     topology_file: &Path,
     (args, page): (&FabricArgs, Option<PagePlace>),
@@ -190,7 +190,7 @@ async fn start(
     job: JobOptions,
     page: Option<PagePlace>,
 ) -> Result<Record> {
-    let daemons = Daemons::new(lab, std::env::current_exe()?).with_switches(switches);
+    let daemons = Daemons::new(lab, tributary_program()?).with_switches(switches);
     let mut record = Record::new(lab, topology, &daemons, job)?;
     let copy = record.folder.join(TOPOLOGY_FILE);
     fs::copy(topology_file, &copy).with_context(|| format!("cannot copy {}", topology_file.display()))?;

@@ -53,7 +53,7 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
 }
 
 /// Creates the job again if it is over: a command that failed has failed the job.
-pub(crate) fn renew(lab: &Lab, record: &Record) -> Result<()> {
+pub fn renew(lab: &Lab, record: &Record) -> Result<()> {
     if is_alive(lab, record)? { Ok(()) } else { create(lab, record) }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn renew(lab: &Lab, record: &Record) -> Result<()> {
 ///
 /// # Errors
 /// The controller does not answer, or refuses.
-pub(crate) fn restart(lab: &Lab, record: &mut Record, theta: Option<f64>) -> Result<()> {
+pub fn restart(lab: &Lab, record: &mut Record, theta: Option<f64>) -> Result<()> {
     end(lab, record)?;
     record.job_options.theta = theta;
     create(lab, record)
@@ -71,7 +71,7 @@ pub(crate) fn restart(lab: &Lab, record: &mut Record, theta: Option<f64>) -> Res
 ///
 /// # Errors
 /// The controller does not answer, or refuses.
-pub(crate) fn explain(lab: &Lab, record: &Record) -> Result<v1::ExplainJobResponse> {
+pub fn explain(lab: &Lab, record: &Record) -> Result<v1::ExplainJobResponse> {
     let request = v1::ExplainJobRequest { job: record.job.clone() };
     let explained = ask(lab, record, async |mut client| client.explain_job(request).await.map_err(refused))?;
     Ok(explained.into_inner())
@@ -81,7 +81,7 @@ pub(crate) fn explain(lab: &Lab, record: &Record) -> Result<v1::ExplainJobRespon
 ///
 /// # Errors
 /// The controller does not answer, or refuses.
-pub(crate) fn switches(lab: &Lab, record: &Record) -> Result<Vec<v1::Switch>> {
+pub fn switches(lab: &Lab, record: &Record) -> Result<Vec<v1::Switch>> {
     ask(lab, record, async |mut client| tributary_cli::switches::list(&mut client).await)
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn switches(lab: &Lab, record: &Record) -> Result<Vec<v1::Switch>> {
 ///
 /// # Errors
 /// The controller does not answer, or has no schedule.
-pub(crate) fn schedule(lab: &Lab, record: &Record) -> Result<v1::GetScheduleResponse> {
+pub fn schedule(lab: &Lab, record: &Record) -> Result<v1::GetScheduleResponse> {
     let request = v1::GetScheduleRequest { job: record.job.clone() };
     let told = ask(lab, record, async |mut client| client.get_schedule(request).await.map_err(refused))?;
     Ok(told.into_inner())
@@ -99,7 +99,7 @@ pub(crate) fn schedule(lab: &Lab, record: &Record) -> Result<v1::GetScheduleResp
 ///
 /// # Errors
 /// The controller does not answer.
-pub(crate) fn is_alive(lab: &Lab, record: &Record) -> Result<bool> {
+pub fn is_alive(lab: &Lab, record: &Record) -> Result<bool> {
     let alive =
         [v1::JobState::Queued, v1::JobState::Created, v1::JobState::Installing, v1::JobState::Running];
     Ok(state(lab, record)?.is_some_and(|state| alive.contains(&state)))
@@ -128,7 +128,7 @@ pub(crate) fn end_begun(lab: &Lab, record: &Record) -> Result<()> {
 }
 
 /// Ends the job, unless it is over.
-pub(crate) fn end(lab: &Lab, record: &Record) -> Result<()> {
+pub fn end(lab: &Lab, record: &Record) -> Result<()> {
     let token = read_token(&record.token_file)?;
     let request = v1::EndJobRequest { job: record.job.clone(), token };
     ask(lab, record, async |mut client| {

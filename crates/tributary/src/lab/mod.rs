@@ -1,11 +1,12 @@
-//! A whole fabric on this machine, every node of it in a network namespace of its own: for `tributary
-//! lab`, and for experiments.
+//! A whole fabric on this machine, every node of it in a network namespace of its own:
+//! for `tributary lab`, and for measurements.
 
 mod background;
 mod bring_up;
-pub(crate) mod job;
+pub(crate) mod executable;
+pub mod job;
 mod launch;
-pub(crate) mod operations;
+pub mod operations;
 pub(crate) mod page;
 mod program;
 mod record;
@@ -14,20 +15,24 @@ pub(crate) mod workers;
 
 use anyhow::anyhow;
 
-pub(crate) use background::log_file;
-pub(crate) use bring_up::{FabricArgs, up as up_fabric, up_with_page};
-pub(crate) use job::{explain, restart as restart_job, schedule as job_schedule, switches};
-pub(crate) use operations::slow as slow_station;
-pub(crate) use page::PagePlace;
+pub use background::log_file;
+pub use bring_up::{FabricArgs, up as up_fabric, up_with_page};
+pub use executable::tributary_program;
+pub use job::{explain, restart as restart_job, schedule as job_schedule, switches};
+pub use operations::slow as slow_station;
+pub use page::PagePlace;
 pub(crate) use program::NoProgram;
-pub(crate) use record::{DaemonState, Record};
-pub(crate) use rights::{hold_namespaces, rights};
-pub(crate) use workers::{threads_of_a_rank, worker_command};
+pub(crate) use record::DaemonState;
+pub use record::{Record, Worker};
+pub(crate) use rights::hold_namespaces;
+pub use rights::rights;
+pub use workers::{threads_of_a_rank, worker_command};
 
 /// The default name of a lab.
 pub(crate) const DEFAULT_NAME: &str = "lab";
 
-pub(crate) fn interrupted() -> anyhow::Error {
+/// The error of a command that a signal has stopped.
+pub fn interrupted() -> anyhow::Error {
     anyhow!("stopped by a signal")
 }
 

@@ -12,7 +12,7 @@ use tributary_lab::{CONTROLLER, Cut, Lab, LabError, Slowdown};
 use super::background::Background;
 use super::launch::Ready;
 use super::record::{DaemonState, Record, Slow, StationRecord};
-use super::{DEFAULT_NAME, name_option};
+use super::{DEFAULT_NAME, name_option, tributary_program};
 use crate::daemons::service::{self, Stop};
 
 /// An alias of the controller's station, unless a node has that name.
@@ -162,7 +162,7 @@ pub(crate) fn station<'a>(lab: &Lab, node: &'a str) -> &'a str {
 ///
 /// # Errors
 /// The station does not exist, or no daemon runs there.
-pub(crate) fn kill(lab: &Lab, name: &str) -> Result<u32> {
+pub fn kill(lab: &Lab, name: &str) -> Result<u32> {
     Record::change(lab, |record| {
         let station = record.station_mut(lab, name)?;
         let Some(process) = running(lab, station)? else { bail!("{}", why_none_runs(lab, station)?) };
@@ -177,7 +177,7 @@ pub(crate) fn kill(lab: &Lab, name: &str) -> Result<u32> {
 ///
 /// # Errors
 /// The station does not exist, has no daemon or a running daemon, or the daemon does not become ready.
-pub(crate) async fn start(lab: &Lab, name: &str) -> Result<u32> {
+pub async fn start(lab: &Lab, name: &str) -> Result<u32> {
     let starting = Record::change(lab, |record| {
         let station = record.station_mut(lab, name)?;
         if let Some(process) = running(lab, station)? {
@@ -195,7 +195,7 @@ pub(crate) async fn start(lab: &Lab, name: &str) -> Result<u32> {
 ///
 /// # Errors
 /// The station does not exist, or the process that slows it down cannot be started or ended.
-pub(crate) async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()> {
+pub async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()> {
     let starting = Record::change(lab, |record| {
         let folder = record.folder.clone();
         let station = record.station_mut(lab, name)?;
@@ -208,7 +208,7 @@ pub(crate) async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()
         if factor == 1.0 {
             return Ok(None);
         }
-        let mut command = lab.command_beside(std::env::current_exe()?);
+        let mut command = lab.command_beside(tributary_program()?);
         command.args(["lab", "keep-slow", "--name", lab.name(), name, &factor.to_string()]);
         let command = (command, Stdio::null());
         let keeper = Background::start(&folder, &format!("{name}.slow"), command, Ready::Notifies)?;

@@ -22,6 +22,7 @@ use tributary_lab::{CONTROLLER, Lab};
 use super::background::Background;
 use super::launch::Ready;
 use super::record::Record;
+use super::tributary_program;
 use crate::daemons::page::CONNECTIONS_OF_ONE;
 use crate::daemons::service::{self, Stop};
 
@@ -42,7 +43,7 @@ pub(crate) struct PageArgs {
 
 /// A place on this machine where browsers are to find the page.
 #[derive(Debug)]
-pub(crate) struct PagePlace {
+pub struct PagePlace {
     listener: Listener,
     address: SocketAddr,
 }
@@ -74,7 +75,7 @@ pub(super) fn address(record: &Record) -> SocketAddrV4 {
 
 /// Starts the process; it ends with the lab.
 pub(super) fn start(lab: &Lab, record: &Record, place: PagePlace) -> Result<Background> {
-    let mut command = lab.command_beside(std::env::current_exe()?);
+    let mut command = lab.command_beside(tributary_program()?);
     command.args(["lab", "keep-page", "--name", lab.name()]);
     let listener = OwnedFd::from(place.listener).into();
     Background::start(&record.folder, NAME, (command, listener), Ready::Notifies)

@@ -41,7 +41,7 @@ pub(super) struct JobOptions {
 
 /// A fabric that is up.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub struct Record {
     name: String,
     topology: String,
     /// Folder of logs, sockets and the token.
@@ -50,24 +50,27 @@ pub(crate) struct Record {
     /// Where browsers on this machine find the controller's live page; `None`: nowhere.
     #[serde(default)]
     pub(super) page: Option<String>,
-    pub(crate) job: String,
-    pub(crate) token_file: PathBuf,
+    /// The name of the lab's job.
+    pub job: String,
+    /// The file with the job's token.
+    pub token_file: PathBuf,
     pub(super) job_options: JobOptions,
     /// The host of the aggregation server.
     pub(super) server: String,
-    /// In the order of ranks.
-    pub(crate) workers: Vec<Worker>,
+    /// The workers, in the order of ranks.
+    pub workers: Vec<Worker>,
     stations: Vec<StationRecord>,
 }
 
 /// A rank of the job.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Worker {
-    pub(crate) host: String,
+pub struct Worker {
+    /// Its name in the topology.
+    pub host: String,
     /// Its address on the data network.
     pub(super) address: Ipv4Addr,
     /// Its agent's socket.
-    pub(crate) socket: PathBuf,
+    pub socket: PathBuf,
 }
 
 /// One namespace.
@@ -163,7 +166,7 @@ impl Record {
     }
 
     /// The running daemons: station, program, process id.
-    pub(crate) fn daemons(&self) -> impl Iterator<Item = (&str, &str, u32)> {
+    pub fn daemons(&self) -> impl Iterator<Item = (&str, &str, u32)> {
         let running = self.stations.iter().filter_map(|station| Some((station, station.process?)));
         running.map(|(station, process)| (station.name.as_str(), station.daemon.as_str(), process))
     }

@@ -1,11 +1,12 @@
 //! Rights that an ordinary user's command needs before it makes or uses a lab.
 
-use std::env;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tributary_lab::rootless::{self, Rights};
+
+use super::tributary_program;
 
 /// The hidden command that calls [`hold_namespaces`].
 const HOLDER: [&str; 2] = ["lab", "hold-namespaces"];
@@ -14,9 +15,9 @@ const HOLDER: [&str; 2] = ["lab", "hold-namespaces"];
 /// root's. Called before there is a second thread: the kernel lets only a whole process in.
 ///
 /// # Errors
-/// The kernel forbids it.
-pub(crate) fn rights() -> Result<Rights> {
-    let mut holder = Command::new(env::current_exe().context("cannot find this program")?);
+/// The kernel forbids it, or the program `tributary` is missing.
+pub fn rights() -> Result<Rights> {
+    let mut holder = Command::new(tributary_program()?);
     holder.args(HOLDER);
     Ok(rootless::enter(holder)?)
 }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use tributary_lab::{Daemons, Lab};
 
 use super::record::{Record, Worker};
-use super::{interrupted, program};
+use super::{interrupted, program, tributary_program};
 use crate::daemons::service::Stop;
 
 /// The port at which the ranks of a program meet, as with torchrun.
@@ -83,8 +83,8 @@ pub(crate) async fn run(
     }
 }
 
-/// A command that a user runs at a station: at a worker as its rank of the job, and anywhere with this
-/// program on the PATH, which finds the lab's controller.
+/// A command that a user runs at a station: at a worker as its rank of the job, and anywhere with
+/// `tributary` on the PATH, which finds the lab's controller.
 ///
 /// # Errors
 /// The lab has no such station; [`NoProgram`](super::NoProgram).
@@ -94,7 +94,7 @@ pub(crate) fn command_at(
     station: &str,
     program: impl AsRef<OsStr>,
 ) -> Result<std::process::Command> {
-    let (program, path) = (program.as_ref(), path_with_this_program()?);
+    let (program, path) = (program.as_ref(), path_with_tributary()?);
     program::check(program, &path)?;
     let worker = record.workers.iter().enumerate().find(|(_, worker)| worker.host == station);
     let mut command = match worker {
@@ -126,7 +126,7 @@ fn start(lab: &Lab, record: &Record, host: &str, command: &[OsString]) -> Result
 ///
 /// # Errors
 /// The lab has no such host.
-pub(crate) fn worker_command(
+pub fn worker_command(
     lab: &Lab,
     record: &Record,
     (rank, worker): (usize, &Worker),
@@ -170,17 +170,16 @@ fn launcher_variables(
 }
 
 /// The number of threads in which a rank computes: one, unless the user says otherwise.
-/// All ranks share this machine's processors, and OpenMP threads, of which PyTorch starts one for each processor, spin
-/// while they wait for one another, at the expense of the other ranks. torchrun does the same where a machine has
-/// several ranks.
-pub(crate) fn threads_of_a_rank() -> Option<(&'static str, String)> {
+/// All ranks share this machine's processors, and OpenMP threads, of which PyTorch starts one for each processor, spin while they wait for one
+/// another, at the expense of the other ranks. torchrun does the same where a machine has several ranks.
+pub fn threads_of_a_rank() -> Option<(&'static str, String)> {
     const THREADS: &str = "OMP_NUM_THREADS";
     std::env::var_os(THREADS).is_none().then(|| (THREADS, "1".to_owned()))
 }
 
-/// A PATH in which `tributary` is this program, even if it is not installed.
-fn path_with_this_program() -> Result<OsString> {
-    let program = std::env::current_exe()?;
+/// A PATH that begins with the folder of `tributary`, even if it is not installed.
+fn path_with_tributary() -> Result<OsString> {
+    let program = tributary_program()?;
     let own = program.parent().unwrap_or(Path::new("/")).to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
     Ok(std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)))?)

@@ -11,7 +11,7 @@ use crate::options::remote::read_token;
 
 /// Which job, and through which agent.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct PartArgs {
+pub struct PartArgs {
     /// The agent's Unix socket
     #[arg(long, value_name = "PATH", env = "TRIBUTARY_SOCKET", default_value = DEFAULT_SOCKET)]
     socket: PathBuf,
@@ -30,7 +30,7 @@ impl PartArgs {
     ///
     /// # Errors
     /// No token in the file, no agent, no such job, or no part for this host in it.
-    pub(crate) async fn take(&self, options: JoinOptions) -> Result<Job> {
+    pub async fn take(&self, options: JoinOptions) -> Result<Job> {
         let token = read_token(&self.token_file)?;
         Ok(Agent::connect(&self.socket).await?.join_with(&self.job, token, options).await?)
     }

@@ -11,7 +11,7 @@ pub(crate) fn load(file: &Path, mtu: Option<u16>) -> Result<Topology> {
 }
 
 /// The topology; with `mtu`, all links have that MTU.
-pub(crate) fn with_mtu(topology: Topology, mtu: Option<u16>) -> Result<Topology> {
+pub fn with_mtu(topology: Topology, mtu: Option<u16>) -> Result<Topology> {
     Ok(match mtu {
         Some(mtu) => topology.with_mtu(mtu)?,
         None => topology,

@@ -20,7 +20,7 @@ const MARK: f64 = 3.0;
 const TICKS: u32 = 8;
 
 /// Draws when gradients were ready, and when their sets leave.
-pub(crate) fn picture(told: &v1::GetScheduleResponse) -> Document {
+pub fn picture(told: &v1::GetScheduleResponse) -> Document {
     let (schedule, profile) = parts(told);
     let field = Field::of(&profile);
     let mut drawing = page(WIDTH, HEIGHT, 13).add(title(told, &schedule, &profile)).add(field.times());

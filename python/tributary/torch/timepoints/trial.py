@@ -9,7 +9,7 @@ from dataclasses import dataclass
 SLOWER = 1.02
 """The largest time of a step with time points, relative to a step without them, at which they stay.
 
-`tributary bench schedule` has the same limit for noise. If time points are clearly faster, they are dropped only if
+`tributary-bench schedule` has the same limit for noise. If time points are clearly faster, they are dropped only if
 noise makes them slower by this factor in half of the pairs of steps.
 """
 

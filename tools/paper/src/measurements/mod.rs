@@ -25,7 +25,7 @@ pub(crate) struct Measurement {
 struct MeasuredCommand {
     heading: &'static str,
     /// The command line, without quotes.
-    /// `tributary` and `python` come from [`Programs`]; FOLDER is a temporary folder.
+    /// `tributary`, `tributary-bench` and `python` come from [`Programs`]; FOLDER is a temporary folder.
     line: &'static str,
     /// The file in FOLDER with the command's JSON; `None` if the JSON is on standard output.
     report: Option<&'static str>,
@@ -55,7 +55,7 @@ enum Shown {
 
 /// The programs that the commands run.
 pub(crate) struct Programs<'a> {
-    /// The binary to measure.
+    /// The binary to measure. `tributary-bench` is in the same folder.
     pub(crate) tributary: &'a Path,
     /// The Python that has PyTorch.
     pub(crate) python: &'a str,
@@ -105,6 +105,7 @@ impl MeasuredCommand {
         let (tributary, python) = (absolute(programs.tributary), absolute(Path::new(programs.python)));
         let mut words = self.line.split_whitespace().map(|word| match word {
             "tributary" => tributary.clone().into_os_string(),
+            "tributary-bench" => tributary.with_file_name(word).into_os_string(),
             "python" => python.clone().into_os_string(),
             word => word.replace("FOLDER", &scratch.to_string_lossy()).into(),
         });

@@ -23,7 +23,7 @@ pub struct Assumptions {
 
 impl Assumptions {
     /// 1 µs per hop, 10 µs per host and packet, hosts as fast as their links; 0.9 s until another tree, as
-    /// `tributary lab chaos` measures when a switch is killed (0.87 s, median); and 0.2 s until hosts use other ways,
+    /// `tributary-bench chaos` measures when a switch is killed (0.87 s, median); and 0.2 s until hosts use other ways,
     /// the least timeout of Linux's TCP.
     pub fn with_slots(slots: u32) -> Self {
         Self {

@@ -13,8 +13,8 @@ use tokio::runtime;
 use tributary_lab::Lab;
 
 use crate::commands::counters;
+use crate::commands::moved::MovedArgs;
 use crate::daemons::service::Stop;
-use crate::experiments::chaos;
 use crate::lab::workers::{self, Prefix};
 use crate::lab::{
     DEFAULT_NAME, FabricArgs, PagePlace, Record, broken, hold_namespaces, job, operations, page, rights,
@@ -70,23 +70,9 @@ enum LabCommand {
     Mend(operations::LinkArgs),
     /// Make everything that runs at a node slower by a factor, also the commands of `run`
     Slow(operations::SlowArgs),
-    /// Break things at random while a training runs, and report the effects
-    ///
-    /// A lab is made for it, with a process on each worker that reduces without end and checks every sum: it must be
-    /// the sum over exactly the members that it names, and all members must have the same bits. Meanwhile switches, the
-    /// controller, agents, the server and training processes are killed and started again, and links cut and repaired,
-    /// one after the other and sometimes two at once; the next one is hit when all members are in the job again.
-    ///
-    /// A pause belongs to one disturbance: it is the longest time between two consecutive sums of a member that was not
-    /// hit, from the disturbance until all members are in again. A member is hit when its process or its host's agent
-    /// is killed, or when it is cut off from the part of the network with the most members (among several largest
-    /// parts, the one that pauses least goes on). Each of two simultaneous disturbances is given the longest pause of
-    /// both. The time that a member that was hit takes to be back counts from the repair to its next sum. A member is
-    /// stuck if it makes no progress for more than 10 s though it was not hit, or is not back 10 s after the repair.
-    Chaos(chaos::ChaosArgs),
-    /// The training process of `chaos`
-    #[command(hide = true)]
-    ChaosWorker(chaos::WorkerArgs),
+    /// Moved to the program tributary-bench
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Chaos(MovedArgs),
     /// The process that shows the controller's page
     #[command(hide = true)]
     KeepPage(page::PageArgs),
@@ -164,7 +150,6 @@ impl LabCommand {
         match self {
             Self::Up(args) => args.fabric.take_page_place(),
             Self::Run(args) => args.fabric.take_page_place(),
-            Self::Chaos(args) => args.fabric().take_page_place(),
             _ => Ok(None),
         }
     }
@@ -175,8 +160,10 @@ impl LabCommand {
 /// # Errors
 /// No rights to make a lab, a step that failed, a command that failed on a worker.
 pub(crate) fn run(args: &LabArgs) -> Result<()> {
-    if let LabCommand::HoldNamespaces { folder } = &args.command {
-        return hold_namespaces(folder);
+    match &args.command {
+        LabCommand::HoldNamespaces { folder } => return hold_namespaces(folder),
+        LabCommand::Chaos(args) => return args.refuse("lab chaos", &["chaos"]),
+        _ => {}
     }
     let page = args.command.take_page_place()?;
     let rights = rights()?;
@@ -195,8 +182,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
             LabCommand::Cut(args) => operations::run_cut(args),
             LabCommand::Mend(args) => operations::run_mend(args),
             LabCommand::Slow(args) => operations::run_slow(args).await,
-            LabCommand::Chaos(args) => chaos::run(args, page).await,
-            LabCommand::ChaosWorker(args) => chaos::run_worker(args).await,
+            LabCommand::Chaos(args) => args.refuse("lab chaos", &["chaos"]),
             LabCommand::KeepPage(args) => page::run_keep_page(args).await,
             LabCommand::KeepSlow(args) => operations::run_keep_slow(args).await,
             LabCommand::HoldNamespaces { folder } => hold_namespaces(folder),

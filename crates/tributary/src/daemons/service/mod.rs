@@ -19,8 +19,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use cpus::CpuArgs;
 use log::LogArgs;
 pub(crate) use reload::{Reload, note};
-pub(crate) use settings::{Settings, SettingsFile, WrongUse, in_words};
-pub(crate) use stop::Stop;
+pub use settings::WrongUse;
+pub(crate) use settings::{Settings, SettingsFile, in_words};
+pub use stop::Stop;
 
 /// The option that names the settings file, and the only one that cannot be in it.
 const CONFIG: &str = "config";

@@ -14,7 +14,7 @@ use crate::files;
 
 /// The command was used wrongly: exit status 2.
 #[derive(Debug)]
-pub(crate) struct WrongUse(pub(crate) String);
+pub struct WrongUse(pub String);
 
 impl fmt::Display for WrongUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

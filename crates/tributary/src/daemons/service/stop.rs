@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Waits for SIGTERM or SIGINT, neither of which ends the process by itself once this exists.
 #[derive(Debug)]
-pub(crate) struct Stop {
+pub struct Stop {
     terminate: Signal,
     interrupt: Signal,
 }
@@ -15,13 +15,13 @@ impl Stop {
     ///
     /// # Errors
     /// The operating system refuses.
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
     /// Returns when the daemon is to end.
-    pub(crate) async fn requested(&mut self) {
+    pub async fn requested(&mut self) {
         let signal = tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",

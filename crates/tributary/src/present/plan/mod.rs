@@ -13,7 +13,7 @@ use tributary_topology::Topology;
 pub(crate) use picture::picture;
 
 /// The plan for people.
-pub(crate) fn text(topology: &Topology, plan: &Plan) -> String {
+pub fn text(topology: &Topology, plan: &Plan) -> String {
     let (headline, tree) = (sentences(&table::headline(topology, plan)), drawing(plan));
     let (stacks, links) = (table::stacks(topology, plan), table::links(plan));
     format!("{headline}\n\n{tree}\n{stacks}\n\n{links}\n\n{}", sentences(&table::summary(plan)))

@@ -11,7 +11,7 @@ pub(crate) const ALLREDUCE: Measurement = Measurement {
     runs: &[
         MeasuredCommand {
             heading: "Links with an MTU of 1,500",
-            line: "tributary bench allreduce --rate 50mbit,100mbit,200mbit,1gbit --mtu 1500 \
+            line: "tributary-bench allreduce --rate 50mbit,100mbit,200mbit,1gbit --mtu 1500 \
                    --rounds 3 --out FOLDER --json",
             pictures: &[("allreduce.svg", "mtu-1500")],
             tables: &[SETTING, times("mtu-1500"), ratios("mtu-1500-ratios"), GATES],
@@ -19,7 +19,7 @@ pub(crate) const ALLREDUCE: Measurement = Measurement {
         },
         MeasuredCommand {
             heading: "Links with an MTU of 9,000",
-            line: "tributary bench allreduce --rate 50mbit,100mbit,200mbit,1gbit --mtu 9000 \
+            line: "tributary-bench allreduce --rate 50mbit,100mbit,200mbit,1gbit --mtu 9000 \
                    --rounds 3 --out FOLDER --json",
             pictures: &[("allreduce.svg", "mtu-9000")],
             tables: &[SETTING, times("mtu-9000"), ratios("mtu-9000-ratios"), GATES],
@@ -92,7 +92,7 @@ pub(crate) const AGENT: Measurement = Measurement {
            time for a GiB; *wanted* is a half of it with 256 values and a fifth with 2,048.",
     runs: &[MeasuredCommand {
         heading: "Seconds of an agent's process for each GiB of the tensor",
-        line: "tributary bench agent --rounds 3 --json",
+        line: "tributary-bench agent --rounds 3 --json",
         tables: &[Table {
             csv: Some("agent"),
             rows: "cases.*",
@@ -154,7 +154,7 @@ pub(crate) const SWITCH: Measurement = Measurement {
            on their way in and out; the limits are for that. BMv2 is there where it is installed.",
     runs: &[MeasuredCommand {
         heading: "Slices a second",
-        line: "tributary bench switch --runs 3 --window 16,64,256 --json",
+        line: "tributary-bench switch --runs 3 --window 16,64,256 --json",
         tables: switch_tables!(
             "slices/s",
             ("values", |row| row.text("values")),
@@ -171,7 +171,7 @@ pub(crate) const FORWARDING: Measurement = Measurement {
            with the programs and entries that `tools/bench/README.md` describes. BMv2 is there where it is installed.",
     runs: &[MeasuredCommand {
         heading: "Packets a second",
-        line: "tributary bench forwarding --runs 3 --json",
+        line: "tributary-bench forwarding --runs 3 --json",
         tables: switch_tables!(
             "packets/s",
             ("program", |row| row.text("program")),
@@ -204,7 +204,7 @@ pub(crate) const OVERLAP: Measurement = Measurement {
     said: "64 MiB over `topologies/three-tier-8.toml`, links of 1 Gbit/s: as one tensor, and as 64 of which two are in flight.",
     runs: &[MeasuredCommand {
         heading: "The slowest rank's time",
-        line: "tributary bench overlap --json",
+        line: "tributary-bench overlap --json",
         tables: &[Table {
             csv: Some("overlap"),
             rows: "",
@@ -251,7 +251,7 @@ pub(crate) const LOSSES: Measurement = Measurement {
     runs: &[
         MeasuredCommand {
             heading: "By loss",
-            line: "tributary bench simulate --json",
+            line: "tributary-bench simulate --json",
             tables: &[Table {
                 csv: Some("losses"),
                 rows: "*",
@@ -270,7 +270,7 @@ pub(crate) const LOSSES: Measurement = Measurement {
         },
         MeasuredCommand {
             heading: "Time to lossless by window",
-            line: "tributary bench simulate --loss 0,0.001,0.01,0.05 --window 32,64,128,256,512 --json",
+            line: "tributary-bench simulate --loss 0,0.001,0.01,0.05 --window 32,64,128,256,512 --json",
             tables: &[Table {
                 csv: Some("windows"),
                 rows: "*",

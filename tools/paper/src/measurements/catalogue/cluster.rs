@@ -9,7 +9,7 @@ pub(crate) const PLAN: Measurement = Measurement {
            when a switch of the tree has died. Processor time of one thread, the fastest of five rounds.",
     runs: &[MeasuredCommand {
         heading: "Time by size",
-        line: "tributary bench plan --rounds 5 --json",
+        line: "tributary-bench plan --rounds 5 --json",
         tables: &[
             Table {
                 csv: Some("sizes"),
@@ -54,7 +54,7 @@ pub(crate) const SCALE: Measurement = Measurement {
     runs: &[
         MeasuredCommand {
             heading: "All studies",
-            line: "tributary bench scale --plots FOLDER --json",
+            line: "tributary-bench scale --plots FOLDER --json",
             pictures: &[
                 ("scaling.svg", "scaling"),
                 ("jobs.svg", "jobs"),
@@ -67,25 +67,25 @@ pub(crate) const SCALE: Measurement = Measurement {
         },
         MeasuredCommand {
             heading: "Little computing",
-            line: "tributary bench scale --studies jobs --seeds 4 --compute 20 --json",
+            line: "tributary-bench scale --studies jobs --seeds 4 --compute 20 --json",
             tables: &[methods("compute-20")],
             ..RUN
         },
         MeasuredCommand {
             heading: "Much computing",
-            line: "tributary bench scale --studies jobs --seeds 4 --compute 500 --json",
+            line: "tributary-bench scale --studies jobs --seeds 4 --compute 500 --json",
             tables: &[methods("compute-500")],
             ..RUN
         },
         MeasuredCommand {
             heading: "Links between switches as fast as hosts'",
-            line: "tributary bench scale --studies jobs --seeds 4 --oversubscription 1 --json",
+            line: "tributary-bench scale --studies jobs --seeds 4 --oversubscription 1 --json",
             tables: &[methods("oversubscription-1")],
             ..RUN
         },
         MeasuredCommand {
             heading: "Hosts that handle a quarter of their links",
-            line: "tributary bench scale --studies jobs --seeds 4 --host-rate 25gbit --json",
+            line: "tributary-bench scale --studies jobs --seeds 4 --host-rate 25gbit --json",
             tables: &[methods("host-rate-25")],
             ..RUN
         },

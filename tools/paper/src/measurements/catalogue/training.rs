@@ -9,7 +9,7 @@ pub(crate) const DEGRADED: Measurement = Measurement {
            `docs/degraded.md` says how it is measured. Workers' accelerators are emulated.",
     runs: &[MeasuredCommand {
         heading: "A step's time",
-        line: "tributary bench degraded --json",
+        line: "tributary-bench degraded --json",
         tables: &[
             Table {
                 csv: Some("phases"),
@@ -53,32 +53,32 @@ pub(crate) const TIME_POINTS: Measurement = Measurement {
     runs: &[
         MeasuredCommand {
             heading: "Bursts, two-workers",
-            line: "tributary bench schedule --topology topologies/two-workers.toml --json",
+            line: "tributary-bench schedule --topology topologies/two-workers.toml --json",
             tables: &[ways("two-workers"), SCHEDULED, LIMITS],
             ..RUN
         },
         MeasuredCommand {
             heading: "Bursts, two-leaves-4",
-            line: "tributary bench schedule --topology topologies/two-leaves-4.toml --json",
+            line: "tributary-bench schedule --topology topologies/two-leaves-4.toml --json",
             tables: &[ways("two-leaves-4"), SCHEDULED, LIMITS],
             ..RUN
         },
         MeasuredCommand {
             heading: "Bursts, three-tier-8",
-            line: "tributary bench schedule --topology topologies/three-tier-8.toml --json",
+            line: "tributary-bench schedule --topology topologies/three-tier-8.toml --json",
             tables: &[ways("three-tier-8"), SCHEDULED, LIMITS],
             ..RUN
         },
         MeasuredCommand {
             heading: "A convolutional network, two-leaves-4",
-            line: "tributary bench schedule --example examples/cnn.py --topology \
+            line: "tributary-bench schedule --example examples/cnn.py --topology \
                    topologies/two-leaves-4.toml --rounds 3 --json",
             tables: &[ways("cnn"), SCHEDULED, LIMITS],
             ..RUN
         },
         MeasuredCommand {
             heading: "A transformer, two-leaves-4",
-            line: "tributary bench schedule --example examples/transformer.py --topology \
+            line: "tributary-bench schedule --example examples/transformer.py --topology \
                    topologies/two-leaves-4.toml --rounds 3 --json",
             tables: &[ways("transformer"), SCHEDULED, LIMITS],
             ..RUN

@@ -1,0 +1,156 @@
+//! The results of the comparison, for programs and for people.
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::candidates::{CASQ, F32, UNIFORM};
+use super::measure::Measured;
+use crate::commands::ps::gates::{self, Gate};
+use tributary_cli::output::number_table;
+
+/// The least ratio of f32 bytes to CASQ's.
+const LEAST_RATIO: f64 = 13.0;
+/// The greatest squared error of CASQ, relative to that of uniform levels with as many bits.
+const MOST_ERROR: f64 = 0.5;
+/// The greatest loss of accuracy, in percentage points.
+const MOST_ACCURACY_LOST: f64 = 2.0;
+
+const BITS_PER_BYTE: f64 = 8.0;
+const MEGA: f64 = 1e6;
+const GIGA: f64 = 1e9;
+
+/// One codec.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Row {
+    pub(super) codec: &'static str,
+    /// Number of values in a gradient.
+    pub(super) values: usize,
+    /// Bytes that a worker sends each round.
+    pub(super) bytes: usize,
+    /// The bytes of the values as f32, relative to `bytes`.
+    ratio: f64,
+    /// The mean squared error of a worker's gradient, relative to its mean square.
+    pub(super) nmse: f64,
+    /// The same for the sum of all workers' gradients.
+    pub(super) nmse_of_sum: f64,
+    /// Accuracy on held-out images, 0 to 1.
+    pub(super) accuracy: f64,
+    /// Gigabytes of f32 per second, on all cores.
+    pub(super) encode_gb_per_s: f64,
+    pub(super) decode_gb_per_s: f64,
+    /// The link speed below which encoding, sending and decoding takes less time than sending f32; `None`
+    /// if the codec saves no bytes.
+    pub(super) break_even_mbit_per_s: Option<f64>,
+    /// Bytes that a worker sends each round over a fabric that aggregates codes.
+    pub(super) fabric_bytes: Option<usize>,
+}
+
+impl Row {
+    pub(super) fn new(codec: &'static str, measured: Measured, values: usize, accuracy: f64) -> Self {
+        let plain = values * size_of::<f32>();
+        let rate = |time: std::time::Duration| plain as f64 / time.as_secs_f64() / GIGA;
+        let saved = plain.checked_sub(measured.bytes).filter(|saved| *saved > 0);
+        let time = (measured.encode + measured.decode).as_secs_f64();
+        Self {
+            codec,
+            values,
+            bytes: measured.bytes,
+            ratio: plain as f64 / measured.bytes as f64,
+            nmse: measured.error,
+            nmse_of_sum: measured.error_of_sum,
+            accuracy,
+            encode_gb_per_s: rate(measured.encode),
+            decode_gb_per_s: rate(measured.decode),
+            break_even_mbit_per_s: saved.map(|saved| saved as f64 * BITS_PER_BYTE / time / MEGA),
+            fabric_bytes: measured.fabric_bytes,
+        }
+    }
+
+    /// The time for a gradient at this rate in gigabytes of f32 per second.
+    pub(super) fn milliseconds(&self, gb_per_s: f64) -> f64 {
+        1e3 * (self.values * size_of::<f32>()) as f64 / (gb_per_s * GIGA)
+    }
+}
+
+/// The setting of the comparison.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Setting {
+    /// Workers that share each mini-batch.
+    pub(super) workers: u16,
+    /// Rounds of each training.
+    pub(super) rounds: u32,
+    /// Trainings of each codec.
+    pub(super) seeds: u64,
+}
+
+/// The comparison's JSON object.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Report {
+    #[serde(flatten)]
+    pub(super) setting: Setting,
+    pub(super) codecs: Vec<Row>,
+    pub(super) gates: Vec<Gate>,
+}
+
+impl Report {
+    /// Checks the rows against the gates.
+    pub(super) fn new(setting: Setting, codecs: Vec<Row>) -> Result<Self> {
+        let row = |name| codecs.iter().find(|row| row.codec == name).with_context(|| format!("no {name}"));
+        let (plain, uniform, casq) = (row(F32)?, row(UNIFORM)?, row(CASQ)?);
+        let lost = 100.0 * (plain.accuracy - casq.accuracy);
+        let gates = vec![
+            Gate::at_least("bytes of f32 / bytes of casq-4", casq.ratio, LEAST_RATIO),
+            Gate::at_most("error of casq-4 / error of uniform-2", casq.nmse / uniform.nmse, MOST_ERROR),
+            Gate::at_most("accuracy of f32 - accuracy of casq-4, in points", lost, MOST_ACCURACY_LOST),
+        ];
+        Ok(Self { setting, codecs, gates })
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let mut table = number_table(&[
+            "codec",
+            "bytes",
+            "ratio",
+            "error",
+            "of the sum",
+            "accuracy",
+            "encodes",
+            "decodes",
+            "pays below",
+        ]);
+        for row in &self.codecs {
+            table.add_row([
+                row.codec.to_owned(),
+                row.bytes.to_string(),
+                format!("{:.1}", row.ratio),
+                format!("{:.4}", row.nmse),
+                format!("{:.4}", row.nmse_of_sum),
+                format!("{:.2} %", 100.0 * row.accuracy),
+                format!("{:.2} GB/s", row.encode_gb_per_s),
+                format!("{:.2} GB/s", row.decode_gb_per_s),
+                row.break_even_mbit_per_s.map_or("-".to_owned(), |rate| format!("{rate:.0} Mbit/s")),
+            ]);
+        }
+        format!("{table}\n{}\n{}", self.explanation(), gates::table(&self.gates))
+    }
+
+    fn explanation(&self) -> String {
+        let values = self.codecs.first().map_or(0, |row| row.values);
+        let mut text = format!(
+            "A worker's gradient of {values} values; the error is the mean squared one, relative to the \
+             values' mean square.\nA link slower than \"pays below\" takes longer for f32 than for the code, \
+             its encoding and its decoding."
+        );
+        for row in &self.codecs {
+            if let Some(bytes) = row.fabric_bytes {
+                let ratio = (row.values * size_of::<f32>()) as f64 / bytes as f64;
+                text += &format!(
+                    "\n{} over a fabric: {bytes} bytes ({ratio:.1}), aggregated on the way.",
+                    row.codec
+                );
+            }
+        }
+        text
+    }
+}

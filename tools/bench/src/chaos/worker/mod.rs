@@ -1,0 +1,82 @@
+//! `tributary-bench chaos-worker`: the training process of a worker in a chaos run.
+//! It reduces without end and reports each result.
+
+mod member;
+mod participant;
+mod sums;
+
+use std::convert::Infallible;
+use std::io::{self, Write};
+use std::process;
+use std::time::Duration;
+
+use anyhow::Result;
+use bytesize::ByteSize;
+use clap::Args;
+use tokio::runtime;
+use tokio::time::sleep;
+
+use member::Member;
+use participant::Participant;
+pub(super) use sums::MAX_RANKS;
+
+use super::event::Event;
+use tributary::PartArgs;
+
+/// Time for which a process that has lost its part in the job waits before it asks to rejoin.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Options of a chaos worker.
+#[derive(Debug, Args)]
+pub(crate) struct WorkerArgs {
+    #[command(flatten)]
+    part: PartArgs,
+
+    /// Workers of the job
+    #[arg(long, env = "TRIBUTARY_WORLD_SIZE")]
+    workers: u32,
+
+    /// Size of the tensor
+    #[arg(long)]
+    size: ByteSize,
+}
+
+/// Reduces until it is killed.
+///
+/// # Errors
+/// The process cannot start. Afterwards it reports what goes wrong, and tries again.
+pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(reduce(args))
+}
+
+async fn reduce(args: &WorkerArgs) -> Result<()> {
+    let elements = usize::try_from(args.size.as_u64())? / size_of::<f32>();
+    let mut member = Member::new(args.workers, elements);
+    loop {
+        let Err(error) = take_part(args, &mut member).await;
+        say(&Event::Out { reason: format!("{error:#}") });
+        sleep(RETRY_INTERVAL).await;
+    }
+}
+
+/// Reduces as long as this process has a part in the job.
+async fn take_part(args: &WorkerArgs, member: &mut Member) -> Result<Infallible> {
+    let mut participant = Participant::open(&args.part, member.most_elements()).await?;
+    let rank = participant.rank();
+    say(&Event::Joined);
+    loop {
+        if let Some(event) = member.step(rank, &mut participant).await? {
+            say(&event);
+        }
+    }
+}
+
+fn say(event: &Event) {
+    let line = serde_json::to_string(event).unwrap_or_default();
+    let said = writeln!(io::stdout().lock(), "{line}");
+    if said.is_err() {
+        // The runner is gone, and so is everyone to report to.
+        process::exit(1);
+    }
+}

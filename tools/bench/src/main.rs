@@ -1,0 +1,131 @@
+//! `tributary-bench`: measures fabrics, and disturbs them on purpose.
+
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic where output cannot be written: `tributary_cli::output` does not"
+)]
+
+mod chaos;
+mod measurements;
+
+use std::process::{self, ExitCode};
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use tributary::VERSION;
+use tributary::lab::{rights, tributary_program};
+use tributary_cli::output;
+
+use measurements::{agent, allreduce, degraded, endurance, plan, scale, schedule, simulate, switch};
+
+/// Measures the fabric, the agent, the protocol, the switch and the planner, and breaks fabrics on
+/// purpose
+///
+/// Labs run the program `tributary`, which is in the same folder or named by the variable TRIBUTARY_BINARY.
+#[derive(Debug, Parser)]
+#[command(name = "tributary-bench", version = VERSION.as_str(), propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Agent(agent::AgentArgs),
+    Allreduce(allreduce::AllReduceArgs),
+    /// Break things at random while a training runs, and report the effects
+    ///
+    /// A lab is made for it, with a process on each worker that reduces without end and checks every sum: it must be
+    /// the sum over exactly the members that it names, and all members must have the same bits. Meanwhile switches, the
+    /// controller, agents, the server and training processes are killed and started again, and links cut and repaired,
+    /// one after the other and sometimes two at once; the next one is hit when all members are in the job again.
+    ///
+    /// A pause belongs to one disturbance: it is the longest time between two consecutive sums of a member that was not
+    /// hit, from the disturbance until all members are in again. A member is hit when its process or its host's agent
+    /// is killed, or when it is cut off from the part of the network with the most members (among several largest
+    /// parts, the one that pauses least goes on). Each of two simultaneous disturbances is given the longest pause of
+    /// both. The time that a member that was hit takes to be back counts from the repair to its next sum. A member is
+    /// stuck if it makes no progress for more than 10 s though it was not hit, or is not back 10 s after the repair.
+    Chaos(chaos::ChaosArgs),
+    /// The training process of `chaos`
+    #[command(hide = true)]
+    ChaosWorker(chaos::WorkerArgs),
+    Degraded(degraded::DegradedArgs),
+    /// The training process of `degraded`
+    #[command(hide = true)]
+    DegradedWorker(degraded::WorkerArgs),
+    Endurance(endurance::EnduranceArgs),
+    Forwarding(switch::forwarding::ForwardingArgs),
+    Overlap(allreduce::overlap::OverlapArgs),
+    Plan(plan::PlanArgs),
+    Scale(scale::ScaleArgs),
+    Schedule(schedule::ScheduleArgs),
+    Simulate(simulate::SimulateArgs),
+    Switch(switch::SwitchArgs),
+}
+
+impl Command {
+    fn makes_labs(&self) -> bool {
+        match self {
+            Self::Agent(_) | Self::Allreduce(_) | Self::Chaos(_) | Self::Degraded(_) => true,
+            Self::Endurance(_) | Self::Forwarding(_) | Self::Overlap(_) | Self::Schedule(_) => true,
+            Self::Switch(_) => true,
+            Self::ChaosWorker(_) | Self::DegradedWorker(_) => false,
+            Self::Plan(_) | Self::Scale(_) | Self::Simulate(_) => false,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    tributary::process::end(run(&tributary::process::start::<Cli>().command))
+}
+
+fn run(command: &Command) -> Result<()> {
+    // With the rights to make labs, an ordinary user's process is in another network than browsers.
+    let page = match command {
+        Command::Chaos(args) => args.take_page_place()?,
+        _ => None,
+    };
+    let _rights = if command.makes_labs() {
+        warn_of_another_version()?;
+        Some(rights()?)
+    } else {
+        None
+    };
+    match command {
+        Command::Agent(args) => agent::run(args),
+        Command::Allreduce(args) => allreduce::run(args),
+        Command::Chaos(args) => chaos::run(args, page),
+        Command::ChaosWorker(args) => chaos::run_worker(args),
+        Command::Degraded(args) => degraded::run(args),
+        Command::DegradedWorker(args) => degraded::run_worker(args),
+        Command::Endurance(args) => endurance::run(args),
+        Command::Forwarding(args) => switch::forwarding::run(args),
+        Command::Overlap(args) => allreduce::overlap::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Scale(args) => scale::run(args),
+        Command::Schedule(args) => schedule::run(args),
+        Command::Simulate(args) => simulate::run(args),
+        Command::Switch(args) => switch::run(args),
+    }
+}
+
+/// Warns if the daemons of labs are not of this program's commit:
+/// cargo may have built only one of the programs again.
+fn warn_of_another_version() -> Result<()> {
+    let tributary = tributary_program()?;
+    let told = process::Command::new(&tributary).arg("--version").output();
+    let told = told.with_context(|| format!("cannot run {}", tributary.display()))?;
+    let told = String::from_utf8_lossy(&told.stdout);
+    let version = told.lines().next().and_then(|line| line.strip_prefix("tributary "));
+    if version != Some(VERSION.as_str()) {
+        output::complain(format_args!(
+            "warning: labs run {} {}, but this program is {}: build both at the same commit",
+            tributary.display(),
+            version.unwrap_or("of an unknown version"),
+            *VERSION,
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! The options of the comparison, and the cases that they name.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::Args;
+use tributary_bench::comparison::{Case, Contender};
+use tributary_cli::options::{probability, size};
+
+use super::baseline::Baselines;
+use crate::measurements::common::rate;
+
+pub(super) const BYTES_PER_ELEMENT: u64 = 4;
+
+/// Times all-reduces of f32 over links of the same rate: by this project's
+/// fabric, by one that aggregates on leaves only, by PyTorch's gloo, by Open MPI, and by this project's server without
+/// aggregation in the network
+///
+/// All contenders run in turn on the same network of this machine. Those that are not this project's get kernel bridges
+/// in place of switches. Every sum is checked. A contender that is not installed is left out, and the report says so.
+/// The project's own limits are checked on three-tier-8 with 8 MiB, at 50, 100 and 200 Mbit/s and 1 Gbit/s and MTUs of
+/// 1500 and 9000; the exit status is 1 if one is missed.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AllReduceArgs {
+    /// Topology file [default: the built-in topologies/three-tier-8.toml]
+    #[arg(long, value_name = "FILE")]
+    pub(super) topology: Option<PathBuf>,
+
+    /// Rates of all links, such as 50mbit or "2.5 Gbit/s"
+    #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = rate,
+          default_value = "50mbit,100mbit,200mbit")]
+    pub(super) rate: Vec<u64>,
+
+    /// Longest packet of all links, in bytes, for all contenders alike [default: the topology's]
+    #[arg(long, value_name = "BYTES")]
+    pub(super) mtu: Option<u16>,
+
+    /// Probabilities that a link loses a frame, on every link and in both directions, such as 0.1%; with
+    /// losses, only this project's own all-reduce is measured
+    #[arg(long, value_name = "P", value_delimiter = ',', value_parser = probability, default_value = "0,0.1%,1%")]
+    pub(super) loss: Vec<f64>,
+
+    /// Size of the tensor
+    #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = size)]
+    pub(super) size: ByteSize,
+
+    /// Number of turns of each contender
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) rounds: u32,
+
+    /// All-reduces in each turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) iterations: u32,
+
+    /// Which contenders are measured
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = contender,
+          default_values_t = Contender::ALL)]
+    pub(super) contenders: Vec<Contender>,
+
+    /// A Python interpreter that has PyTorch
+    #[arg(long, value_name = "PROGRAM", env = "TRIBUTARY_BENCH_PYTHON", default_value = "python3")]
+    pub(super) python: PathBuf,
+
+    /// Also write the results to allreduce.json, and as a picture to allreduce.svg and
+    /// allreduce.png, in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl AllReduceArgs {
+    pub(super) fn elements(&self) -> u64 {
+        self.size.as_u64() / BYTES_PER_ELEMENT
+    }
+
+    /// The cases to measure at one rate, in the order in which they take turns; each case once.
+    pub(super) fn cases(&self, rate: u64, baselines: &Baselines) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for &contender in self.contenders.iter().filter(|contender| baselines.has(**contender)) {
+            for &loss in self.loss.iter().filter(|loss| **loss == 0.0 || contender == Contender::Ours) {
+                let case = Case { rate, loss, contender };
+                if !cases.contains(&case) {
+                    cases.push(case);
+                }
+            }
+        }
+        cases
+    }
+}
+
+fn contender(text: &str) -> Result<Contender, String> {
+    let known = Contender::ALL.map(Contender::name).join(", ");
+    Contender::from_name(text).ok_or_else(|| format!("it is none of {known}"))
+}

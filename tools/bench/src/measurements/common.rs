@@ -1,0 +1,41 @@
+//! Parts that several measurements share: options, and an end by a signal.
+
+use anyhow::{Result, bail};
+use tokio::runtime;
+use tributary_topology::{MAX_RATE, format_rate, parse_rate};
+use tributary_wire::SliceWidth;
+
+use tributary::Stop;
+
+/// Runs a measurement until a signal stops it; dropping it then ends its processes and
+/// removes its networks.
+pub(super) fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut stop = Stop::new()?;
+        tokio::select! {
+            outcome = measurement => outcome,
+            () = stop.requested() => bail!("interrupted; nothing stays"),
+        }
+    })
+}
+
+/// Parses the longest packet of links: a slice has to fit.
+pub(super) fn mtu(text: &str) -> Result<u16, String> {
+    let mtu = text.parse().ok().filter(|mtu: &u16| SliceWidth::widest_within((*mtu).into()).is_some());
+    mtu.ok_or_else(|| {
+        format!("a number of bytes is needed, such as 1500, at least {}", SliceWidth::NARROWEST.mtu())
+    })
+}
+
+/// Parses a rate.
+pub(super) fn rate(text: &str) -> Result<u64, String> {
+    // `tc` writes rates without "/s".
+    match parse_rate(text).or_else(|| parse_rate(&format!("{text}/s"))) {
+        Some(rate) if rate > 0 => Ok(rate),
+        _ => Err(format!(
+            "a rate above 0 is needed, such as 50mbit or \"2.5 Gbit/s\", at most {}",
+            format_rate(MAX_RATE)
+        )),
+    }
+}

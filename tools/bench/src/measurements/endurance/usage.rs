@@ -1,0 +1,97 @@
+//! Resources that the parts of a fabric use.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use bytesize::ByteSize;
+use serde::Serialize;
+
+use tributary::lab::{self, Record};
+use tributary_lab::Lab;
+
+/// A kind of resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    /// Bytes of resident memory.
+    Memory,
+    /// Open file descriptors.
+    Descriptors,
+    Threads,
+    /// Slots of a switch that the controller has given to jobs.
+    Slots,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Descriptors => "descriptors",
+            Self::Threads => "threads",
+            Self::Slots => "slots",
+        }
+    }
+
+    /// The least rise that counts: an allocator takes memory in larger pieces than it is asked for, and a
+    /// line fitted to a single step of 1 rises by 1.5.
+    pub(super) fn granule(self) -> f64 {
+        match self {
+            Self::Memory => f64::from(1 << 20),
+            Self::Descriptors | Self::Threads | Self::Slots => 2.0,
+        }
+    }
+
+    pub(super) fn show(self, figure: f64) -> String {
+        match self {
+            Self::Memory => ByteSize(figure as u64).to_string(),
+            Self::Descriptors | Self::Threads | Self::Slots => format!("{figure:.1}"),
+        }
+    }
+}
+
+/// One resource of one part of the fabric.
+#[derive(Debug, Clone)]
+pub(super) struct Usage {
+    /// Which part: a daemon and where it is, or a switch.
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) figure: f64,
+}
+
+impl Usage {
+    /// The usage of all daemons of a lab and of all switches, always in the same order.
+    ///
+    /// # Errors
+    /// A daemon has ended, or the controller does not answer.
+    pub(super) fn of_all(lab: &Lab, record: &Record) -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for (station, daemon, process) in record.daemons() {
+            let of_daemon = of_daemon(&format!("{daemon} on {station}"), process);
+            all.extend(of_daemon.with_context(|| format!("the {daemon} on {station} has ended"))?);
+        }
+        let switches = lab::switches(lab, record)?.into_iter();
+        all.extend(switches.map(|switch| Self {
+            name: switch.name,
+            kind: Kind::Slots,
+            figure: switch.slots_taken.into(),
+        }));
+        Ok(all)
+    }
+}
+
+fn of_daemon(name: &str, process: u32) -> Result<[Usage; 3]> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|rest| rest.trim_start_matches(':').split_whitespace().next());
+        let number = number.and_then(|number| number.parse::<u64>().ok());
+        number.with_context(|| format!("no {name} in /proc/{process}/status"))
+    };
+    let descriptors = fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64;
+    let usage = |kind, figure: u64| Usage { name: name.to_owned(), kind, figure: figure as f64 };
+    Ok([
+        usage(Kind::Memory, field("VmRSS")? << 10),
+        usage(Kind::Descriptors, descriptors),
+        usage(Kind::Threads, field("Threads")?),
+    ])
+}

@@ -1,0 +1,126 @@
+//! The networks on which contenders take turns: the same topology with the same rates, once with this
+//! project's switches for each loss, and once with kernel bridges.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use toml::{Table, Value};
+use tributary_lab::{Lab, LabOptions, SwitchKind};
+use tributary_topology::{Topology, format_rate};
+
+use tributary::lab::{FabricArgs, Record, up_fabric};
+use tributary::{Stop, with_mtu};
+use tributary_cli::options::{Aggregation, topology_text};
+
+/// A topology file, and variants of it.
+#[derive(Debug)]
+pub(super) struct Shape {
+    topology: Topology,
+    mtu: Option<u16>,
+    table: Table,
+    /// Holds the files of the variants.
+    folder: TempDir,
+}
+
+impl Shape {
+    /// Reads `file`, or the built-in topology, with another MTU on all links where one is given.
+    ///
+    /// # Errors
+    /// The file is not a topology; the error names file and line.
+    pub(super) fn load(file: Option<&Path>, mtu: Option<u16>) -> Result<Self> {
+        let (text, name) = topology_text(file)
+            .with_context(|| format!("cannot read {}", file.unwrap_or(Path::new("")).display()))?;
+        let topology = with_mtu(Topology::parse(&text, &name)?, mtu)?;
+        Ok(Self { topology, mtu, table: text.parse()?, folder: tempfile::tempdir()? })
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Brings up the network of one variant, with all its daemons.
+    /// Whatever runs at a node stays on one processor, alike for all contenders: on a network of machines it has its
+    /// own.
+    pub(super) async fn up(
+        &self,
+        name: &str,
+        rate: u64,
+        switches: Switches,
+        stop: &mut Stop,
+    ) -> Result<Network> {
+        let file = self.folder.path().join("topology.toml");
+        fs::write(&file, toml::to_string(&self.variant(rate, switches))?)?;
+        let (aggregation, loss) = match switches {
+            Switches::Ours { aggregation, loss } => (aggregation, loss),
+            Switches::Bridges => (Aggregation::Tree, 0.0),
+        };
+        let args = FabricArgs::with_loss(loss).aggregating(aggregation).with_mtu(self.mtu).pinned();
+        let (lab, record) = up_fabric(name, &file, &args, stop).await?;
+        Ok(Network { lab, record })
+    }
+
+    /// Makes the network of the variant with bridges, without any daemon.
+    pub(super) fn up_bare(&self, name: &str, rate: u64) -> Result<Lab> {
+        let text = toml::to_string(&self.variant(rate, Switches::Bridges))?;
+        let topology = with_mtu(Topology::parse(&text, self.topology.name())?, self.mtu)?;
+        let switches = SwitchKind::Bridge;
+        Ok(Lab::up(
+            &topology,
+            &LabOptions { switches, offloads: true, pinned: true, ..LabOptions::new(name) },
+        )?)
+    }
+
+    /// The hosts of the workers, by rank.
+    pub(super) fn workers(&self) -> Vec<String> {
+        let workers = self.topology.workers().into_iter();
+        workers.filter_map(|worker| Some(self.topology.get(worker)?.name.clone())).collect()
+    }
+
+    /// The topology with all links at one rate; for bridges all switches are plain, so that the lab
+    /// makes kernel bridges.
+    fn variant(&self, rate: u64, switches: Switches) -> Table {
+        let mut table = self.table.clone();
+        let defaults = table.entry("defaults").or_insert_with(|| Table::new().into());
+        if let Some(defaults) = defaults.as_table_mut() {
+            defaults.insert("rate".to_owned(), format_rate(rate).into());
+        }
+        for link in entries(&mut table, "link") {
+            link.remove("rate");
+        }
+        if switches == Switches::Bridges {
+            for switch in entries(&mut table, "switch") {
+                switch.insert("programmable".to_owned(), false.into());
+            }
+        }
+        table
+    }
+}
+
+fn entries<'a>(table: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut Table> {
+    let list = table.get_mut(key).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_table_mut)
+}
+
+/// The devices that forward frames.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Switches {
+    /// The embedded switch, over links that lose frames with this probability.
+    Ours { aggregation: Aggregation, loss: f64 },
+    /// Kernel bridges, over links that lose nothing.
+    /// Without programmable switches the aggregation server sums all contributions itself.
+    Bridges,
+}
+
+impl Switches {
+    /// Aggregation on the whole tree, without losses.
+    pub(super) const OURS: Self = Self::Ours { aggregation: Aggregation::Tree, loss: 0.0 };
+}
+
+/// A network that is up; dropping it removes it.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) lab: Lab,
+    pub(super) record: Record,
+}

@@ -1,0 +1,69 @@
+//! `tributary-bench forwarding`: the embedded switch beside BMv2, with programs that forward packets.
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use tributary_bench::switch_lab::SwitchUnderTest;
+use tributary_bench::switch_lab::forwarding::{Program, Setting, measure};
+
+use super::common::{RunArgs, Words};
+
+/// The switches that take part by default: all that run programs.
+const SWITCHES: [SwitchUnderTest; 3] =
+    [SwitchUnderTest::Bypassing, SwitchUnderTest::Softswitch, SwitchUnderTest::Bmv2];
+
+/// Measures how many packets a second a switch forwards between three veth interfaces, with programs
+/// and entries of the kind that people run on BMv2. The embedded switch and BMv2's simple_switch_grpc take turns, with
+/// the same compiled program, entries and packets; every packet that comes out is compared with what it has to be
+///
+/// The exit status is 1 unless the embedded switch, with --bypass-queues, is at least 5 times as fast as BMv2.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ForwardingArgs {
+    /// The programs, of tools/bench/programs
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "l2,router,acl")]
+    program: Vec<Which>,
+
+    /// Length of a frame, without its check sequence
+    #[arg(long, default_value_t = 128)]
+    bytes: usize,
+
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Which {
+    /// An L2 switch with 1,000 addresses
+    L2,
+    /// An IPv4 router with 1,000 prefixes
+    Router,
+    /// 1,000 ternary entries over addresses, protocol and ports
+    Acl,
+}
+
+impl From<Which> for Program {
+    fn from(which: Which) -> Self {
+        match which {
+            Which::L2 => Self::L2,
+            Which::Router => Self::Router,
+            Which::Acl => Self::Acl,
+        }
+    }
+}
+
+/// Measures, and prints the results.
+///
+/// # Errors
+/// No rights to make a lab; a switch that does not start or forwards wrongly; a ratio below its limit.
+pub(crate) fn run(args: &ForwardingArgs) -> Result<()> {
+    let programs: Vec<Program> = args.program.iter().copied().map(Into::into).collect();
+    let options = args.run.options("forwarding", &SWITCHES)?;
+    let words = Words { items: "packets", describe };
+    words.show(&args.run, (programs.len() * options.windows.len(), &options), |stop, done| {
+        measure(&options, &programs, args.bytes, stop, done)
+    })
+}
+
+fn describe(setting: &Setting) -> String {
+    let Setting { program, bytes, window } = setting;
+    format!("{program}, frames of {bytes} bytes, window {window}")
+}

@@ -1,0 +1,57 @@
+//! `tributary-bench switch`: the embedded switch beside BMv2 and a bare loop, under the same load.
+
+mod common;
+pub(crate) mod forwarding;
+
+use anyhow::Result;
+use clap::Args;
+use tributary_bench::switch_lab::SwitchUnderTest;
+use tributary_bench::switch_lab::aggregation::{Setting, measure};
+use tributary_controller::built_in_slots;
+
+use common::{RunArgs, Words};
+use tributary::WrongUse;
+
+/// The switches that take part by default.
+const SWITCHES: [SwitchUnderTest; 4] =
+    [SwitchUnderTest::Joined, SwitchUnderTest::Softswitch, SwitchUnderTest::Loop, SwitchUnderTest::Bmv2];
+
+/// Measures how many slices a second a switch aggregates: two children and a parent on three veth
+/// interfaces, each slice two packets in and one out. The embedded switch and BMv2's simple_switch_grpc take turns,
+/// with the same compiled program, tables and load; every sum is checked. A bare loop of recvmmsg, add and sendmmsg,
+/// with no protocol, takes turns with them: it shows the most that the machine can do with one frame at a time. The
+/// embedded switch takes part twice: like that, and with neighbouring frames joined, as labs run it
+///
+/// The exit status is 1 unless the embedded switch, as labs run it, is at least as fast as the loop, and 10 times as
+/// fast as BMv2.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SwitchArgs {
+    /// Longest packets of the links, in bytes, which slices fill: 256 values with 1500, 2,048 with 9000
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "1500,9000",
+          value_parser = super::common::mtu)]
+    mtu: Vec<u16>,
+
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Measures, and prints the results.
+///
+/// # Errors
+/// No rights to make a lab; a switch that does not start or aggregates wrongly; a ratio below its limit.
+pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
+    let slots = built_in_slots()?;
+    if let Some(window) = args.run.window.iter().find(|window| **window > slots) {
+        return Err(WrongUse(format!("--window {window}: a switch has {slots} slots")).into());
+    }
+    let options = args.run.options("switch", &SWITCHES)?;
+    let words = Words { items: "slices", describe };
+    words.show(&args.run, (args.mtu.len() * options.windows.len(), &options), |stop, done| {
+        measure(&options, &args.mtu, stop, done)
+    })
+}
+
+fn describe(setting: &Setting) -> String {
+    let Setting { mtu, values, window } = setting;
+    format!("{values} values (MTU {mtu}), window {window}")
+}
