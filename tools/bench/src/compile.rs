@@ -38,6 +38,14 @@ pub enum CompileError {
     },
 }
 
+/// The C compiler.
+pub(crate) const CC: &str = "cc";
+
+/// Returns true if this machine has the compiler.
+pub(crate) fn is_installed(compiler: &str) -> bool {
+    Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
 /// Writes the source of the program `name` to `folder`, compiles it there, and returns
 /// the path of the program.
 ///

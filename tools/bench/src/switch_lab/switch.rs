@@ -11,7 +11,8 @@ use tributary_lab::{Daemons, Lab, SwitchProgram};
 use tributary_p4runtime::Target;
 use tributary_topology::Node;
 
-use super::{SwitchLabError, aggregation};
+use super::SwitchLabError;
+use crate::compile::{CC, is_installed};
 use crate::cpu::{self, ProcessTimes};
 
 /// The number of last lines of a log in an error.
@@ -52,7 +53,7 @@ impl SwitchUnderTest {
                 program.check().is_ok(),
                 "there is no simple_switch_grpc on the PATH: install BMv2 (docs/bmv2.md)",
             ),
-            None => (aggregation::can_be_compiled(), "there is no `cc` on the PATH: install a C compiler"),
+            None => (is_installed(CC), "there is no `cc` on the PATH: install a C compiler"),
         };
         (!found).then_some(missing)
     }

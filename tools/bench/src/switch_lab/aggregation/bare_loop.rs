@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use tributary_lab::Lab;
 use tributary_topology::Node;
@@ -11,11 +11,10 @@ use tributary_wire::constants::INA_HEADER_BYTES;
 use tributary_wire::frame::ENCAPSULATION_BYTES;
 
 use super::super::{SwitchLabError, SwitchUnderTest};
-use crate::compile::compile;
+use crate::compile::{CC, compile};
 use crate::generator::{CHILDREN, Flow, VALUES_AT};
 
 const SOURCE: &str = include_str!("../../../baselines/loop.c");
-const COMPILER: &str = "cc";
 /// Compiler options: the fastest code for this machine.
 const OPTIONS: [&str; 2] = ["-O3", "-march=native"];
 
@@ -26,11 +25,6 @@ const LANE_BYTES: usize = size_of::<u32>();
 const TALLY_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES - TALLY_LANES * LANE_BYTES;
 const SEQ_AT: usize = TALLY_AT - LANE_BYTES;
 
-/// Returns true if this machine can compile the loop.
-pub(in super::super) fn can_be_compiled() -> bool {
-    Command::new(COMPILER).arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
 /// Starts the loop at the station of `node`, and returns when it is ready to receive.
 pub(super) fn start(
     lab: &Lab,
@@ -39,7 +33,7 @@ pub(super) fn start(
     child_ports: [u16; CHILDREN],
     errors: File,
 ) -> Result<Child, SwitchLabError> {
-    let program = compile(COMPILER, &OPTIONS, ("loop", SOURCE), &lab.folder())?;
+    let program = compile(CC, &OPTIONS, ("loop", SOURCE), &lab.folder())?;
     let interfaces = lab.interfaces(&node.name)?;
     let name = |port| {
         let interface = interfaces.iter().find(|interface| interface.port == port);

@@ -18,8 +18,6 @@ use super::tables::Programming;
 use super::{Case, Report, Run, SwitchLabError, SwitchLabOptions, SwitchUnderTest};
 use crate::generator::{CHILDREN, Contributions, Flow, Sending};
 
-pub(super) use bare_loop::can_be_compiled;
-
 /// An arbitrary job number.
 const JOB: u16 = 1;
 /// An unused address: the hosts' kernels ignore such frames, while packet sockets receive them.
