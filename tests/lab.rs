@@ -7,13 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::chown;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tempfile::TempDir;
 use tributary_testkit::binary::{TRIBUTARY, json, refused, stderr, tributary};
 use tributary_testkit::labs;
 use tributary_testkit::root;
@@ -373,7 +369,7 @@ fn an_ordinary_user_has_labs_too() {
     user.does(&["cut", "leaf-w1", "--name", "theirs"]);
     user.does(&["mend", "leaf-w1", "--name", "theirs"]);
     let whereabouts = user.does(&["exec", "w0", "--name", "theirs", "--", "pwd"]);
-    assert_eq!(whereabouts.trim_end(), user.folder.path().to_str().unwrap());
+    assert_eq!(whereabouts.trim_end(), user.folder().to_str().unwrap());
     let another =
         user.does(&["run", "two-workers.toml", "--name", "another", "--no-rates", "--", "echo", "here"]);
     assert_eq!(another.lines().count(), 2);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::chown;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
@@ -46,6 +46,11 @@ impl User {
         assert!(stderr(&listed).contains("a lab needs root, or a user namespace"), "{}", stderr(&listed));
         eprintln!("SKIPPED: {}", stderr(&listed));
         None
+    }
+
+    /// The user's folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// A file in the user's folder.
