@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo deb deb-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos
+.PHONY: help demo deb deb-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -233,3 +233,6 @@ p4: ## compile the P4 program again (needs p4c-bm2-ss on the PATH)
 
 protos: ## generate the Rust of the protobuf files again
 	TRIBUTARY_REGENERATE=1 $(CARGO) test --locked -p tributary-api -p tributary-p4runtime --test generated
+
+vectors: ## write the packets and sums of the protocol's vectors again
+	TRIBUTARY_REGENERATE=1 $(CARGO) test --locked -p tributary-protocol --test vectors
