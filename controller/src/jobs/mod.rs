@@ -15,6 +15,7 @@ mod membership_view;
 mod participant;
 mod profiles;
 mod progress;
+mod progress_report;
 mod record;
 mod registry;
 
@@ -29,7 +30,7 @@ pub(crate) use job::{Answered, Job, Joined, Joining, State};
 pub(crate) use measured::LastChange;
 pub(crate) use participant::{Participant, ParticipantId, SessionId};
 pub(crate) use profiles::{Agreed, HandedIn, Number, Outcome};
-pub(crate) use progress::ProcessReport;
+pub(crate) use progress_report::ProcessReport;
 pub(crate) use record::{JobRecord, Terms};
 pub use registry::JOB_HISTORY;
 pub(crate) use registry::{GenerationKey, JobKey, Registry};

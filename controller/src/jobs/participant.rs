@@ -8,7 +8,7 @@ use tributary_api::v1;
 use tributary_api::v1::job_event::Event;
 use tributary_wire::Rank;
 
-use super::progress::ProgressReport;
+use super::progress_report::ProgressReport;
 
 /// Capacity of a member's event channel: more events than any change of generation sends.
 /// A member that leaves this many events unread counts as gone.

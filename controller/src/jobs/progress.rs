@@ -10,6 +10,7 @@ use tributary_wire::Rank;
 
 use super::job::Job;
 use super::participant::ParticipantId;
+use super::progress_report::{ProcessReport, ProgressReport, ServerReport};
 
 /// A process that has waited this long for a result counts as stalled: in most operations results
 /// arrive all the time.
@@ -19,45 +20,6 @@ const FRESH: Duration = Duration::from_secs(2);
 
 /// Age after which a server's report of the ranks that wait for a result is out of date.
 const HEARD: Duration = Duration::from_millis(1500);
-
-/// The last report of a host on its participant in a job.
-#[derive(Debug, Clone)]
-pub(crate) enum ProgressReport {
-    Worker(ProcessReport),
-    Server(ServerReport),
-}
-
-/// The last report on a job's server.
-#[derive(Debug, Clone)]
-pub(crate) struct ServerReport {
-    /// Ranks that wait for a result and whose requests reach the server.
-    asking: BTreeSet<Rank>,
-    at: Instant,
-}
-
-/// The last report on a job's training process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProcessReport {
-    /// The number of all-reduces that have succeeded.
-    pub(crate) operations: u64,
-    /// The time that the process last spent between two all-reduces.
-    pub(crate) step: Duration,
-    /// Time for which the process has been waiting for a result.
-    pub(crate) waits: Duration,
-    /// Time for which it has waited in the present generation: at most the time that the job has
-    /// had its present structure.
-    stalled: Duration,
-    at: Instant,
-}
-
-impl ProgressReport {
-    fn at(&self) -> Instant {
-        match self {
-            Self::Worker(report) => report.at,
-            Self::Server(report) => report.at,
-        }
-    }
-}
 
 impl Job {
     /// Notes a host's heartbeat.

@@ -7,16 +7,9 @@ use tokio::time::Instant;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 use tributary_wire::{NodeId, Probe, SliceWidth};
 
-use super::direction::{Audibility, Direction};
-use super::widest_sent_over;
-
-/// Interval between long probes, in beats.
-/// Long probes take time on a slow link, so that the loss of long probes alone is detected ten times later than a dead
-/// cable.
-pub(crate) const LONG_PROBES_EVERY: u32 = 10;
-
-/// One end of a cable.
-pub(crate) type End = (NodeKey, u16);
+use super::direction::{Audibility, Direction, End};
+use super::life::Life;
+use super::{LONG_PROBES_EVERY, widest_sent_over};
 
 /// News about a cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,19 +20,6 @@ pub(crate) enum News {
     Miswired(Miswiring),
     /// The cable at this end is now plugged in as the topology says.
     Rewired(End),
-}
-
-/// The last known state of a part of the fabric, in order of severity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Life {
-    Alive,
-    /// A link that loses the packets of slices of this width, although its MTU in the topology has room for
-    /// them, and delivers shorter packets.
-    ShortOfMtu(SliceWidth),
-    /// Neither the part nor the nodes that would report on it send any reports.
-    /// The part may work perfectly well.
-    Silent,
-    Dead,
 }
 
 /// A cable that does not lead where the topology says.

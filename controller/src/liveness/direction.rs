@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tributary_topology::LinkKey;
+use tributary_topology::{LinkKey, NodeKey};
 use tributary_wire::frame::longest_frame;
 use tributary_wire::{Probe, SliceWidth};
 
-use super::PROBE_INTERVAL;
-use super::cabling::{End, LONG_PROBES_EVERY, Life};
 use super::detector::Detector;
+use super::life::Life;
+use super::{LONG_PROBES_EVERY, PROBE_INTERVAL};
 
 /// Longest frames of jobs that may be queued before a probe on a link: two jobs that begin have this
 /// many slices in flight.
 const FRAMES_BEFORE: u64 = 32;
+
+/// One end of a cable.
+pub(crate) type End = (NodeKey, u16);
 
 /// One direction of a cable, by the end where its frames arrive.
 #[derive(Debug)]

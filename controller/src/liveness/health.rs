@@ -8,7 +8,7 @@ use tributary_planner::Plan;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 use tributary_wire::SliceWidth;
 
-use super::cabling::Life;
+use super::life::Life;
 use super::proven_paths::ProvenPaths;
 
 /// The parts of the fabric that are not alive, according to the detectors.

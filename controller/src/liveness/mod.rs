@@ -10,6 +10,7 @@ mod cabling;
 mod detector;
 mod direction;
 mod health;
+mod life;
 mod proven_paths;
 
 use std::time::Duration;
@@ -19,12 +20,19 @@ use tributary_topology::{Link, LinkKey, Topology};
 use tributary_wire::SliceWidth;
 use tributary_wire::frame::longest_frame;
 
-pub(crate) use cabling::{Cabling, End, LONG_PROBES_EVERY, Life, Miswiring, News};
+pub(crate) use cabling::{Cabling, Miswiring, News};
+pub(crate) use direction::End;
 pub(crate) use health::{Doubt, Health};
+pub(crate) use life::Life;
 pub(crate) use proven_paths::ProvenPaths;
 
 /// The time between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Interval between long probes, in beats.
+/// Long probes take time on a slow link, so that the loss of long probes alone is detected ten times later than a dead
+/// cable.
+pub(crate) const LONG_PROBES_EVERY: u32 = 10;
 
 /// Time without a beat after which the controller itself has stood still.
 /// A beat is due each [`PROBE_INTERVAL`].

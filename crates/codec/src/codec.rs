@@ -1,8 +1,8 @@
 //! The trait of codecs.
 
 use crate::error::EncodeError;
-use crate::feedback::Residual;
 use crate::kind::Kind;
+use crate::residual::Residual;
 use crate::shared::Sketch;
 
 /// One worker's encoder.
@@ -41,5 +41,27 @@ pub trait Codec: Send {
     /// The residual of error feedback, which belongs in a worker's checkpoint; `None`: this codec has none.
     fn residual(&mut self) -> Option<&mut Residual> {
         None
+    }
+}
+
+impl Codec for Box<dyn Codec> {
+    fn kind(&self) -> Kind {
+        (**self).kind()
+    }
+
+    fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
+        (**self).encode(gradient)
+    }
+
+    fn propose(&mut self, gradient: &[f32]) -> Result<Option<Sketch>, EncodeError> {
+        (**self).propose(gradient)
+    }
+
+    fn agree(&mut self, sum: &Sketch) -> Result<(), EncodeError> {
+        (**self).agree(sum)
+    }
+
+    fn residual(&mut self) -> Option<&mut Residual> {
+        (**self).residual()
     }
 }

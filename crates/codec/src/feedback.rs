@@ -4,6 +4,7 @@ use crate::codec::Codec;
 use crate::decode::decode_into;
 use crate::error::EncodeError;
 use crate::kind::Kind;
+use crate::residual::Residual;
 use crate::shared::Sketch;
 
 /// Any codec with error feedback (Seide et al., "1-Bit Stochastic Gradient Descent", 2014; for why it
@@ -15,39 +16,6 @@ use crate::shared::Sketch;
 pub struct ErrorFeedback<C> {
     codec: C,
     residual: Residual,
-}
-
-/// The residual: the sum of what codes have left out of earlier gradients.
-#[derive(Debug, Clone, Default)]
-pub struct Residual {
-    owed: Vec<f32>,
-}
-
-impl Residual {
-    /// A residual with these values.
-    pub fn new(owed: Vec<f32>) -> Self {
-        Self { owed }
-    }
-
-    /// The residual of each value of the gradient; empty before the first gradient.
-    pub fn owed(&self) -> &[f32] {
-        &self.owed
-    }
-
-    /// The gradient plus the residual, to be sent.
-    /// The first gradient, or one of another length, is returned unchanged.
-    pub fn added_to(&self, gradient: &[f32]) -> Vec<f32> {
-        if self.owed.len() != gradient.len() {
-            return gradient.to_vec();
-        }
-        gradient.iter().zip(&self.owed).map(|(value, owed)| value + owed).collect()
-    }
-
-    /// Sets the residual to the `wanted` values minus those that were `sent`; both have the same length.
-    pub fn set(&mut self, mut wanted: Vec<f32>, sent: &[f32]) {
-        wanted.iter_mut().zip(sent).for_each(|(wanted, sent)| *wanted -= sent);
-        self.owed = wanted;
-    }
 }
 
 impl<C: Codec> ErrorFeedback<C> {
@@ -82,27 +50,5 @@ impl<C: Codec> Codec for ErrorFeedback<C> {
 
     fn residual(&mut self) -> Option<&mut Residual> {
         Some(&mut self.residual)
-    }
-}
-
-impl Codec for Box<dyn Codec> {
-    fn kind(&self) -> Kind {
-        (**self).kind()
-    }
-
-    fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
-        (**self).encode(gradient)
-    }
-
-    fn propose(&mut self, gradient: &[f32]) -> Result<Option<Sketch>, EncodeError> {
-        (**self).propose(gradient)
-    }
-
-    fn agree(&mut self, sum: &Sketch) -> Result<(), EncodeError> {
-        (**self).agree(sum)
-    }
-
-    fn residual(&mut self) -> Option<&mut Residual> {
-        (**self).residual()
     }
 }

@@ -1,20 +1,16 @@
-//! The codecs by name.
+//! The names of the codecs, and their parameters.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::casq::{Buckets, Casq};
-use crate::codec::Codec;
 use crate::error::UnknownCodec;
-use crate::f16::F16;
-use crate::feedback::ErrorFeedback;
-use crate::none::Uncompressed;
-use crate::one_bit::OneBit;
-use crate::quantile::{MOST_BUCKETS, Quantile};
-use crate::shared::Shared;
-use crate::terngrad::TernGrad;
-use crate::top::{LEAST_ONE_IN, TopK};
-use crate::uniform::{MOST_BITS, Uniform};
+
+/// The most bits of an index in `uniform-K`.
+pub(crate) const MOST_BITS: u8 = 8;
+/// The least K of `top-K`: with K = 1 all values would be sent, as `none` does.
+pub(crate) const LEAST_ONE_IN: u16 = 2;
+/// The most buckets of `quantile-B`: an index of 8 bits can distinguish as many.
+pub(crate) const MOST_BUCKETS: u16 = 256;
 
 /// A codec's name, as users write it: the codec, and whether it has error feedback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,16 +72,6 @@ impl Kind {
                              quantile-256 by powers of two, casq-4, casq-8, or any of these but none with error \
                              feedback, as casq-4-ef";
 
-    /// Makes an encoder. Its random choices follow from `seed`, which should differ on each worker.
-    pub fn codec(self, seed: u64) -> Box<dyn Codec> {
-        match self {
-            Self::None => Box::new(Uncompressed),
-            Self::Lossy { codec, feedback: false } => codec.codec(seed),
-            Self::Lossy { codec, feedback: true } => Box::new(ErrorFeedback::new(codec.codec(seed))),
-            Self::Shared => Box::new(Shared::new(seed)),
-        }
-    }
-
     /// Returns this codec with error feedback, or the codec unchanged if no such name exists.
     #[must_use]
     pub fn with_feedback(self) -> Self {
@@ -118,18 +104,6 @@ impl From<Lossy> for Kind {
 }
 
 impl Lossy {
-    fn codec(self, seed: u64) -> Box<dyn Codec> {
-        match self {
-            Self::F16 => Box::new(F16),
-            Self::Uniform { bits } => Box::new(Uniform::new(bits)),
-            Self::TernGrad => Box::new(TernGrad::new(seed)),
-            Self::OneBit => Box::new(OneBit),
-            Self::TopK { one_in } => Box::new(TopK::new(one_in)),
-            Self::Quantile { buckets } => Box::new(Quantile::new(buckets, seed)),
-            Self::Casq { clusters } => Box::new(Casq::new(clusters, Buckets::default(), seed)),
-        }
-    }
-
     /// The codec with this name, whose number may be spelt differently.
     fn named(name: &str) -> Option<Self> {
         match name {

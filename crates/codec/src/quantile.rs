@@ -11,17 +11,15 @@ use crate::casq::{SAMPLE, sample};
 use crate::codec::Codec;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
-use crate::kind::{Kind, Lossy};
+use crate::kind::{Kind, Lossy, MOST_BUCKETS};
 use crate::levels::look_up;
 use crate::pieces::{BLOCK, PIECE};
 use crate::wire::{Header, Reader};
 use crate::write::Write;
 
 pub(crate) const ID: u8 = 8;
-/// The most buckets: what an index of 8 bits can distinguish.
-pub(crate) const MOST_BUCKETS: u16 = 256;
-/// The fewest sampled values for each bucket: a bucket's part of all values is then
-/// about a quarter off.
+/// The fewest sampled values for each bucket:
+/// a bucket's part of all values is then about a quarter off.
 const SAMPLE_OF_BUCKET: usize = 16;
 /// A cut above all negative values, and below all others.
 const LARGEST_NEGATIVE: f32 = -f32::from_bits(1);

@@ -6,15 +6,13 @@ use rayon::prelude::*;
 use crate::codec::Codec;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
-use crate::kind::{Kind, Lossy};
+use crate::kind::{Kind, LEAST_ONE_IN, Lossy};
 use crate::pieces::PIECE;
 use crate::places::Layout;
 use crate::wire::{Header, Reader};
 use crate::write::Write;
 
 pub(crate) const ID: u8 = 7;
-/// The least K: with K = 1 all values would be sent, as `none` does.
-pub(crate) const LEAST_ONE_IN: u16 = 2;
 const VALUE_LEN: usize = 4;
 
 /// Sends one in K values, those of the largest magnitude, unchanged and with their positions;

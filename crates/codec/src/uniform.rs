@@ -6,15 +6,13 @@ use crate::bits::{pack, packed_len};
 use crate::codec::Codec;
 use crate::error::{DecodeError, EncodeError};
 use crate::finite;
-use crate::kind::{Kind, Lossy};
+use crate::kind::{Kind, Lossy, MOST_BITS};
 use crate::levels::look_up;
 use crate::pieces::PIECE;
 use crate::wire::{Header, Reader};
 use crate::write::Write;
 
 pub(crate) const ID: u8 = 2;
-/// The most bits of an index.
-pub(crate) const MOST_BITS: u8 = 8;
 
 /// Divides the range of the values into 2^K cells of the same width; a value becomes
 /// the middle of its cell.

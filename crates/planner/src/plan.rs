@@ -1,5 +1,7 @@
 //! The plan and its parts.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize, Serializer};
 use tributary_topology::{LinkKey, NodeKey};
 use tributary_wire::{Downlink, Hop, NodeId, SliceWidth};
@@ -44,6 +46,12 @@ impl Plan {
     /// The number of switches that add the job's gradients.
     pub fn aggregating_switches(&self) -> u32 {
         self.switches.iter().map(|switch| u32::from(switch.aggregate)).sum()
+    }
+
+    /// Returns the time for which a slice, all streams of it, keeps the slowest link of the tree busy,
+    /// whatever else it carries.
+    pub fn slice_time(&self) -> Duration {
+        self.traffic.slice_time(self.gradient_bytes, self.width)
     }
 }
 

@@ -15,7 +15,6 @@ use tributary_wire::message::message_len;
 use tributary_wire::{Downlink, SliceWidth};
 
 use crate::fabric::{Fabric, seconds};
-use crate::plan::Plan;
 use crate::request::JobRequest;
 use crate::roles::Roles;
 use crate::tree::Tree;
@@ -100,17 +99,6 @@ impl Frames {
         let bare = (ENCAPSULATION_BYTES + message_len(0, self.width.bytes())) as u64;
         let headers = flow.streams.saturating_mul(bare);
         self.slices.saturating_mul(headers.saturating_add(flow.hops.saturating_mul(HOP_BYTES as u64)))
-    }
-}
-
-impl Plan {
-    /// Returns the time for which a slice, all streams of it, keeps the slowest link of the tree busy,
-    /// whatever else it carries.
-    pub fn slice_time(&self) -> Duration {
-        let seconds =
-            self.traffic.links.iter().map(|one| seconds(one.bytes, one.rate, 0)).fold(0.0, f64::max);
-        let slices = Frames::of_gradient(self.gradient_bytes, self.width).slices;
-        Duration::try_from_secs_f64(seconds / slices.max(1) as f64).unwrap_or_default()
     }
 }
 
@@ -273,6 +261,14 @@ impl Traffic {
             busiest,
             links,
         }
+    }
+
+    /// Returns the time for which one slice of the gradient keeps the slowest link busy, without other
+    /// jobs' load.
+    pub(crate) fn slice_time(&self, gradient_bytes: u64, width: SliceWidth) -> Duration {
+        let seconds = self.links.iter().map(|one| seconds(one.bytes, one.rate, 0)).fold(0.0, f64::max);
+        let slices = Frames::of_gradient(gradient_bytes, width).slices;
+        Duration::try_from_secs_f64(seconds / slices.max(1) as f64).unwrap_or_default()
     }
 
     /// The link direction that takes longest.

@@ -19,6 +19,7 @@ mod numbers {
     pub mod bound;
     pub mod data;
     pub mod fixed_point;
+    mod lanes;
     mod prefetch;
     pub mod vectors;
 }

@@ -16,8 +16,7 @@ use super::member::Member;
 use super::messages;
 use super::running::Running;
 use super::segment::{ElementRange, Segment};
-use super::segments;
-use super::session::Session;
+use super::segments::{self, Segments};
 use super::under_way::UnderWay;
 use crate::error::{AgentError, JobError};
 use crate::worker::{Completion, KeptAlive, Outcome, StreamPosition, Terms};
@@ -59,25 +58,25 @@ impl Reducing {
         Arc::clone(&self.turn).lock_owned().await
     }
 
-    /// Starts an all-reduce once there is memory for it; when this returns, its
-    /// place in the order is fixed. The returned future yields the answer, once the agent is done with the elements,
-    /// and must be driven to its end.
+    /// Starts an all-reduce once there is memory for it;
+    /// when this returns, its place in the order is fixed. The returned future yields the answer, once the agent is
+    /// done with the elements, and must be driven to its end. `segments` has the elements of the process, and `account`
+    /// has its memory.
     ///
     /// # Errors
     /// The all-reduce is not started.
     pub(super) async fn start(
         &self,
-        session: &Session,
+        (segments, account): (&Segments, &Arc<Account>),
         request: v1::AllReduceRequest,
         position: StreamPosition,
     ) -> Result<impl Future<Output = v1::AllReduceResponse> + Send + 'static + use<>, Status> {
         let running = self.member.running()?;
         let element_type = element_type(request.element_type)?;
         let (segment, place) =
-            session.segments.place(request.segment, request.offset, element_type, request.count)?;
+            segments.place(request.segment, request.offset, element_type, request.count)?;
         check_name(&request.name)?;
         let entry = self.under_way.enter(segment.stretch(place))?;
-        let account = &session.account;
         let memory = place.memory_to_reduce(running.width);
         let (held, vector) = self.under_way.room(|| account.take_with_vector(memory, place.count())).await?;
         let (from, width) = (Arc::clone(&segment), running.width);

@@ -89,7 +89,8 @@ impl Stream {
     ) -> Result<impl Future<Output = (v1::AllReduceResponse, Call)> + Send + 'static + use<>, Status> {
         let session = self.session(sessions, &request.session).await?;
         let under_way = session.account.begin_operation().await?;
-        let ended = session.job()?.start(&session, request, position).await?;
+        let memory = (&session.segments, &session.account);
+        let ended = session.job()?.start(memory, request, position).await?;
         Ok(async move { (ended.await, under_way) })
     }
 

@@ -4,6 +4,7 @@ mod detached;
 mod regroup;
 mod role;
 mod start;
+mod wait;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +24,7 @@ use crate::handle::Handle;
 pub use detached::Detached;
 pub use regroup::Regroup;
 use role::{Asked, Command, Reply, WorkerRole};
+pub use wait::Wait;
 
 /// One member of a job. Training threads share it by reference; dropping it stops its thread.
 pub struct WorkerAgent(Handle<WorkerRole>);
@@ -136,32 +138,6 @@ pub struct Situation {
     /// True if an abandoned all-reduce is not done.
     /// Others may still finish it with this worker's contribution.
     pub has_given_up: bool,
-}
-
-/// The duration and the cause of a wait of all-reduces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wait {
-    /// Time since the last result.
-    pub silent: Duration,
-    /// Time since anything else that lets them go on, too: a change of generation.
-    pub unmoved: Duration,
-    /// The oldest slice without a result; `None` if they have not begun.
-    pub slice: Option<Seq>,
-    /// Time for which the worker has been frozen for a change of generation, if it is.
-    pub frozen: Option<Duration>,
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.slice {
-            Some(slice) => write!(f, "no result of slice {slice}, nor another one, for {:.1?}", self.silent)?,
-            None => write!(f, "nothing has come for {:.1?}", self.silent)?,
-        }
-        match self.frozen {
-            Some(time) => write!(f, "; the job has been changing over to another generation for {time:.1?}"),
-            None => Ok(()),
-        }
-    }
 }
 
 impl WorkerAgent {

@@ -6,6 +6,7 @@
 
 mod check;
 mod content;
+mod event;
 mod machines;
 mod network;
 mod plan;
@@ -14,15 +15,17 @@ mod report;
 mod setup;
 pub mod slot;
 mod story;
+mod violation;
 mod world;
 
-pub use check::{Outcome, Progress, Violation, check};
+pub use check::{Outcome, Progress, check};
 pub use plan::{everything, planted, small};
 pub use report::{Row, table};
 pub use setup::{Change, Setup};
 pub use slot::Bug;
 use thiserror::Error as ThisError;
 use tributary_protocol::{ConfigError, StartError};
+pub use violation::Violation;
 
 /// An error of a check.
 #[derive(Debug, Clone, PartialEq, ThisError)]

@@ -4,8 +4,9 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
 
-use crate::check::{Outcome, Violation};
+use crate::check::Outcome;
 use crate::setup::{Change, Setup};
+use crate::violation::Violation;
 
 /// One check, and its results.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,7 +1,7 @@
 //! A schedule in words.
 
 use crate::Error;
-use crate::check::{Event, State};
+use crate::event::Event;
 use crate::machines::WorkerInput;
 use crate::network::{Packet, Packets};
 use crate::setup::Node;
@@ -11,11 +11,11 @@ use crate::world::{Parts, World};
 pub(crate) fn tell(
     world: &mut World,
     packets: &Packets,
-    start: &State,
+    start: &Parts,
     way: &[Event],
 ) -> Result<Vec<String>, Error> {
     let (mut lines, mut arrived) = (Vec::new(), Vec::new());
-    let mut parts = start.parts.clone();
+    let mut parts = start.clone();
     for event in way {
         lines.push(match *event {
             Event::Arrives(id) => {

@@ -7,12 +7,12 @@ use rustc_hash::FxHashMap;
 use tributary_wire::{Operator, Tally};
 
 use crate::Error;
-use crate::check::Violation;
 use crate::content::{ContentId, Contents, MOST, Origins, origin};
 use crate::machines::{ForServer, Sent, Servers, StateId, Step, WorkerInput, Workers};
 use crate::network::Packet;
 use crate::setup::{LEFTOVER, Node, START, Setup, WIDTH, job, seq};
 use crate::slot::{Arrival, Onwards, Slot};
+use crate::violation::Violation;
 
 /// The states of all parts: workers, the server, then each switch's slots.
 pub(crate) type Parts = Box<[StateId]>;

@@ -14,8 +14,8 @@
 
 use std::num::NonZeroU8;
 
-use super::bound::Lanes;
 use super::data::ElementType;
+use super::lanes::Lanes;
 
 /// The largest total weight: one bit of each member's scale is left.
 pub(crate) const MAX_TOTAL_WEIGHT: u32 = 1 << 30;

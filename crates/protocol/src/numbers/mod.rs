@@ -11,6 +11,7 @@ mod bounds;
 mod data;
 mod elements;
 pub(crate) mod fixed_point;
+mod lanes;
 mod prefetch;
 pub(crate) mod vectors;
 

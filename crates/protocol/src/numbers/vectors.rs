@@ -9,8 +9,8 @@
 use multiversion::multiversion;
 use tributary_wire::{Rank, SliceWidth, ValuesView};
 
-use super::bound::owner;
 use super::fixed_point::quantise;
+use super::lanes::owner;
 use super::prefetch::prefetch;
 
 /// All of an f32 but its sign.

@@ -1,3 +1,5 @@
+//! The errors of certificates and keys.
+
 use std::io;
 use std::path::PathBuf;
 
@@ -5,7 +7,7 @@ use thiserror::Error;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem;
 
-use super::fitness::Unfit;
+use crate::names::Names;
 
 /// Why certificates and keys cannot be used.
 #[derive(Debug, Error)]
@@ -63,4 +65,46 @@ pub enum TlsError {
         /// The problem.
         problem: String,
     },
+}
+
+/// The reason why peers would not trust a certificate. In a message it follows the file's name.
+#[derive(Debug, Error)]
+pub enum Unfit {
+    /// It has expired, or an intermediate certificate has.
+    #[error("expired on {0}: have it issued anew, and put it in this place")]
+    Expired(String),
+    /// It is not valid yet.
+    #[error("is not valid before {0}: is this machine's clock right?")]
+    NotYet(String),
+    /// The CA's file has no certificate of its signer.
+    #[error(
+        "is not signed by a CA in {}: give one that is, or add the certificate of its CA there",
+        ca.display()
+    )]
+    OtherCa {
+        /// The CA's file.
+        ca: PathBuf,
+    },
+    /// It is for clients, but its owner listens.
+    #[error("is not for servers (extended key usage): is it a host's that only connects?")]
+    NotForServers,
+    /// It is for servers, but its owner connects.
+    #[error("is not for clients (extended key usage): is it the controller's own?")]
+    NotForClients,
+    /// It is a CA's own certificate.
+    #[error("is a CA's own: give one that the CA has issued")]
+    Ca,
+    /// It belongs to another host.
+    #[error(
+        "is for {names}, not for host {host:?}: give the daemon its own host's certificate, or correct its --host"
+    )]
+    OtherHost {
+        /// The names in it.
+        names: Names,
+        /// The host that shows it.
+        host: String,
+    },
+    /// Another reason.
+    #[error("cannot be used: {0}")]
+    Other(webpki::Error),
 }

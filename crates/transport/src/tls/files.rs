@@ -9,8 +9,7 @@ use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::error::TlsError;
-use super::fitness::Unfit;
+use super::error::{TlsError, Unfit};
 
 /// The three PEM files that one side of mutual TLS needs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,17 +3,13 @@
 //! A process checks its files at the start and at each reload. With a certificate that its peers do not trust, it would
 //! lose all of them: a controller would consider all of its hosts dead.
 
-use std::path::PathBuf;
-
-use thiserror::Error;
 use tokio_rustls::rustls::pki_types::UnixTime;
 use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::time::ASN1Time;
 
-use super::error::TlsError;
+use super::error::{TlsError, Unfit};
 use super::files::{Credentials, TlsFiles, provider};
 use super::names_of;
-use crate::names::Names;
 
 /// The owner's use of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,48 +18,6 @@ pub(crate) enum Usage {
     Server,
     /// It connects.
     Client,
-}
-
-/// The reason why peers would not trust a certificate. In a message it follows the file's name.
-#[derive(Debug, Error)]
-pub enum Unfit {
-    /// It has expired, or an intermediate certificate has.
-    #[error("expired on {0}: have it issued anew, and put it in this place")]
-    Expired(String),
-    /// It is not valid yet.
-    #[error("is not valid before {0}: is this machine's clock right?")]
-    NotYet(String),
-    /// The CA's file has no certificate of its signer.
-    #[error(
-        "is not signed by a CA in {}: give one that is, or add the certificate of its CA there",
-        ca.display()
-    )]
-    OtherCa {
-        /// The CA's file.
-        ca: PathBuf,
-    },
-    /// It is for clients, but its owner listens.
-    #[error("is not for servers (extended key usage): is it a host's that only connects?")]
-    NotForServers,
-    /// It is for servers, but its owner connects.
-    #[error("is not for clients (extended key usage): is it the controller's own?")]
-    NotForClients,
-    /// It is a CA's own certificate.
-    #[error("is a CA's own: give one that the CA has issued")]
-    Ca,
-    /// It belongs to another host.
-    #[error(
-        "is for {names}, not for host {host:?}: give the daemon its own host's certificate, or correct its --host"
-    )]
-    OtherHost {
-        /// The names in it.
-        names: Names,
-        /// The host that shows it.
-        host: String,
-    },
-    /// Another reason.
-    #[error("cannot be used: {0}")]
-    Other(webpki::Error),
 }
 
 impl Usage {

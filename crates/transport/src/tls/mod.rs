@@ -16,9 +16,8 @@ use webpki::EndEntityCert;
 use crate::names::Names;
 
 pub use client::ClientTls;
-pub use error::TlsError;
+pub use error::{TlsError, Unfit};
 pub use files::TlsFiles;
-pub use fitness::Unfit;
 pub use server::ServerTls;
 
 /// The name of HTTP/2, which gRPC uses, in TLS's protocol negotiation.

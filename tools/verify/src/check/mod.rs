@@ -9,41 +9,15 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::content::origin;
+use crate::event::Event;
 use crate::machines::{StateId, WorkerInput};
 use crate::network::{Net, Packet, Packets};
 use crate::recovery::Recovery;
 use crate::setup::{Change, Node, Setup};
 use crate::slot::Bug;
 use crate::story;
+use crate::violation::Violation;
 use crate::world::{Parts, World};
-
-/// Violations of the protocol's promises.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "property")]
-pub enum Violation {
-    /// The server has finished a slice with a sum other than that of each member's
-    /// contribution, counted once.
-    WrongSum {
-        /// The number of the slice, from 0.
-        slice: u8,
-        /// The number of contributors that the sum claims.
-        contributors: u32,
-    },
-    /// A worker's operation has failed.
-    Failed {
-        /// The worker's rank.
-        worker: u8,
-        /// The error.
-        error: String,
-    },
-    /// A packet has changed what a slot held for another slice or job, without a right to.
-    Touched {
-        /// The number of the switch, from 0.
-        switch: u8,
-    },
-    /// The job does not complete even though faults have stopped.
-    Stuck,
-}
 
 /// The results of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,19 +45,6 @@ pub struct Progress {
     pub waiting: usize,
     /// Number of states of all parts that are still to be shown to complete.
     pub to_complete: usize,
-}
-
-/// An event: one step of the network or of a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// A packet arrives.
-    Arrives(u16),
-    /// A switch loses its memory.
-    Reboots(u8),
-    /// The server switches to the next generation.
-    ServerChanges,
-    /// A worker switches to it.
-    WorkerChanges(u8),
 }
 
 /// A state during the search.
@@ -132,7 +93,7 @@ pub fn check(setup: &Setup, progress: &mut dyn FnMut(Progress)) -> Result<Outcom
     let found = match found {
         Some((violation, at, last)) => {
             let way = search.way(at, last);
-            Some((violation, story::tell(&mut search.world, &search.packets, &start, &way)?))
+            Some((violation, story::tell(&mut search.world, &search.packets, &start.parts, &way)?))
         }
         None => search.recover(&mut recovery, &start)?,
     };
@@ -374,7 +335,7 @@ impl<'p> Search<'p> {
             for parts in self.without_last_results(parts, &earlier) {
                 if !recovery.completes(&mut self.world, &parts)? {
                     let way = self.way(*at, None);
-                    let mut lines = story::tell(&mut self.world, &self.packets, start, &way)?;
+                    let mut lines = story::tell(&mut self.world, &self.packets, &start.parts, &way)?;
                     lines.push(story::stuck(&self.world, &parts));
                     return Ok(Some((Violation::Stuck, lines)));
                 }

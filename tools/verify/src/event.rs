@@ -1,0 +1,14 @@
+//! The events of a schedule.
+
+/// An event: one step of the network or of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A packet arrives.
+    Arrives(u16),
+    /// A switch loses its memory.
+    Reboots(u8),
+    /// The server switches to the next generation.
+    ServerChanges,
+    /// A worker switches to it.
+    WorkerChanges(u8),
+}

@@ -1,0 +1,31 @@
+//! The violations that a check finds.
+
+use serde::Serialize;
+
+/// Violations of the protocol's promises.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "property")]
+pub enum Violation {
+    /// The server has finished a slice with a sum other than that of each member's contribution, counted
+    /// once.
+    WrongSum {
+        /// The number of the slice, from 0.
+        slice: u8,
+        /// The number of contributors that the sum claims.
+        contributors: u32,
+    },
+    /// A worker's operation has failed.
+    Failed {
+        /// The worker's rank.
+        worker: u8,
+        /// The error.
+        error: String,
+    },
+    /// A packet has changed what a slot held for another slice or job, without a right to.
+    Touched {
+        /// The number of the switch, from 0.
+        switch: u8,
+    },
+    /// The job does not complete even though faults have stopped.
+    Stuck,
+}
