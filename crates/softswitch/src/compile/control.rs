@@ -12,8 +12,7 @@ use super::{note, profile, table};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::{self, ActionCallNode, Conditional, ControlFlow, Table};
-use crate::profiles::ProfileProgram;
-use crate::program::{ActionProgram, CodeIndex, Op, TableProgram};
+use crate::program::{ActionProgram, CodeIndex, Op, ProfileProgram, TableProgram};
 
 /// Compiles a control flow: code that ends with [`Op::End`], then the code of its tables' actions. `visible` are the
 /// tables that the control plane sees; compiled tables are added to `tables`, action profiles to `profiles`.

@@ -37,9 +37,9 @@ use term::Scope;
 use crate::error::LoadError;
 use crate::json::{ControlFlow, Document, ValueSet};
 use crate::program::{
-    Arguments, Entries, LIMBS, LineIndex, MAX_BITS, Op, Program, RegisterProgram, Word, lines_for,
+    Arguments, Entries, LIMBS, LineIndex, MAX_BITS, Op, Program, RegisterProgram, ValueSetProgram, Word,
+    lines_for,
 };
-use crate::value_sets::ValueSetProgram;
 
 /// The most memory that a program's registers may take.
 const MAX_REGISTER_BYTES: u64 = 1 << 30;

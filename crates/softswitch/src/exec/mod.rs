@@ -17,10 +17,12 @@ pub(crate) use requests::Requests;
 
 use crate::control::CounterValue;
 use crate::lines::Lines;
-use crate::meters::{Meter, MeterProgram};
+use crate::meters::Meter;
 use crate::packet_log::Journal;
 use crate::profiles::Profile;
-use crate::program::{Calculation, CodeIndex, DROP_PORT, Line, Op, Program, TableProgram, WORDS, Word};
+use crate::program::{
+    Calculation, CodeIndex, DROP_PORT, Line, MeterProgram, Op, Program, TableProgram, WORDS, Word,
+};
 use crate::registers::Registers;
 use crate::table::{Behaviour, Choice, Table};
 use crate::value_sets::ValueSet;

@@ -7,19 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::control::{ActionCall, GroupMember, Watch, WeightedCall};
-use crate::program::Calculation;
+use crate::program::{Calculation, ProfileProgram};
 use crate::table::{Behaviour, BoundAction};
-
-/// A profile, as the program declares it.
-#[derive(Debug, Clone)]
-pub(crate) struct ProfileProgram {
-    /// Its name, for messages.
-    pub(crate) name: String,
-    /// The hash that chooses between a group's members; `None` if the profile has no groups.
-    pub(crate) selector: Option<Calculation>,
-    /// The tables that refer to it.
-    pub(crate) tables: Vec<usize>,
-}
 
 /// A profile's members and groups.
 #[derive(Debug, Clone, Default)]

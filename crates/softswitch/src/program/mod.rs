@@ -8,22 +8,24 @@
 mod instance;
 mod key;
 mod machine;
+mod meter;
 mod note;
 mod op;
 mod pattern;
+mod profile;
+mod value_set;
 
 pub(crate) use instance::Instance;
 pub(crate) use key::{KeyField, KeySource, MatchKind};
 pub(crate) use machine::{
     CodeIndex, LIMBS, LINE_BITS, Line, LineIndex, MAX_BITS, MAX_KEY_WORDS, NOWHERE, WORDS, Word,
 };
+pub(crate) use meter::{MeterKind, MeterProgram, MeterUnit};
 pub(crate) use note::{FieldName, HeaderNames, Note, Notes, Source};
 pub(crate) use op::Op;
 pub(crate) use pattern::{Pattern, limbs};
-
-use crate::meters::{MeterKind, MeterProgram, MeterUnit};
-use crate::profiles::ProfileProgram;
-use crate::value_sets::ValueSetProgram;
+pub(crate) use profile::ProfileProgram;
+pub(crate) use value_set::ValueSetProgram;
 
 /// The port number that drops: `mark_to_drop` sets it.
 pub const DROP_PORT: u64 = 511;
