@@ -1,5 +1,7 @@
 //! Action profiles: members, groups, and the actions of one-shot entries.
 
+use std::collections::BTreeSet;
+
 use super::ActionCall;
 
 /// The port on which it depends whether a selector chooses something.
@@ -21,6 +23,11 @@ impl Watch {
             Self::Nothing => None,
             Self::Port(port) | Self::PortNumber(port) => Some(port),
         }
+    }
+
+    /// Returns true if the port is up or there is none; `down` are the ports that are down.
+    pub(crate) fn is_up(self, down: &BTreeSet<u16>) -> bool {
+        self.port().is_none_or(|port| !down.contains(&port))
     }
 }
 
