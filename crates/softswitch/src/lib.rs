@@ -25,6 +25,7 @@ mod passes;
 mod path;
 mod pipeline;
 mod pre;
+mod processor;
 mod profiles;
 mod program;
 mod registers;

@@ -16,9 +16,10 @@ use calculation::Fields;
 pub(crate) use requests::Requests;
 
 use crate::control::CounterValue;
-use crate::lines::Lines;
+use crate::lines::{Lines, clear};
 use crate::meters::Meter;
 use crate::packet_log::Journal;
+use crate::processor::has_vectors;
 use crate::profiles::Profile;
 use crate::program::{
     Calculation, CodeIndex, DROP_PORT, Line, MeterProgram, Op, Program, TableProgram, WORDS, Word,
@@ -54,30 +55,6 @@ pub(crate) struct State {
     pub(crate) vectors: bool,
     /// The packet log, if the packets are logged.
     pub(crate) journal: Option<Box<Journal>>,
-}
-
-/// Returns true if the processor has the vectors of AVX2. The same code, compiled for them, moves and adds wide values
-/// in half the time.
-pub(crate) fn has_vectors() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    let has = is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("lzcnt")
-        && is_x86_feature_detected!("movbe")
-        && is_x86_feature_detected!("popcnt");
-    #[cfg(not(target_arch = "x86_64"))]
-    let has = false;
-    has
-}
-
-/// Clears lines, and does nothing where there are none: the C library would store by an empty mask, and to an address without
-/// memory that takes a processor as long as looking up a packet does.
-#[inline]
-pub(crate) fn clear(lines: &mut [Line]) {
-    if !lines.is_empty() {
-        lines.as_flattened_mut().fill(0);
-    }
 }
 
 /// A packet that is being processed.
