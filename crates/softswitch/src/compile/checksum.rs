@@ -5,7 +5,8 @@ use super::expression::Expressions;
 use super::fault::malformed;
 use super::layout::{Slot, Storage};
 use super::primitive::Objects;
-use super::term::{Scope, Term};
+use super::resolve::Scope;
+use super::term::Term;
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::program::{

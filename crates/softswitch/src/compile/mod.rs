@@ -19,7 +19,7 @@ mod note;
 mod parser;
 mod primitive;
 mod profile;
-mod reference;
+mod resolve;
 mod series;
 mod table;
 mod term;
@@ -32,7 +32,7 @@ use emitter::{Emitter, Finished};
 use fault::{malformed, too_many, unsupported};
 use layout::Layout;
 use primitive::Objects;
-use term::Scope;
+use resolve::Scope;
 
 use crate::error::LoadError;
 use crate::json::{ControlFlow, Document, ValueSet};

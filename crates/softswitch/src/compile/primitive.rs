@@ -11,8 +11,8 @@ use super::headers;
 use super::layout::{Layout, STANDARD_METADATA, Slot, Storage};
 use super::message;
 use super::meter;
-use super::reference::{self, FieldRef};
-use super::term::{Scope, Term};
+use super::resolve::{self, FieldRef, Scope, name};
+use super::term::Term;
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;
@@ -165,7 +165,7 @@ impl Objects<'_> {
             ("execute_meter", [meter, index, target]) => {
                 let meter = meter::index(name(meter, "meter_array", place)?, self.document, place)?;
                 let FieldRef::One(Slot { place: Storage::Word(d), bits, .. }) =
-                    reference::target(target, scope)?
+                    resolve::target(target, scope)?
                 else {
                     return Err(unsupported(
                         place,
@@ -235,7 +235,7 @@ impl Objects<'_> {
         let place = scope.place;
         let name = name(register, "register_array", place)?;
         let (register, bits) = self.register(name, place)?;
-        let target = reference::target(target, scope)?;
+        let target = resolve::target(target, scope)?;
         let index = index_word(index, scope, out)?;
         self.note(|| Note::Read { name: name.to_owned(), register, index, bits }, out);
         let read = |target: &Slot, out: &mut Emitter| {
@@ -329,14 +329,14 @@ pub(super) fn assign(
     scope: &Scope<'_>,
     out: &mut Emitter,
 ) -> Result<(), LoadError> {
-    let slot = reference::target(target, scope)?;
+    let slot = resolve::target(target, scope)?;
     let value = Term::resolve(value, scope)?;
     Expressions::new(out, scope.place).assign_to(&slot, &value)
 }
 
 /// Assigns a word that an instruction has computed.
 fn assign_word(target: &Argument, word: Word, scope: &Scope<'_>, out: &mut Emitter) -> Result<(), LoadError> {
-    let target = reference::target(target, scope)?;
+    let target = resolve::target(target, scope)?;
     // The word must keep its value while the code selects a target.
     let kept = out.new_word();
     out.push(Op::Copy { d: kept, a: word, cut: 0 });
@@ -350,7 +350,7 @@ pub(super) fn assign_variable(
     scope: &Scope<'_>,
     out: &mut Emitter,
 ) -> Result<(), LoadError> {
-    let slot = |argument| match reference::target(argument, scope)? {
+    let slot = |argument| match resolve::target(argument, scope)? {
         FieldRef::One(Slot { place: Storage::Lines(line), bits, length: Some(length), .. }) => {
             Ok((line, bits, length))
         }
@@ -384,14 +384,6 @@ fn random(
     assign_word(target, d, scope, out)?;
     out.bind(skip);
     Ok(())
-}
-
-/// The name of an object of a certain type.
-pub(super) fn name<'a>(argument: &'a Argument, kind: &str, place: &str) -> Result<&'a str, LoadError> {
-    match argument {
-        Expr::Object(known, name) if known == kind => Ok(name),
-        other => Err(malformed(place, format!("a {kind} is needed, not {other:?}"))),
-    }
 }
 
 /// A word that holds an index. One that is too large has to stay too large.
