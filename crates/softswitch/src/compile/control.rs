@@ -6,7 +6,7 @@ use super::emitter::{Emitter, Label};
 use super::expression::Expressions;
 use super::fault::malformed;
 use super::layout::Storage;
-use super::primitive::Objects;
+use super::objects::Objects;
 use super::resolve::Scope;
 use super::term::Term;
 use super::{note, profile, table};

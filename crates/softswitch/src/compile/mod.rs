@@ -16,6 +16,7 @@ mod layout;
 mod message;
 mod meter;
 mod note;
+mod objects;
 mod parser;
 mod primitive;
 mod profile;
@@ -31,7 +32,7 @@ use std::collections::HashSet;
 use emitter::{Emitter, Finished};
 use fault::{malformed, too_many, unsupported};
 use layout::Layout;
-use primitive::Objects;
+use objects::Objects;
 use resolve::Scope;
 
 use crate::error::LoadError;
