@@ -4,9 +4,10 @@ use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
 use super::convert;
-use super::read::{Query, Show, tables};
+use super::operation::Operation;
+use super::query::{Query, Show};
+use super::read::tables;
 use super::status::Refusal;
-use super::write::Operation;
 use crate::control::{MeterColours, MeterConfig};
 
 /// Plans an update of a meter array. As in the specification, only MODIFY is valid.

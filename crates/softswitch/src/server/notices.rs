@@ -14,9 +14,9 @@ use tributary_p4runtime::p4::v1::{
 
 use super::convert;
 use super::device::Device;
-use super::read::Query;
+use super::operation::Operation;
+use super::query::Query;
 use super::status::Refusal;
-use super::write::Operation;
 use crate::control::{DigestConfig, Notice};
 use crate::engine::Notices;
 

@@ -8,9 +8,9 @@ use tributary_p4runtime::p4::v1::action_profile_group::{Member, member::WatchKin
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
 use super::convert;
-use super::read::Query;
+use super::operation::Operation;
+use super::query::Query;
 use super::status::Refusal;
-use super::write::Operation;
 use crate::control::{GroupMember, ProfileGroup, ProfileMember, Watch, WeightedCall};
 use crate::program::DROP_PORT;
 

@@ -6,9 +6,9 @@ use tributary_p4runtime::p4::v1::{self as message, Entity, P4Data, entity::Entit
 use tributary_p4runtime::p4info::Register;
 
 use super::convert;
-use super::read::Query;
+use super::operation::Operation;
+use super::query::Query;
 use super::status::Refusal;
-use super::write::Operation;
 
 /// Cells that are read at once: packets wait meanwhile.
 const CELLS_AT_ONCE: usize = 4096;

@@ -7,9 +7,9 @@ use tributary_p4runtime::p4::v1::packet_replication_engine_entry::Type as Replic
 use tributary_p4runtime::p4::v1::replica::PortKind;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
-use super::read::Query;
+use super::operation::Operation;
+use super::query::Query;
 use super::status::Refusal;
-use super::write::Operation;
 use crate::control::{CloneSession, MulticastGroup, Replica};
 use crate::pre::LAST_SESSION;
 

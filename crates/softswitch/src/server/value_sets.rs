@@ -4,9 +4,9 @@ use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
 use super::convert;
-use super::read::Query;
+use super::operation::Operation;
+use super::query::Query;
 use super::status::Refusal;
-use super::write::Operation;
 use crate::control::FieldMatch;
 
 /// Plans an update; only MODIFY is valid.
