@@ -7,7 +7,7 @@ use tributary_p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optio
 use tributary_p4runtime::p4::v1::{self as message, action::Param, table_action};
 use tributary_p4runtime::p4info::Table;
 
-use super::profiles;
+use super::entities::profiles;
 use super::status::Refusal;
 use crate::control::{
     ActionCall, CounterValue, EntryAction, EntryKey, EntryRef, FieldMatch, KeyMatch, TableEntry,

@@ -10,9 +10,10 @@ use tributary_p4runtime::p4::v1::entity::Entity as Kind;
 use tributary_p4runtime::p4::v1::{self as message, Entity};
 use tributary_p4runtime::p4info::Table;
 
+use super::convert;
+use super::entities::{digests, meters, profiles, registers, replication, value_sets};
 use super::query::{Filter, Query, QueryResult, Show};
 use super::status::Refusal;
-use super::{convert, meters, notices, profiles, registers, replication, value_sets};
 use crate::control::DirectResources;
 
 impl Query {
@@ -42,7 +43,7 @@ impl Query {
             Some(Kind::DirectMeterEntry(entry)) => meters::query_direct(entry, p4info),
             Some(Kind::RegisterEntry(entry)) => registers::query(&entry, p4info),
             Some(Kind::ValueSetEntry(entry)) => Ok(value_sets::query(&entry, p4info)),
-            Some(Kind::DigestEntry(entry)) => Ok(notices::query(&entry, p4info)),
+            Some(Kind::DigestEntry(entry)) => Ok(digests::query(&entry, p4info)),
             Some(Kind::ActionProfileMember(entry)) => Ok(profiles::query_members(&entry, p4info)),
             Some(Kind::ActionProfileGroup(entry)) => Ok(profiles::query_groups(&entry, p4info)),
             Some(Kind::PacketReplicationEngineEntry(entry)) => replication::query(&entry),
@@ -96,7 +97,7 @@ impl QueryResult {
                 cells.map(|(index, value)| registers::entity(register_id, index, value)).collect()
             }
             Self::ValueSet(id, members) => vec![value_sets::entity(id, members)],
-            Self::Digest(digest, config) => vec![notices::entity(digest, config)],
+            Self::Digest(digest, config) => vec![digests::entity(digest, config)],
             Self::Members(members) => members.into_iter().map(profiles::member_entity).collect(),
             Self::ProfileGroups(groups) => groups.iter().map(profiles::group_entity).collect(),
             Self::Groups(groups) => groups.iter().map(replication::group_entity).collect(),

@@ -9,9 +9,10 @@ use tributary_p4runtime::p4::v1::entity::Entity as Kind;
 use tributary_p4runtime::p4::v1::{self as message, update, write_request::Atomicity};
 use tributary_p4runtime::p4info::Scope;
 
+use super::convert;
+use super::entities::{digests, meters, profiles, registers, replication, value_sets};
 use super::operation::{Operation, Resources};
 use super::status::Refusal;
-use super::{convert, meters, notices, profiles, registers, replication, value_sets};
 use crate::control::{CounterValue, EntryAction, Part, TableEntry};
 use crate::switch::Switch;
 
@@ -30,7 +31,7 @@ impl Operation {
             Some(Kind::DirectMeterEntry(entry)) => meters::plan_direct(kind, entry),
             Some(Kind::RegisterEntry(entry)) => registers::plan(kind, entry, p4info),
             Some(Kind::ValueSetEntry(entry)) => value_sets::plan(kind, entry),
-            Some(Kind::DigestEntry(entry)) => notices::plan(kind, &entry),
+            Some(Kind::DigestEntry(entry)) => digests::plan(kind, &entry),
             Some(Kind::ActionProfileMember(entry)) => profiles::plan_member(kind, entry),
             Some(Kind::ActionProfileGroup(entry)) => profiles::plan_group(kind, &entry),
             Some(Kind::PacketReplicationEngineEntry(entry)) => replication::plan(kind, &entry),

@@ -3,15 +3,15 @@
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
-use super::convert;
-use super::operation::Operation;
-use super::query::{Query, Show};
-use super::read::tables;
-use super::status::Refusal;
 use crate::control::{MeterColours, MeterConfig};
+use crate::server::convert;
+use crate::server::operation::Operation;
+use crate::server::query::{Query, Show};
+use crate::server::read::tables;
+use crate::server::status::Refusal;
 
 /// Plans an update of a meter array. As in the specification, only MODIFY is valid.
-pub(super) fn plan(kind: update::Type, entry: &message::MeterEntry) -> Result<Operation, Refusal> {
+pub(in crate::server) fn plan(kind: update::Type, entry: &message::MeterEntry) -> Result<Operation, Refusal> {
     check(kind)?;
     let index = convert::index(entry.index.as_ref())?;
     let config = entry.config.as_ref().map(config).transpose()?;
@@ -20,7 +20,7 @@ pub(super) fn plan(kind: update::Type, entry: &message::MeterEntry) -> Result<Op
 }
 
 /// Plans an update of an entry's meter.
-pub(super) fn plan_direct(
+pub(in crate::server) fn plan_direct(
     kind: update::Type,
     entry: message::DirectMeterEntry,
 ) -> Result<Operation, Refusal> {
@@ -32,7 +32,7 @@ pub(super) fn plan_direct(
 }
 
 /// Plans a read of a meter array, or of all.
-pub(super) fn query(entry: &message::MeterEntry, p4info: &P4Info) -> Result<Vec<Query>, Refusal> {
+pub(in crate::server) fn query(entry: &message::MeterEntry, p4info: &P4Info) -> Result<Vec<Query>, Refusal> {
     let all = || {
         let known = p4info.message().meters.iter().filter_map(|meter| meter.preamble.as_ref());
         known.map(|preamble| preamble.id).collect()
@@ -44,7 +44,10 @@ pub(super) fn query(entry: &message::MeterEntry, p4info: &P4Info) -> Result<Vec<
 }
 
 /// Plans a read of entries' meters.
-pub(super) fn query_direct(entry: message::DirectMeterEntry, p4info: &P4Info) -> Result<Vec<Query>, Refusal> {
+pub(in crate::server) fn query_direct(
+    entry: message::DirectMeterEntry,
+    p4info: &P4Info,
+) -> Result<Vec<Query>, Refusal> {
     let missing = || Refusal::invalid("the direct meter names no table entry");
     let show = Show::DirectMeter { colours: entry.counter_data.is_some() };
     tables(entry.table_entry.ok_or_else(missing)?, show, p4info)
@@ -58,7 +61,7 @@ fn check(kind: update::Type) -> Result<(), Refusal> {
 }
 
 /// Whether an update sets a meter's counters by colour to zero. It can give them no other value.
-pub(super) fn clears(colours: Option<&message::MeterCounterData>) -> Result<bool, Refusal> {
+pub(in crate::server) fn clears(colours: Option<&message::MeterCounterData>) -> Result<bool, Refusal> {
     let Some(message::MeterCounterData { green, yellow, red }) = colours else { return Ok(false) };
     let counts = [green, yellow, red].into_iter().flatten();
     if counts.clone().any(|count| count.packet_count != 0 || count.byte_count != 0) {
@@ -68,14 +71,14 @@ pub(super) fn clears(colours: Option<&message::MeterCounterData>) -> Result<bool
 }
 
 /// What a meter has marked, as a message.
-pub(super) fn colours_message(colours: MeterColours) -> message::MeterCounterData {
+pub(in crate::server) fn colours_message(colours: MeterColours) -> message::MeterCounterData {
     let [green, yellow, red] =
         [colours.green, colours.yellow, colours.red].map(|count| Some(convert::counter_data(count)));
     message::MeterCounterData { green, yellow, red }
 }
 
 /// The rates in a message.
-pub(super) fn config(message: &message::MeterConfig) -> Result<MeterConfig, Refusal> {
+pub(in crate::server) fn config(message: &message::MeterConfig) -> Result<MeterConfig, Refusal> {
     let rate = |name: &str, value: i64| {
         u64::try_from(value).map_err(|_| Refusal::invalid(format!("a meter's {name} can't be negative")))
     };
@@ -89,7 +92,7 @@ pub(super) fn config(message: &message::MeterConfig) -> Result<MeterConfig, Refu
 }
 
 /// Rates as a message.
-pub(super) fn config_message(config: MeterConfig) -> message::MeterConfig {
+pub(in crate::server) fn config_message(config: MeterConfig) -> message::MeterConfig {
     message::MeterConfig {
         cir: config.committed_rate.cast_signed(),
         cburst: config.committed_burst.cast_signed(),
@@ -100,7 +103,7 @@ pub(super) fn config_message(config: MeterConfig) -> message::MeterConfig {
 }
 
 /// One cell as an entity.
-pub(super) fn entity(
+pub(in crate::server) fn entity(
     meter_id: u32,
     index: i64,
     config: Option<MeterConfig>,

@@ -7,15 +7,15 @@ use tributary_p4runtime::p4::v1::action_profile_action_set::{ActionSelectionMode
 use tributary_p4runtime::p4::v1::action_profile_group::{Member, member::WatchKind as MemberWatchKind};
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
-use super::convert;
-use super::operation::Operation;
-use super::query::Query;
-use super::status::Refusal;
 use crate::control::{GroupMember, ProfileGroup, ProfileMember, Watch, WeightedCall};
 use crate::program::DROP_PORT;
+use crate::server::convert;
+use crate::server::operation::Operation;
+use crate::server::query::Query;
+use crate::server::status::Refusal;
 
 /// Plans an update of a member.
-pub(super) fn plan_member(
+pub(in crate::server) fn plan_member(
     kind: update::Type,
     entry: message::ActionProfileMember,
 ) -> Result<Operation, Refusal> {
@@ -33,7 +33,7 @@ pub(super) fn plan_member(
 }
 
 /// Plans an update of a group.
-pub(super) fn plan_group(
+pub(in crate::server) fn plan_group(
     kind: update::Type,
     entry: &message::ActionProfileGroup,
 ) -> Result<Operation, Refusal> {
@@ -62,7 +62,9 @@ fn group_member(message: &Member) -> Result<GroupMember, Refusal> {
 }
 
 /// The actions of a set.
-pub(super) fn one_shot(set: message::ActionProfileActionSet) -> Result<Vec<WeightedCall>, Refusal> {
+pub(in crate::server) fn one_shot(
+    set: message::ActionProfileActionSet,
+) -> Result<Vec<WeightedCall>, Refusal> {
     if set.group_action.is_some() {
         return Err(Refusal::unimplemented("a group action"));
     }
@@ -115,14 +117,14 @@ fn watched(port: &[u8]) -> Result<Watch, Refusal> {
 }
 
 /// Plans a read of members: one, a profile's, or all.
-pub(super) fn query_members(entry: &message::ActionProfileMember, p4info: &P4Info) -> Vec<Query> {
+pub(in crate::server) fn query_members(entry: &message::ActionProfileMember, p4info: &P4Info) -> Vec<Query> {
     let id = Some(entry.member_id).filter(|id| *id != 0);
     let profiles = profiles(entry.action_profile_id, p4info, false);
     profiles.into_iter().map(|profile| Query::Members { profile, id }).collect()
 }
 
 /// Plans a read of groups: one, a selector's, or all.
-pub(super) fn query_groups(entry: &message::ActionProfileGroup, p4info: &P4Info) -> Vec<Query> {
+pub(in crate::server) fn query_groups(entry: &message::ActionProfileGroup, p4info: &P4Info) -> Vec<Query> {
     let id = Some(entry.group_id).filter(|id| *id != 0);
     let profiles = profiles(entry.action_profile_id, p4info, true);
     profiles.into_iter().map(|profile| Query::ProfileGroups { profile, id }).collect()
@@ -139,7 +141,7 @@ fn profiles(id: u32, p4info: &P4Info, with_selector: bool) -> Vec<u32> {
 }
 
 /// A member as an entity.
-pub(super) fn member_entity(member: ProfileMember) -> Entity {
+pub(in crate::server) fn member_entity(member: ProfileMember) -> Entity {
     let entry = message::ActionProfileMember {
         action_profile_id: member.profile_id,
         member_id: member.member_id,
@@ -149,7 +151,7 @@ pub(super) fn member_entity(member: ProfileMember) -> Entity {
 }
 
 /// A group as an entity.
-pub(super) fn group_entity(group: &ProfileGroup) -> Entity {
+pub(in crate::server) fn group_entity(group: &ProfileGroup) -> Entity {
     let member = |member: &GroupMember| Member {
         member_id: member.member_id,
         weight: member.weight.cast_signed(),
@@ -169,7 +171,7 @@ pub(super) fn group_entity(group: &ProfileGroup) -> Entity {
 }
 
 /// A set of actions as a message.
-pub(super) fn one_shot_message(calls: Vec<WeightedCall>) -> message::ActionProfileActionSet {
+pub(in crate::server) fn one_shot_message(calls: Vec<WeightedCall>) -> message::ActionProfileActionSet {
     let action = |one: WeightedCall| message::ActionProfileAction {
         action: Some(convert::call_message(one.call)),
         weight: one.weight.cast_signed(),
