@@ -1,5 +1,6 @@
 //! Meters, as the program declares them.
 
+use super::machine::Word;
 use crate::control::MeterConfig;
 
 /// What a meter counts.
@@ -26,6 +27,17 @@ pub(crate) struct MeterProgram {
     pub(crate) size: usize,
     pub(crate) unit: MeterUnit,
     pub(crate) kind: MeterKind,
+}
+
+/// A table's direct meter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DirectMeter {
+    /// The unit that the meter counts.
+    pub(crate) unit: MeterUnit,
+    /// The method by which the meter marks packets.
+    pub(crate) kind: MeterKind,
+    /// The word of the field that gets the colour of a packet that hits.
+    pub(crate) target: Word,
 }
 
 impl MeterKind {

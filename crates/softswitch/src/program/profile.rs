@@ -1,6 +1,6 @@
 //! Action profiles, as the program declares them.
 
-use super::Calculation;
+use super::calculation::Calculation;
 
 /// A profile, as the program declares it.
 #[derive(Debug, Clone)]

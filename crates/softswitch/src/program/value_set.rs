@@ -1,6 +1,7 @@
 //! Value sets of the parser, as the program declares them.
 
-use super::{KeyField, KeySource, MatchKind, Pattern};
+use super::key::{KeyField, KeySource, MatchKind};
+use super::pattern::Pattern;
 use crate::control::KeyMatch;
 use crate::translation::Translation;
 
