@@ -1,4 +1,4 @@
-//! The state that instructions read and write: the packet's own, and what a switch keeps from packet to packet.
+//! Instructions read and write this state: the packet's fields, and what stays between packets.
 
 use std::time::Instant;
 

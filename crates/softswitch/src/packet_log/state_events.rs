@@ -1,4 +1,4 @@
-//! Events that the journal reads from the state of the switch: steps of the program, and changes of fields.
+//! Events that the journal reads from the switch's state: program steps and changed fields.
 
 use super::event::{At, Event, Named};
 use super::journal::Journal;
