@@ -76,6 +76,16 @@ impl DerefMut for Lines {
     }
 }
 
+/// Clears lines, and does nothing where there are none:
+/// the C library would store by an empty mask, and to an address without memory that takes a processor as long as
+/// looking up a packet does.
+#[inline]
+pub(crate) fn clear(lines: &mut [Line]) {
+    if !lines.is_empty() {
+        lines.as_flattened_mut().fill(0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

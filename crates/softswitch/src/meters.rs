@@ -8,38 +8,12 @@
 use std::time::Instant;
 
 use crate::control::{CounterValue, MeterConfig};
+use crate::program::{MeterKind, MeterUnit};
 
 /// The colours as programs see them.
 const GREEN: u64 = 0;
 const YELLOW: u64 = 1;
 const RED: u64 = 2;
-
-/// Unit that a meter counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MeterUnit {
-    Packets,
-    Bytes,
-}
-
-/// The method by which a meter marks packets.
-/// BMv2's JSON supports two rates only; the P4Info names the method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum MeterKind {
-    #[default]
-    TwoRates,
-    /// One rate with an excess burst.
-    SingleRate,
-    /// One rate, and no yellow.
-    TwoColours,
-}
-
-/// An array of meters, as the program declares it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct MeterProgram {
-    pub(crate) size: usize,
-    pub(crate) unit: MeterUnit,
-    pub(crate) kind: MeterKind,
-}
 
 /// One meter; without rates it marks every packet green.
 #[derive(Debug, Clone, Default)]
@@ -69,25 +43,6 @@ struct Bucket {
     /// Tokens that have come since the meter was configured.
     /// Counting from there, nothing is lost by rounding.
     come: u64,
-}
-
-impl MeterKind {
-    /// Checks rates for a meter of this kind. The text describes the fault.
-    pub(crate) fn check(self, config: &MeterConfig) -> Result<(), String> {
-        let MeterConfig { committed_rate, committed_burst, peak_rate, peak_burst, excess_burst } = *config;
-        if self != Self::TwoRates && (committed_rate, committed_burst) != (peak_rate, peak_burst) {
-            return Err(
-                "it has a single rate: give the committed rate and burst as peak ones, too".to_owned()
-            );
-        }
-        if self != Self::SingleRate && excess_burst != 0 {
-            return Err("it has no excess burst: leave eburst out".to_owned());
-        }
-        if peak_rate < committed_rate {
-            return Err(format!("the peak rate {peak_rate} is below the committed rate {committed_rate}"));
-        }
-        Ok(())
-    }
 }
 
 impl Meter {
@@ -263,26 +218,5 @@ mod tests {
         let config = MeterConfig { committed_burst: 2, peak_burst: 2, ..MeterConfig::default() };
         meter.configure(MeterKind::TwoColours, Some(config));
         assert_eq!(marks(&mut meter, MeterUnit::Packets, [9; 4]), [GREEN, GREEN, RED, RED]);
-    }
-
-    #[test]
-    fn rates_are_checked_against_the_kind() {
-        let single = MeterConfig {
-            committed_rate: 5,
-            committed_burst: 6,
-            peak_rate: 5,
-            peak_burst: 6,
-            excess_burst: 7,
-        };
-        let plain = MeterConfig { excess_burst: 0, ..single };
-        let two = MeterConfig { peak_rate: 9, ..plain };
-        use MeterKind::{SingleRate, TwoColours, TwoRates};
-        for (kind, good, bad) in
-            [(TwoRates, two, single), (SingleRate, single, two), (TwoColours, plain, single)]
-        {
-            assert!(kind.check(&good).is_ok() && kind.check(&plain).is_ok(), "{kind:?}");
-            assert!(kind.check(&bad).is_err(), "{kind:?}");
-        }
-        assert!(TwoRates.check(&MeterConfig { peak_rate: 4, ..plain }).is_err());
     }
 }

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use crate::control::Replica;
-use crate::exec::{Packet, Requests, State, clear};
+use crate::exec::{Packet, Requests, State};
+use crate::lines::clear;
 use crate::program::{FieldList, Instance, Line, Program};
 
 /// The most packets that may wait, as on BMv2; further ones are dropped.

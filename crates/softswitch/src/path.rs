@@ -4,11 +4,11 @@
 use crate::control::Replica;
 use crate::digests::Digests;
 use crate::exec::{Packet, Requests, State};
+use crate::outputs::Outputs;
 use crate::packet_log::{Cause, Event, Journal};
 use crate::passes::{Pass, Passes, Step};
 use crate::pre::Replication;
 use crate::program::{CodeIndex, DROP_PORT, Instance, Line, Program};
-use crate::switch::Outputs;
 
 /// Event of a packet that the switch drops because too many packets wait.
 const TOO_MANY: Event = Event::Drop { reason: "too many packets wait for another pass" };

@@ -3,21 +3,7 @@
 //! A parser's key is one number, each of its fields padded to bytes, the last one lowest. A set's member has a test for
 //! each field.
 
-use crate::control::KeyMatch;
-use crate::program::Pattern;
-use crate::program::{KeyField, KeySource, MatchKind};
-use crate::translation::Translation;
-
-/// A value set, as the program declares it.
-#[derive(Debug, Clone)]
-pub(crate) struct ValueSetProgram {
-    /// Its name in the P4Info.
-    pub(crate) name: String,
-    /// The most members.
-    pub(crate) size: usize,
-    /// The fields of a member, from the P4Info; each has words of its own.
-    pub(crate) fields: Vec<KeyField>,
-}
+use crate::program::{MatchKind, Pattern, ValueSetProgram};
 
 /// A value set's members.
 #[derive(Debug, Clone, Default)]
@@ -36,29 +22,6 @@ struct Place {
     ones: u64,
     /// True if the member has the lowest and the highest value.
     range: bool,
-}
-
-impl ValueSetProgram {
-    /// A field of a member: its name, width and kind.
-    pub(crate) fn add_field(&mut self, name: String, bits: u32, kind: MatchKind) {
-        let word = self.words();
-        // Values come from the parser's key, and from no field of the packet.
-        let (source, translation) = (KeySource::Word(0), Translation::None);
-        self.fields.push(KeyField { name, kind, bits, translation, source, word, shift: 0 });
-    }
-
-    /// Words of a member.
-    fn words(&self) -> usize {
-        self.fields.last().map_or(0, |last| last.word + last.bits.div_ceil(64) as usize)
-    }
-
-    /// A member's pattern.
-    ///
-    /// # Errors
-    /// The text names the field and the fault.
-    pub(crate) fn pattern(&self, matches: &[Option<&KeyMatch>]) -> Result<Pattern, String> {
-        Pattern::new(&self.fields, self.words(), matches, 0)
-    }
 }
 
 impl ValueSet {
@@ -108,6 +71,7 @@ fn bits_from(key: &[u64], shift: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::KeyMatch;
 
     #[test]
     fn fields_are_padded_to_bytes() {

@@ -9,8 +9,7 @@ use tributary_p4runtime::p4info::MatchType;
 use super::{Directory, ProfileIds, SizeSemantics, ValueSetIds, only_in, same};
 use crate::error::LoadError;
 use crate::json::{self, Document};
-use crate::meters::MeterKind;
-use crate::program::{MAX_BITS, MatchKind, Program};
+use crate::program::{MAX_BITS, MatchKind, MeterKind, Program};
 
 pub(super) fn check(
     document: &Document,

@@ -4,8 +4,9 @@ use super::emitter::Emitter;
 use super::expression::Expressions;
 use super::fault::malformed;
 use super::layout::{Slot, Storage};
-use super::primitive::Objects;
-use super::term::{Scope, Term};
+use super::objects::Objects;
+use super::resolve::Scope;
+use super::term::Term;
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::program::{

@@ -6,14 +6,14 @@ use super::emitter::{Emitter, Label};
 use super::expression::Expressions;
 use super::fault::malformed;
 use super::layout::Storage;
-use super::primitive::Objects;
-use super::term::{Scope, Term};
+use super::objects::Objects;
+use super::resolve::Scope;
+use super::term::Term;
 use super::{note, profile, table};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::{self, ActionCallNode, Conditional, ControlFlow, Table};
-use crate::profiles::ProfileProgram;
-use crate::program::{ActionProgram, CodeIndex, Op, TableProgram};
+use crate::program::{ActionProgram, CodeIndex, Op, ProfileProgram, TableProgram};
 
 /// Compiles a control flow: code that ends with [`Op::End`], then the code of its tables' actions.
 /// `visible` are the tables that the control plane sees; compiled tables are added to `tables`, action profiles to

@@ -4,9 +4,8 @@ use super::emitter::Emitter;
 use super::expression::Expressions;
 use super::fault::{malformed, unsupported};
 use super::layout::{Layout, UnionStack};
-use super::primitive::name;
-use super::reference::{self, HeaderRef, UnionRef};
-use super::term::{Scope, Term};
+use super::resolve::{self, HeaderRef, Scope, UnionRef, name};
+use super::term::Term;
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::program::{Op, Word};
@@ -252,7 +251,7 @@ fn for_each(
     out: &mut Emitter,
     mut emit: impl FnMut(u16, &mut Emitter) -> Result<(), LoadError>,
 ) -> Result<(), LoadError> {
-    match reference::header(header, scope)? {
+    match resolve::header(header, scope)? {
         HeaderRef::One(header) => emit(header, out),
         HeaderRef::OneOf(index, headers) => {
             Expressions::new(out, scope.place)
@@ -268,7 +267,7 @@ fn for_each_union(
     out: &mut Emitter,
     mut emit: impl FnMut(&[u16], &mut Emitter) -> Result<(), LoadError>,
 ) -> Result<(), LoadError> {
-    match reference::union(union, scope)? {
+    match resolve::union(union, scope)? {
         UnionRef::One(members) => emit(&members, out),
         UnionRef::OneOf(index, unions) => {
             Expressions::new(out, scope.place)

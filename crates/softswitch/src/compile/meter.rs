@@ -4,8 +4,7 @@ use super::fault::{malformed, too_many, unsupported};
 use super::layout::{Layout, Storage};
 use crate::error::LoadError;
 use crate::json::{self, Document};
-use crate::meters::{MeterKind, MeterProgram, MeterUnit};
-use crate::program::DirectMeter;
+use crate::program::{DirectMeter, MeterKind, MeterProgram, MeterUnit};
 
 /// The most meters that a program's arrays may have.
 const MAX_METERS: u64 = 1 << 22;

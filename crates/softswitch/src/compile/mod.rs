@@ -16,10 +16,11 @@ mod layout;
 mod message;
 mod meter;
 mod note;
+mod objects;
 mod parser;
 mod primitive;
 mod profile;
-mod reference;
+mod resolve;
 mod series;
 mod table;
 mod term;
@@ -31,15 +32,15 @@ use std::collections::HashSet;
 use emitter::{Emitter, Finished};
 use fault::{malformed, too_many, unsupported};
 use layout::Layout;
-use primitive::Objects;
-use term::Scope;
+use objects::Objects;
+use resolve::Scope;
 
 use crate::error::LoadError;
 use crate::json::{ControlFlow, Document, ValueSet};
 use crate::program::{
-    Arguments, Entries, LIMBS, LineIndex, MAX_BITS, Op, Program, RegisterProgram, Word, lines_for,
+    Arguments, Entries, LIMBS, LineIndex, MAX_BITS, Op, Program, RegisterProgram, ValueSetProgram, Word,
+    lines_for,
 };
-use crate::value_sets::ValueSetProgram;
 
 /// The most memory that a program's registers may take.
 const MAX_REGISTER_BYTES: u64 = 1 << 30;

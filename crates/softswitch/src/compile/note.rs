@@ -2,7 +2,7 @@
 
 use super::emitter::Emitter;
 use super::layout::Layout;
-use super::primitive::Objects;
+use super::objects::Objects;
 use crate::json::{Conditional, Document, SourceInfo, Table};
 use crate::program::{HeaderNames, Note, Notes, Op, Source};
 

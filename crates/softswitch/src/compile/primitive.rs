@@ -1,85 +1,26 @@
 //! Actions: sequences of primitives.
 
-use std::cell::RefCell;
-
 use super::digest;
 use super::emitter::{Emitter, Label};
 use super::expression::Expressions;
 use super::fault::{malformed, unsupported};
-use super::field_list;
 use super::headers;
-use super::layout::{Layout, STANDARD_METADATA, Slot, Storage};
+use super::layout::{STANDARD_METADATA, Slot, Storage};
 use super::message;
 use super::meter;
-use super::reference::{self, FieldRef};
-use super::term::{Scope, Term};
+use super::objects::Objects;
+use super::resolve::{self, FieldRef, Scope, name};
+use super::term::Term;
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;
 use crate::json::{self, Call};
-use crate::program::{Arguments, DROP_PORT, MAX_BITS, Message, Note, Op, Place, Word, lines_for};
-
-/// The objects that actions refer to by name.
-#[derive(Debug)]
-pub(super) struct Objects<'a> {
-    pub(super) layout: &'a Layout,
-    pub(super) document: &'a json::Document,
-    pub(super) arguments: Arguments,
-    /// The messages that the program logs, collected during compilation.
-    pub(super) messages: RefCell<Vec<Message>>,
-    /// The steps that the program reports to the packet log, if any; collected during compilation.
-    pub(super) notes: Option<RefCell<Vec<Note>>>,
-}
+use crate::program::{DROP_PORT, Note, Op, Place, Word, lines_for};
 
 /// An argument of a primitive.
 type Argument = Expr;
 
 impl Objects<'_> {
-    /// Index of a counter array that actions can count with.
-    fn counter(&self, name: &str, place: &str) -> Result<u16, LoadError> {
-        let mut indirect = self.document.counter_arrays.iter().filter(|counter| !counter.is_direct);
-        let index = indirect.position(|counter| counter.name == name);
-        index.map(|i| i as u16).ok_or_else(|| malformed(place, format!("there is no counter array {name}")))
-    }
-
-    /// Index and width of a register array.
-    fn register(&self, name: &str, place: &str) -> Result<(u16, u32), LoadError> {
-        let mut registers = self.document.register_arrays.iter().enumerate();
-        let found = registers.find(|(_, register)| register.name == name);
-        let (index, register) =
-            found.ok_or_else(|| malformed(place, format!("there is no register array {name}")))?;
-        Ok((index as u16, register.bitwidth as u32))
-    }
-
-    /// Index of the field list whose id is a primitive's argument.
-    fn field_list(&self, id: &Argument, place: &str) -> Result<u16, LoadError> {
-        let number = if let Expr::Const(number) = id { number.to_u64() } else { None };
-        let id = number.ok_or_else(|| unsupported(place, "a field list that varies"))?;
-        field_list::index(id, self.document, place)
-    }
-
-    /// Where the parameters of an action are.
-    pub(super) fn parameters(&self, action: &json::Action) -> Result<Vec<Slot>, LoadError> {
-        let (mut word, mut line) = (self.arguments.word, self.arguments.line);
-        let mut slots = Vec::new();
-        for parameter in &action.runtime_data {
-            let bits = parameter.bitwidth;
-            let place = format!("action {}, parameter {}", action.name, parameter.name);
-            if bits == 0 || bits > MAX_BITS / 2 {
-                return Err(unsupported(&place, format!("a width of {bits} bits")));
-            }
-            let at = if bits <= 64 {
-                word += 1;
-                Storage::Word(word - 1)
-            } else {
-                line += lines_for(bits);
-                Storage::Lines(line - lines_for(bits))
-            };
-            slots.push(Slot { place: at, bits, signed: false, length: None });
-        }
-        Ok(slots)
-    }
-
     /// Compiles an action's body; execution goes on behind its last instruction.
     pub(super) fn action(&self, action: &json::Action, out: &mut Emitter) -> Result<(), LoadError> {
         let locals = self.parameters(action)?;
@@ -165,7 +106,7 @@ impl Objects<'_> {
             ("execute_meter", [meter, index, target]) => {
                 let meter = meter::index(name(meter, "meter_array", place)?, self.document, place)?;
                 let FieldRef::One(Slot { place: Storage::Word(d), bits, .. }) =
-                    reference::target(target, scope)?
+                    resolve::target(target, scope)?
                 else {
                     return Err(unsupported(
                         place,
@@ -235,7 +176,7 @@ impl Objects<'_> {
         let place = scope.place;
         let name = name(register, "register_array", place)?;
         let (register, bits) = self.register(name, place)?;
-        let target = reference::target(target, scope)?;
+        let target = resolve::target(target, scope)?;
         let index = index_word(index, scope, out)?;
         self.note(|| Note::Read { name: name.to_owned(), register, index, bits }, out);
         let read = |target: &Slot, out: &mut Emitter| {
@@ -329,14 +270,14 @@ pub(super) fn assign(
     scope: &Scope<'_>,
     out: &mut Emitter,
 ) -> Result<(), LoadError> {
-    let slot = reference::target(target, scope)?;
+    let slot = resolve::target(target, scope)?;
     let value = Term::resolve(value, scope)?;
     Expressions::new(out, scope.place).assign_to(&slot, &value)
 }
 
 /// Assigns a word that an instruction has computed.
 fn assign_word(target: &Argument, word: Word, scope: &Scope<'_>, out: &mut Emitter) -> Result<(), LoadError> {
-    let target = reference::target(target, scope)?;
+    let target = resolve::target(target, scope)?;
     // The word must keep its value while the code selects a target.
     let kept = out.new_word();
     out.push(Op::Copy { d: kept, a: word, cut: 0 });
@@ -350,7 +291,7 @@ pub(super) fn assign_variable(
     scope: &Scope<'_>,
     out: &mut Emitter,
 ) -> Result<(), LoadError> {
-    let slot = |argument| match reference::target(argument, scope)? {
+    let slot = |argument| match resolve::target(argument, scope)? {
         FieldRef::One(Slot { place: Storage::Lines(line), bits, length: Some(length), .. }) => {
             Ok((line, bits, length))
         }
@@ -384,14 +325,6 @@ fn random(
     assign_word(target, d, scope, out)?;
     out.bind(skip);
     Ok(())
-}
-
-/// The name of an object of a certain type.
-pub(super) fn name<'a>(argument: &'a Argument, kind: &str, place: &str) -> Result<&'a str, LoadError> {
-    match argument {
-        Expr::Object(known, name) if known == kind => Ok(name),
-        other => Err(malformed(place, format!("a {kind} is needed, not {other:?}"))),
-    }
 }
 
 /// A word that holds an index. One that is too large has to stay too large.

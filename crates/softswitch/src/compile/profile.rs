@@ -6,8 +6,7 @@ use super::fault::unsupported;
 use super::layout::Layout;
 use crate::error::LoadError;
 use crate::json;
-use crate::profiles::ProfileProgram;
-use crate::program::Calculation;
+use crate::program::{Calculation, ProfileProgram};
 
 /// The hashes that p4c has for selectors.
 const HASHES: [&str; 5] = ["identity", "crc16", "crc32", "csum16", "xor16"];

@@ -1,13 +1,11 @@
-//! Expressions with their names resolved and their ranges known.
+//! Expressions whose names are resolved and whose ranges are known.
 //!
 //! BMv2 computes with unlimited precision, and p4c masks what has to wrap around. [`ValueRange`] says how many bits a value
 //! can have, so that it is computed in the fewest bits that give the same result.
 
-use super::fault::{malformed, unsupported};
-use super::layout::{Layout, Slot, Storage};
-use super::reference::{self, HeaderRef, UnionRef};
+use super::fault::unsupported;
+use super::layout::{Slot, Storage};
 use crate::error::LoadError;
-use crate::json::expression::Expr;
 use crate::json::number::Number;
 use crate::program::{MAX_BITS, Word};
 
@@ -22,9 +20,9 @@ pub(super) struct ValueRange {
 pub(super) const UNBOUNDED: u32 = u32::MAX;
 
 impl ValueRange {
-    const BIT: Self = Self::unsigned(1);
+    pub(super) const BIT: Self = Self::unsigned(1);
 
-    const fn unsigned(bits: u32) -> Self {
+    pub(super) const fn unsigned(bits: u32) -> Self {
         Self { bits, signed: false }
     }
 
@@ -99,18 +97,6 @@ pub(super) enum Kind {
     Choose(Box<Term>, Box<Term>, Box<Term>),
 }
 
-/// Resolves names at some place of the program.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scope<'a> {
-    pub(super) layout: &'a Layout,
-    /// The parameters of the action.
-    pub(super) locals: &'a [Slot],
-    /// The place in the program, for messages.
-    pub(super) place: &'a str,
-    /// True if the place is in the parser; only parsers can look ahead in a packet.
-    pub(super) in_parser: bool,
-}
-
 impl Term {
     /// A constant.
     pub(super) fn number(number: Number) -> Self {
@@ -151,15 +137,15 @@ impl Term {
         }
     }
 
-    fn truth(kind: Kind) -> Self {
+    pub(super) fn truth(kind: Kind) -> Self {
         Self { kind, bound: ValueRange::BIT }
     }
 
-    fn not(self) -> Self {
+    pub(super) fn not(self) -> Self {
         Self::truth(Kind::Not(Box::new(self)))
     }
 
-    fn compare(compare: Compare, left: Self, right: Self) -> Self {
+    pub(super) fn compare(compare: Compare, left: Self, right: Self) -> Self {
         Self::truth(Kind::Compare(compare, Box::new(left), Box::new(right)))
     }
 
@@ -173,7 +159,7 @@ impl Term {
         Self::truth(Kind::Both(Box::new(left), Box::new(right)))
     }
 
-    fn choose(cond: Self, yes: Self, no: Self) -> Self {
+    pub(super) fn choose(cond: Self, yes: Self, no: Self) -> Self {
         let bound = yes.bound.join(no.bound);
         Self { kind: Kind::Choose(Box::new(cond), Box::new(yes), Box::new(no)), bound }
     }
@@ -213,163 +199,6 @@ impl Term {
         Self { kind: Kind::Binary(op, Box::new(left), Box::new(right)), bound }
     }
 
-    /// Resolves the names of an expression.
-    pub(super) fn resolve(expr: &Expr, scope: &Scope<'_>) -> Result<Self, LoadError> {
-        let place = scope.place;
-        match expr {
-            Expr::Const(number) => Ok(Self::number(number.clone())),
-            Expr::Bool(value) => Ok(Self::number(Number::from(u64::from(*value)))),
-            Expr::Field(header, field) => Ok(Self::slot(scope.layout.field(header, field, place)?)),
-            Expr::StackField(stack, field) => {
-                let stack = scope.layout.stack(stack, place)?;
-                let mut headers = scope.layout.stack_headers(stack);
-                let first = scope.layout.field_of(headers.start, field, place)?;
-                if let Slot { place: Storage::Word(first), bits, signed: false, .. } = first {
-                    let kind = Kind::Last { first, stack };
-                    return Ok(Self { kind, bound: ValueRange::unsigned(bits) });
-                }
-                let fields = headers.try_fold(Vec::new(), |mut fields, header| {
-                    fields.push(Self::slot(scope.layout.field_of(header, field, place)?));
-                    Ok::<_, LoadError>(fields)
-                })?;
-                Ok(Self::at(&Self::last_of(scope.layout.stack_list[usize::from(stack)].count), fields))
-            }
-            Expr::UnionStackField(stack, member, field) => {
-                let stack = scope.layout.union_stack(stack, place)?;
-                let member = stack.member(member, place)?;
-                let fields = stack.unions.iter().map(|union| {
-                    Ok::<_, LoadError>(Self::slot(scope.layout.field_of(union[member], field, place)?))
-                });
-                Ok(Self::at(&Self::last_of(stack.count), fields.collect::<Result<_, _>>()?))
-            }
-            Expr::Local(index) => {
-                let slot = scope.locals.get(*index);
-                let slot = slot.ok_or_else(|| malformed(place, format!("there is no parameter {index}")))?;
-                Ok(Self::slot(*slot))
-            }
-            Expr::Lookahead(offset, bits) => {
-                if !scope.in_parser || !(1..=MAX_BITS / 2).contains(bits) {
-                    return Err(unsupported(place, format!("a lookahead of {bits} bits")));
-                }
-                let offset = u16::try_from(*offset)
-                    .map_err(|_| unsupported(place, format!("a lookahead of {offset} bits")))?;
-                let kind = Kind::Lookahead { offset, bits: *bits };
-                Ok(Self { kind, bound: ValueRange::unsigned(*bits) })
-            }
-            Expr::Object(kind, name) => Err(malformed(place, format!("the {kind} {name} is not a value"))),
-            Expr::UnionStack(stack, _) => {
-                Err(malformed(place, format!("the header union stack {stack} is not a value")))
-            }
-            Expr::List(_) => Err(malformed(place, "a list is not a value")),
-            Expr::Op { op, cond, left, right } => {
-                Self::resolve_operation(op, cond.as_deref(), left.as_deref(), right, scope)
-            }
-        }
-    }
-
-    fn resolve_operation(
-        op: &str,
-        cond: Option<&Expr>,
-        left: Option<&Expr>,
-        right: &Expr,
-        scope: &Scope<'_>,
-    ) -> Result<Self, LoadError> {
-        if let Some(term) = Self::resolve_special(op, left, right, scope)? {
-            return Ok(term);
-        }
-        let right = Self::resolve(right, scope)?;
-        let missing = || malformed(scope.place, format!("'{op}' has one operand too few"));
-        let operand = |expr: Option<&Expr>| expr.ok_or_else(missing).and_then(|e| Self::resolve(e, scope));
-        let compare = |compare, swap: bool, not: bool| {
-            let left = operand(left)?;
-            let (a, b) = if swap { (right.clone(), left) } else { (left, right.clone()) };
-            let term = Self::compare(compare, a, b);
-            Ok(if not { term.not() } else { term })
-        };
-        let binary = |op| Ok(Self::binary(op, operand(left)?, right.clone()));
-        match op {
-            "+" if left.is_none() => Ok(right),
-            "-" if left.is_none() => Ok(Self::binary(Binary::Sub, Self::number(Number::default()), right)),
-            "+" => binary(Binary::Add),
-            "-" => binary(Binary::Sub),
-            "*" => binary(Binary::Mul),
-            "&" => binary(Binary::And),
-            "|" => binary(Binary::Or),
-            "^" => binary(Binary::Xor),
-            "<<" => binary(Binary::Shl),
-            ">>" => binary(Binary::Shr),
-            // As with infinite two's complements: -a - 1.
-            "~" => Ok(Self::binary(Binary::Xor, right, Self::number(Number::from(1).negated()))),
-            "==" => compare(Compare::Equal, false, false),
-            "!=" => compare(Compare::Equal, false, true),
-            "<" => compare(Compare::Less, false, false),
-            ">" => compare(Compare::Less, true, false),
-            "<=" => compare(Compare::Less, true, true),
-            ">=" => compare(Compare::Less, false, true),
-            "and" => Ok(Self::truth(Kind::Both(Box::new(operand(left)?), Box::new(right)))),
-            "or" => Ok(Self::truth(Kind::Either(Box::new(operand(left)?), Box::new(right)))),
-            "not" => Ok(right.not()),
-            "d2b" if right.bound == ValueRange::BIT => Ok(right),
-            "d2b" => Ok(Self::compare(Compare::Equal, right, Self::number(Number::default())).not()),
-            "b2d" => Ok(right),
-            "?" => Ok(Self::choose(operand(cond)?, operand(left)?, right)),
-            "two_comp_mod" => Self::wrapped(operand(left)?, &right, scope.place),
-            "usat_cast" | "sat_cast" => Self::saturated(op, operand(left)?, &right, scope.place),
-            _ => Err(unsupported(scope.place, format!("the operation '{op}'"))),
-        }
-    }
-
-    /// Resolves operations whose operand is a header, a union or a stack.
-    fn resolve_special(
-        op: &str,
-        left: Option<&Expr>,
-        right: &Expr,
-        scope: &Scope<'_>,
-    ) -> Result<Option<Self>, LoadError> {
-        let name = || match right {
-            Expr::Object(_, name) => Ok(name.as_str()),
-            _ => Err(malformed(scope.place, format!("'{op}' needs a name"))),
-        };
-        let count = || {
-            let stack = scope.layout.stack(name()?, scope.place)?;
-            let count = scope.layout.stack_list[usize::from(stack)].count;
-            Ok::<_, LoadError>(Self::slot(Slot::word(count, 16)))
-        };
-        let valid = |header: &u16| Self::slot(scope.layout.validity(*header));
-        Ok(match op {
-            "valid" => Some(match reference::header(right, scope)? {
-                HeaderRef::One(header) => valid(&header),
-                HeaderRef::OneOf(index, headers) => Self::at(&index, headers.iter().map(valid).collect()),
-            }),
-            "valid_union" => {
-                let any = |members: &[u16]| {
-                    let members = members.iter().map(valid);
-                    members
-                        .reduce(|a, b| Self::truth(Kind::Either(Box::new(a), Box::new(b))))
-                        .unwrap_or_else(|| Self::number(Number::default()))
-                };
-                Some(match reference::union(right, scope)? {
-                    UnionRef::One(members) => any(&members),
-                    UnionRef::OneOf(index, unions) => {
-                        Self::at(&index, unions.iter().map(|members| any(members)).collect())
-                    }
-                })
-            }
-            "access_field" => {
-                let fields = reference::fields(left, right, scope)?;
-                Some(match fields {
-                    reference::FieldRef::One(slot) => Self::slot(slot),
-                    reference::FieldRef::OneOf(index, slots) => {
-                        Self::at(&index, slots.into_iter().map(Self::slot).collect())
-                    }
-                })
-            }
-            "size_stack" => Some(count()?),
-            "last_stack_index" => Some(Self::binary(Binary::Sub, count()?, Self::number(Number::from(1)))),
-            _ => None,
-        })
-    }
-
     /// Returns the position of the last of `count` elements.
     pub(super) fn last_of(count: Word) -> Self {
         Self::binary(Binary::Sub, Self::slot(Slot::word(count, 16)), Self::number(Number::from(1)))
@@ -388,7 +217,7 @@ impl Term {
     }
 
     /// A value modulo 2^`width`, as a two's complement.
-    fn wrapped(value: Self, width: &Self, place: &str) -> Result<Self, LoadError> {
+    pub(super) fn wrapped(value: Self, width: &Self, place: &str) -> Result<Self, LoadError> {
         let width = Self::width(width, place)?;
         let half = || Self::number(Number::power(width - 1));
         let shifted = Self::binary(Binary::Add, value, half());
@@ -398,7 +227,7 @@ impl Term {
     }
 
     /// A value, clamped to the range of `width` bits.
-    fn saturated(op: &str, value: Self, width: &Self, place: &str) -> Result<Self, LoadError> {
+    pub(super) fn saturated(op: &str, value: Self, width: &Self, place: &str) -> Result<Self, LoadError> {
         let width = Self::width(width, place)?;
         let (low, high) = if op == "usat_cast" {
             (Number::default(), Number::mask(width))

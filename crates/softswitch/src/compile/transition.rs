@@ -1,7 +1,8 @@
 //! Where the parser goes from a state: the key, and the cases that it is compared with.
 
 use super::fault::{malformed, unsupported};
-use super::term::{Binary, Scope, Term};
+use super::resolve::Scope;
+use super::term::{Binary, Term};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;

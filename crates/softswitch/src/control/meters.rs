@@ -2,7 +2,8 @@
 
 use super::{MeterColours, MeterConfig};
 use crate::error::ControlError;
-use crate::meters::{Meter, MeterKind};
+use crate::meters::Meter;
+use crate::program::MeterKind;
 use crate::switch::Switch;
 
 impl Switch {

@@ -10,7 +10,6 @@ use super::{ActionCall, EntryAction, GroupMember, ProfileGroup, ProfileMember, W
 use crate::check::ProfileIds;
 use crate::error::ControlError;
 use crate::pipeline::Pipeline;
-use crate::profiles::OneShot;
 use crate::program::TableProgram;
 use crate::switch::Switch;
 use crate::table::{Behaviour, BoundAction};
@@ -233,7 +232,7 @@ impl Switch {
                 check_one_shot(described, ids, calls)?;
                 let bound = calls.iter().map(|one| bound(described, &one.call));
                 let bound = bound.collect::<Result<_, _>>()?;
-                Ok(Behaviour::OneShot(Box::new(OneShot::new(calls.clone(), bound, state))))
+                Ok(Behaviour::OneShot(Box::new(state.one_shot(calls.clone(), bound))))
             }
             EntryAction::Call(_) => {
                 Err(described.invalid("its entries refer to an action profile".to_owned()))

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::error::ControlError;
 use crate::exec::State;
-use crate::meters::{Meter, MeterKind};
-use crate::program::Pattern;
+use crate::meters::Meter;
+use crate::program::{MeterKind, Pattern};
 use crate::switch::Switch;
 use crate::table::{Action, Behaviour, Entry, Resources};
 

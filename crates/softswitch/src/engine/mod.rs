@@ -25,7 +25,8 @@ use mio::{Events, Poll, Token, Waker};
 use tributary_link::FramePort;
 
 use crate::error::SwitchError;
-use crate::switch::{Outputs, Switch};
+use crate::outputs::Outputs;
+use crate::switch::Switch;
 use busy_poll::BusyPoll;
 use control::Request;
 pub use control::{Control, Notices, PacketIns};

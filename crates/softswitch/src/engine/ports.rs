@@ -10,8 +10,8 @@ use tributary_link::{FramePort, MAX_FRAME_BYTES};
 
 use super::allowance::Allowance;
 use crate::error::SwitchError;
+use crate::outputs::Outputs;
 use crate::program::DROP_PORT;
-use crate::switch::Outputs;
 
 /// The ports of a switch.
 pub(super) struct Ports {

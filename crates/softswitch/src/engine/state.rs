@@ -7,7 +7,8 @@ use tributary_link::BATCH;
 
 use super::ports::Ports;
 use crate::control::Notice;
-use crate::switch::{Outputs, Switch};
+use crate::outputs::Outputs;
+use crate::switch::Switch;
 
 /// Frames of one port that are processed before the next port's turn.
 const FRAMES_A_ROUND: usize = 64;

@@ -1,6 +1,7 @@
 //! Instructions on headers: parsing, adding, removing and moving them, and writing them to a frame.
 
-use super::{Flow, MAX_ROUNDS, MAX_VISITS, Packet, State, bits, clear, wire};
+use super::{Flow, MAX_ROUNDS, MAX_VISITS, Packet, State, bits, wire};
+use crate::lines::clear;
 use crate::program::{Format, Header, LIMBS, Op, Program, WORDS};
 
 impl State {

@@ -1,9 +1,9 @@
-//! Log messages of programs.
+//! Messages and steps that a program logs.
 
 use std::fmt::Write as _;
 
-use super::State;
-use crate::program::{Level, Message, Place};
+use super::{Packet, State};
+use crate::program::{Level, Message, Place, Program};
 
 impl State {
     /// Logs a message.
@@ -16,6 +16,12 @@ impl State {
             Level::Error => tracing::error!("{}", self.text(message)),
             Level::Info => {}
         }
+    }
+
+    /// Records a step of the program in the journal.
+    #[cold]
+    pub(super) fn note(&mut self, program: &Program, packet: &Packet<'_>, note: u16) {
+        self.tell(|journal, state| journal.note(program, state, packet, note));
     }
 
     fn text(&self, message: &Message) -> String {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Packet, State, has_vectors};
+use super::{Packet, State};
+use crate::processor::has_vectors;
 use crate::program::{LIMBS, Line, Op, Program};
 use crate::{Outputs, Pipeline, Switch};
 

@@ -8,6 +8,7 @@ mod event;
 mod journal;
 mod lookup;
 mod outlet;
+mod state_events;
 mod text;
 mod value;
 

@@ -6,20 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::control::{ActionCall, GroupMember, Watch, WeightedCall};
-use crate::program::Calculation;
-use crate::table::{Behaviour, BoundAction};
-
-/// A profile, as the program declares it.
-#[derive(Debug, Clone)]
-pub(crate) struct ProfileProgram {
-    /// Its name, for messages.
-    pub(crate) name: String,
-    /// The hash that chooses between a group's members; `None` if the profile has no groups.
-    pub(crate) selector: Option<Calculation>,
-    /// The tables that refer to it.
-    pub(crate) tables: Vec<usize>,
-}
+use crate::control::{ActionCall, GroupMember, WeightedCall};
+use crate::program::{Calculation, ProfileProgram};
+use crate::table::{Behaviour, BoundAction, OneShot};
 
 /// A profile's members and groups.
 #[derive(Debug, Clone, Default)]
@@ -49,29 +38,6 @@ pub(crate) struct Group {
     active: Vec<u32>,
     /// The entries that refer to it.
     uses: usize,
-}
-
-/// Actions of one entry.
-#[derive(Debug, Clone)]
-pub(crate) struct OneShot {
-    pub(crate) calls: Vec<WeightedCall>,
-    bound: Vec<BoundAction>,
-    /// Indices of the actions whose ports are up, each as often as it weighs.
-    active: Vec<u32>,
-}
-
-impl OneShot {
-    /// `bound` are the actions of `calls`.
-    pub(crate) fn new(calls: Vec<WeightedCall>, bound: Vec<BoundAction>, profile: &Profile) -> Self {
-        let mut one_shot = Self { calls, bound, active: Vec::new() };
-        one_shot.refresh(&profile.down);
-        one_shot
-    }
-
-    fn refresh(&mut self, down: &BTreeSet<u16>) {
-        let calls = (0..).zip(&self.calls).filter(|(_, call)| is_up(call.watch, down));
-        self.active = calls.flat_map(|(at, call)| std::iter::repeat_n(at, call.weight as usize)).collect();
-    }
 }
 
 /// Things by id, each at the lowest place that is free when it comes.
@@ -126,10 +92,6 @@ impl<T> Places<T> {
     fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.by_id.iter().filter_map(|(id, place)| Some((*id, self.at(*place)?)))
     }
-}
-
-fn is_up(watch: Watch, down: &BTreeSet<u16>) -> bool {
-    watch.port().is_none_or(|port| !down.contains(&port))
 }
 
 impl Profile {
@@ -275,6 +237,11 @@ impl Profile {
         news
     }
 
+    /// An entry's own actions; `bound` are the actions of `calls`.
+    pub(crate) fn one_shot(&self, calls: Vec<WeightedCall>, bound: Vec<BoundAction>) -> OneShot {
+        OneShot::new(calls, bound, &self.down)
+    }
+
     /// Makes an entry's own actions follow the ports.
     pub(crate) fn refresh_one_shot(&self, one_shot: &mut OneShot) {
         one_shot.refresh(&self.down);
@@ -289,7 +256,7 @@ impl Profile {
     fn refresh(&mut self) {
         let Self { members, groups, down, .. } = self;
         for group in groups.things.iter_mut().flatten() {
-            let up = group.members.iter().filter(|member| is_up(member.watch, down));
+            let up = group.members.iter().filter(|member| member.watch.is_up(down));
             let mut places: Vec<(u32, u32)> = up
                 .filter_map(|member| Some((*members.by_id.get(&member.member_id)?, member.weight)))
                 .collect();

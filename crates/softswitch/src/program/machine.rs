@@ -29,3 +29,17 @@ pub(crate) const MAX_KEY_WORDS: usize = 16;
 
 /// 512 bits, the lowest limb first.
 pub(crate) type Line = [u64; LIMBS];
+
+/// Where a value is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// In a word.
+    Word(Word),
+    /// In lines, from this one on.
+    Lines(LineIndex),
+}
+
+/// Returns the number of lines that hold `bits`.
+pub(crate) fn lines_for(bits: u32) -> u16 {
+    bits.div_ceil(LINE_BITS) as u16
+}

@@ -5,25 +5,34 @@
 //! lowest line first. An instruction ([`Op`]) names words and lines by their index. A field's value always stays below
 //! 2^width.
 
+mod calculation;
+mod header;
 mod instance;
 mod key;
 mod machine;
+mod meter;
 mod note;
 mod op;
 mod pattern;
+mod profile;
+mod table;
+mod value_set;
 
+pub(crate) use calculation::{Algorithm, Calculation, CalculationInput, Checksum, ChecksumPart, FieldSum};
+pub(crate) use header::{Format, Group, Header, LooseField, NarrowField, Stack, VariableField, WideField};
 pub(crate) use instance::Instance;
 pub(crate) use key::{KeyField, KeySource, MatchKind};
 pub(crate) use machine::{
-    CodeIndex, LIMBS, LINE_BITS, Line, LineIndex, MAX_BITS, MAX_KEY_WORDS, NOWHERE, WORDS, Word,
+    CodeIndex, LIMBS, LINE_BITS, Line, LineIndex, MAX_BITS, MAX_KEY_WORDS, NOWHERE, Place, WORDS, Word,
+    lines_for,
 };
+pub(crate) use meter::{DirectMeter, MeterKind, MeterProgram, MeterUnit};
 pub(crate) use note::{FieldName, HeaderNames, Note, Notes, Source};
 pub(crate) use op::Op;
 pub(crate) use pattern::{Pattern, limbs};
-
-use crate::meters::{MeterKind, MeterProgram, MeterUnit};
-use crate::profiles::ProfileProgram;
-use crate::value_sets::ValueSetProgram;
+pub(crate) use profile::ProfileProgram;
+pub(crate) use table::{ActionProgram, FixedEntry, Invocation, TableProgram};
+pub(crate) use value_set::ValueSetProgram;
 
 /// The port number that drops: `mark_to_drop` sets it.
 pub const DROP_PORT: u64 = 511;
@@ -172,197 +181,6 @@ pub(crate) struct Clocks {
     pub(crate) enqueued: (Word, u64),
 }
 
-/// The wire format of a header.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Format {
-    /// Its length in bytes, without its field of variable length.
-    pub(crate) bytes: usize,
-    /// Its greatest length in bytes.
-    pub(crate) most_bytes: usize,
-    /// Words that it takes; the first is the validity.
-    pub(crate) words: u16,
-    /// Lines that it takes.
-    pub(crate) lines: u16,
-    /// Its fields up to 64 bits.
-    pub(crate) narrows: Vec<NarrowField>,
-    /// The same fields, in groups that begin and end at a byte boundary.
-    pub(crate) groups: Vec<Group>,
-    /// Its wider fields.
-    pub(crate) wides: Vec<WideField>,
-    /// Fields of neither kind: they are moved bit by bit.
-    pub(crate) loose: Vec<LooseField>,
-    /// Its field of variable length.
-    pub(crate) variable: Option<VariableField>,
-}
-
-/// A field that begins anywhere.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LooseField {
-    /// Its first bit, without the field of variable length.
-    pub(crate) bit: u32,
-    /// Its width.
-    pub(crate) bits: u16,
-    /// Its word or its first line, counted from the header's first.
-    pub(crate) place: Place,
-    /// True if the field comes behind the field of variable length.
-    pub(crate) behind_variable: bool,
-}
-
-/// A field of variable length.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct VariableField {
-    /// Its first bit.
-    pub(crate) bit: u32,
-    /// Its first line, counted from the header's first.
-    pub(crate) line: u16,
-    /// Number of lines that it takes.
-    pub(crate) lines: u16,
-    /// The word of its length in bits, counted from the header's first.
-    pub(crate) length: u16,
-    /// Its greatest length in bytes.
-    pub(crate) bytes: u16,
-}
-
-impl VariableField {
-    /// Returns the number of bits that it has in a header; never more than there is room for.
-    pub(crate) fn bits_of(&self, header: Header, words: &[u64]) -> usize {
-        let bits = words[usize::from(header.word + self.length)];
-        usize::try_from(bits).unwrap_or(usize::MAX).min(usize::from(self.bytes) * 8)
-    }
-}
-
-/// Where a value is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
-    /// In a word.
-    Word(Word),
-    /// In lines, from this one on.
-    Lines(LineIndex),
-}
-
-/// A field of up to 64 bits, as it is read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NarrowField {
-    /// A mask of as many ones as the field has bits.
-    pub(crate) mask: u64,
-    /// The byte that it begins in.
-    pub(crate) offset: u16,
-    /// Its word, counted from the header's first.
-    pub(crate) word: u16,
-    /// Number of bits behind it in the eight bytes that begin at `offset`.
-    pub(crate) shift: u8,
-}
-
-/// Fields that share bytes, as they are written.
-#[derive(Debug, Clone)]
-pub(crate) struct Group {
-    /// First byte in the header.
-    pub(crate) offset: usize,
-    /// Its length, at most 8 bytes.
-    pub(crate) bytes: usize,
-    /// For each field its word, counted from the header's first, and the number of bits of
-    /// the group behind it.
-    pub(crate) parts: Vec<(u16, u8)>,
-}
-
-/// A field of whole bytes that is wider than a word.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WideField {
-    /// First byte in the header.
-    pub(crate) offset: usize,
-    /// Its length in bytes.
-    pub(crate) bytes: usize,
-    /// Its first line, counted from the header's first.
-    pub(crate) line: u16,
-}
-
-/// One header of a packet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Header {
-    /// Index of its format.
-    pub(crate) format: u16,
-    /// Its first word: its validity.
-    pub(crate) word: Word,
-    /// Its first line.
-    pub(crate) line: LineIndex,
-}
-
-/// Headers of the same format, next to each other.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stack {
-    /// Index of its first header.
-    pub(crate) first: u16,
-    /// Number of headers.
-    pub(crate) size: u16,
-    /// The word with the number of headers in use.
-    pub(crate) count: Word,
-    /// Number of words from one header to the next.
-    pub(crate) stride: u16,
-}
-
-/// A checksum.
-#[derive(Debug, Clone)]
-pub(crate) struct Checksum {
-    /// The word of the field that holds it.
-    pub(crate) target: Word,
-    /// A mask of as many ones as the field has bits.
-    pub(crate) mask: u64,
-    /// Index of the calculation that computes it.
-    pub(crate) calculation: u16,
-    /// The quick way to the same result, if there is one.
-    pub(crate) sum: Option<FieldSum>,
-}
-
-/// An Internet checksum over fields of headers that are valid.
-#[derive(Debug, Clone)]
-pub(crate) struct FieldSum {
-    /// Its inputs.
-    pub(crate) parts: Vec<ChecksumPart>,
-    /// The validity words of the inputs' headers.
-    pub(crate) headers: Vec<Word>,
-}
-
-/// A hash or a checksum over a string of bits.
-#[derive(Debug, Clone)]
-pub(crate) struct Calculation {
-    pub(crate) algorithm: Algorithm,
-    /// The inputs, concatenated in this order.
-    pub(crate) inputs: Vec<CalculationInput>,
-    /// True if the bytes that the parser did not extract follow the inputs.
-    pub(crate) payload: bool,
-}
-
-/// Algorithm of a calculation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Algorithm {
-    /// The complement of the ones' complement sum.
-    Internet,
-    Crc32,
-    Crc16,
-    CrcCcitt,
-    Xor16,
-    /// The first eight bytes.
-    Identity,
-    Random,
-}
-
-/// An input of a calculation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum CalculationInput {
-    /// A field or constant.
-    Field {
-        place: Place,
-        /// Its width; of a field of variable length the greatest.
-        bits: u32,
-        /// The word of its length in bits, if that varies.
-        length: Option<Word>,
-        /// The validity word of its header; the field of an invalid header is left out.
-        valid: Option<Word>,
-    },
-    /// A whole header, if it is valid.
-    Header(u16),
-}
-
 /// Message that a program logs.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
@@ -377,84 +195,6 @@ pub(crate) struct Message {
 pub(crate) enum Level {
     Info,
     Error,
-}
-
-/// One input of a checksum, and the shift to its position in its 16-bit word.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum ChecksumPart {
-    /// A field or constant of up to 64 bits.
-    Word(Word, u8),
-    /// A wider one: first line, number of lines, and shift.
-    Lines(LineIndex, u8, u8),
-}
-
-/// Lookup of a table's entries.
-#[derive(Debug, Clone)]
-pub(crate) struct TableProgram {
-    /// Its name, for messages.
-    pub(crate) name: String,
-    /// Number of entries that it has room for.
-    pub(crate) size: usize,
-    /// The fields of the key.
-    pub(crate) key: Vec<KeyField>,
-    /// Words of the packed key.
-    pub(crate) key_words: usize,
-    /// Its actions.
-    pub(crate) actions: Vec<ActionProgram>,
-    /// The action of a miss, and its arguments.
-    pub(crate) default: Option<Invocation>,
-    /// True if the action of a miss cannot be changed.
-    pub(crate) default_is_constant: bool,
-    /// Entries that the program fixes; if there are any, no others can be added.
-    pub(crate) fixed: Vec<FixedEntry>,
-    /// True if the table counts the packets that its entries match.
-    pub(crate) counts: bool,
-    /// Index of the action profile that its entries refer to.
-    pub(crate) profile: Option<usize>,
-    /// True if its entries can time out.
-    pub(crate) times_out: bool,
-    /// The meter that each of its entries has.
-    pub(crate) meter: Option<DirectMeter>,
-}
-
-/// A table's direct meter.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DirectMeter {
-    /// The unit that the meter counts.
-    pub(crate) unit: MeterUnit,
-    /// The method by which the meter marks packets.
-    pub(crate) kind: MeterKind,
-    /// The word of the field that gets the colour of a packet that hits.
-    pub(crate) target: Word,
-}
-
-/// An action of a table.
-#[derive(Debug, Clone)]
-pub(crate) struct ActionProgram {
-    /// Its name, for messages.
-    pub(crate) name: String,
-    /// Where its code begins.
-    pub(crate) code: CodeIndex,
-    /// Widths of its parameters in bits.
-    pub(crate) parameters: Vec<u32>,
-}
-
-/// An action with its arguments.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Invocation {
-    /// Index among the table's actions.
-    pub(crate) action: usize,
-    /// A big-endian byte string for each parameter.
-    pub(crate) arguments: Vec<Vec<u8>>,
-}
-
-/// An entry that the program fixes.
-#[derive(Debug, Clone)]
-pub(crate) struct FixedEntry {
-    /// The keys that the entry matches.
-    pub(crate) pattern: Pattern,
-    /// The action that the entry runs.
-    pub(crate) action: Invocation,
 }
 
 /// A register array.
@@ -481,9 +221,4 @@ pub(crate) struct Arguments {
     pub(crate) word: Word,
     /// First line.
     pub(crate) line: LineIndex,
-}
-
-/// Returns the number of lines that hold `bits`.
-pub(crate) fn lines_for(bits: u32) -> u16 {
-    bits.div_ceil(LINE_BITS) as u16
 }

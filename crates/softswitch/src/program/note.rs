@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Place, Word};
+use super::machine::{Place, Word};
 
 /// All that the packet log needs.
 #[derive(Debug, Clone, Default)]

@@ -13,7 +13,7 @@ use tonic::Status;
 use tributary_p4runtime::p4::v1::{Entity, ReadResponse};
 
 use super::device::{Device, Program};
-use super::read::{Query, QueryResult};
+use super::query::{Query, QueryResult};
 use super::status::{self, Refusal};
 
 /// Most clients refuse messages above 4 MiB.

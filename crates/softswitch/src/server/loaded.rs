@@ -11,8 +11,8 @@ use tributary_p4runtime::p4::config::v1 as config;
 use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, Update};
 
 use super::device::Program;
+use super::operation::Operation;
 use super::status::Refusal;
-use super::write::Operation;
 use crate::packet_log::PacketLog;
 use crate::switch::Switch;
 

@@ -7,17 +7,11 @@ use tributary_p4runtime::p4::config::v1::p4_data_type_spec::TypeSpec;
 use tributary_p4runtime::p4::config::v1::{P4DataTypeSpec, P4TypeInfo};
 use tributary_p4runtime::p4::v1::p4_data::Data;
 use tributary_p4runtime::p4::v1::stream_message_response::Update;
-use tributary_p4runtime::p4::v1::{
-    self as message, Entity, P4Data, P4Header, P4StructLike, digest_entry::Config, entity::Entity as Kind,
-    update,
-};
+use tributary_p4runtime::p4::v1::{self as message, P4Data, P4Header, P4StructLike};
 
 use super::convert;
 use super::device::Device;
-use super::read::Query;
-use super::status::Refusal;
-use super::write::Operation;
-use crate::control::{DigestConfig, Notice};
+use crate::control::Notice;
 use crate::engine::Notices;
 
 /// Delivers notices to the primary controller, until the switch stops.
@@ -96,48 +90,4 @@ fn typed(
         }
         _ => Data::Bitstring(values.next()?),
     })
-}
-
-/// Plans an update of a digest's configuration.
-pub(super) fn plan(kind: update::Type, entry: &message::DigestEntry) -> Result<Operation, Refusal> {
-    let digest_id = entry.digest_id;
-    if kind == update::Type::Delete {
-        return Ok(Operation::ChangeDigest { digest_id, config: None });
-    }
-    let config = entry.config.as_ref().map(config).transpose()?.unwrap_or_default();
-    Ok(if kind == update::Type::Insert {
-        Operation::InsertDigest { digest_id, config }
-    } else {
-        Operation::ChangeDigest { digest_id, config: Some(config) }
-    })
-}
-
-fn config(message: &Config) -> Result<DigestConfig, Refusal> {
-    let negative = |_| Refusal::invalid("a digest's times and sizes can't be negative");
-    let time = |nanoseconds: i64| u64::try_from(nanoseconds).map(std::time::Duration::from_nanos);
-    Ok(DigestConfig {
-        max_timeout: time(message.max_timeout_ns).map_err(negative)?,
-        max_list_size: usize::try_from(message.max_list_size).map_err(negative)?,
-        ack_timeout: time(message.ack_timeout_ns).map_err(negative)?,
-    })
-}
-
-/// Plans a read of a digest's configuration, or of all.
-pub(super) fn query(entry: &message::DigestEntry, p4info: &P4Info) -> Vec<Query> {
-    if entry.digest_id != 0 {
-        return vec![Query::Digest { digest: entry.digest_id }];
-    }
-    let known = p4info.message().digests.iter().filter_map(|digest| digest.preamble.as_ref());
-    known.map(|preamble| Query::Digest { digest: preamble.id }).collect()
-}
-
-/// A digest's configuration as an entity.
-pub(super) fn entity(digest_id: u32, config: DigestConfig) -> Entity {
-    let config = Config {
-        max_timeout_ns: convert::nanoseconds(config.max_timeout),
-        max_list_size: i32::try_from(config.max_list_size).unwrap_or(i32::MAX),
-        ack_timeout_ns: convert::nanoseconds(config.ack_timeout),
-    };
-    let entry = message::DigestEntry { digest_id, config: Some(config) };
-    Entity { entity: Some(Kind::DigestEntry(entry)) }
 }

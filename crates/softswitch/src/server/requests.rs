@@ -4,10 +4,10 @@
 use tonic::Status;
 use tributary_p4runtime::p4::v1::{Entity, PacketOut, ReadRequest, Update};
 
+use super::operation::Operation;
 use super::packet;
-use super::read::{Query, QueryResult};
+use super::query::{Query, QueryResult};
 use super::status::Refusal;
-use super::write::Operation;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 

@@ -17,9 +17,10 @@ use tributary_p4runtime::p4::v1::{
 };
 
 use super::device::{Device, MAILBOX, Mailbox, carry_through};
-use super::read::Query;
+use super::operation::Operation;
+use super::query::Query;
 use super::status;
-use super::write::{Operation, carry_out_batch};
+use super::write::carry_out_batch;
 use super::{answer, pipeline_config, stream};
 
 /// The implemented version of P4Runtime.

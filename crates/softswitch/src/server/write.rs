@@ -1,115 +1,18 @@
 //! Updates of a Write, from messages to operations of the switch.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::entry;
 use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::v1::entity::Entity as Kind;
 use tributary_p4runtime::p4::v1::{self as message, update, write_request::Atomicity};
-use tributary_p4runtime::p4info::Scope;
 
+use super::entities::{counters, digests, meters, profiles, registers, replication, tables, value_sets};
+use super::operation::Operation;
 use super::status::Refusal;
-use super::{convert, meters, notices, profiles, registers, replication, value_sets};
-use crate::control::{
-    ActionCall, CloneSession, CounterValue, DigestConfig, EntryAction, EntryKey, EntryRef, FieldMatch,
-    MeterConfig, MulticastGroup, Part, ProfileGroup, ProfileMember, TableEntry,
-};
-use crate::error::ControlError;
+use crate::control::Part;
 use crate::switch::Switch;
-
-/// One update, ready to be carried out on the switch's thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Operation {
-    Insert(TableEntry, Resources),
-    Modify(TableEntry, Resources),
-    /// Changes all but the action of an entry.
-    ModifyRest {
-        key: EntryKey,
-        metadata: Vec<u8>,
-        idle_timeout: Duration,
-        resources: Resources,
-    },
-    /// Changes what a constant entry has besides its action.
-    ModifyResources(EntryKey, Resources),
-    Delete(EntryKey),
-    SetDefault {
-        table_id: u32,
-        action: Option<ActionCall>,
-        metadata: Vec<u8>,
-        resources: Resources,
-    },
-    /// `None`: only checks that the counter exists.
-    SetCounter {
-        counter_id: u32,
-        index: Option<i64>,
-        value: Option<CounterValue>,
-    },
-    /// `None`: only checks that the counter exists.
-    SetDirectCounter(EntryRef, Option<CounterValue>),
-    SetMeter {
-        meter_id: u32,
-        index: Option<i64>,
-        config: Option<MeterConfig>,
-        /// True if the meter's counts of marked packets are set to zero.
-        clear: bool,
-    },
-    SetDirectMeter {
-        entry: EntryRef,
-        config: Option<MeterConfig>,
-        /// True if the meter's counts of marked packets are set to zero.
-        clear: bool,
-    },
-    SetRegister {
-        register_id: u32,
-        index: Option<i64>,
-        value: Vec<u8>,
-    },
-    SetValueSet {
-        value_set_id: u32,
-        members: Vec<Vec<FieldMatch>>,
-    },
-    InsertDigest {
-        digest_id: u32,
-        config: DigestConfig,
-    },
-    ChangeDigest {
-        digest_id: u32,
-        config: Option<DigestConfig>,
-    },
-    InsertMember(ProfileMember),
-    ModifyMember(ProfileMember),
-    DeleteMember {
-        profile_id: u32,
-        member_id: u32,
-    },
-    InsertProfileGroup(ProfileGroup),
-    ModifyProfileGroup(ProfileGroup),
-    DeleteProfileGroup {
-        profile_id: u32,
-        group_id: u32,
-    },
-    /// Nothing has to be done.
-    Nothing,
-    InsertGroup(MulticastGroup),
-    ModifyGroup(MulticastGroup),
-    DeleteGroup(u16),
-    InsertSession(CloneSession),
-    ModifySession(CloneSession),
-    DeleteSession(u16),
-}
-
-/// The parts of an update of an entry besides its action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Resources {
-    counter: Option<CounterValue>,
-    meter: Option<MeterConfig>,
-    /// True if the table has meters: then an update without rates removes them.
-    metered: bool,
-    /// True if the meter's counts of marked packets are set to zero.
-    clear: bool,
-}
 
 impl Operation {
     /// Plans an update, as far as that is possible without the switch's state.
@@ -119,14 +22,14 @@ impl Operation {
             kind => kind,
         };
         match update.entity.and_then(|entity| entity.entity) {
-            Some(Kind::TableEntry(entry)) => table(kind, entry, p4info),
-            Some(Kind::CounterEntry(entry)) => counter(kind, &entry),
-            Some(Kind::DirectCounterEntry(entry)) => direct_counter(kind, entry),
+            Some(Kind::TableEntry(entry)) => tables::plan(kind, entry, p4info),
+            Some(Kind::CounterEntry(entry)) => counters::plan(kind, &entry),
+            Some(Kind::DirectCounterEntry(entry)) => counters::plan_direct(kind, entry),
             Some(Kind::MeterEntry(entry)) => meters::plan(kind, &entry),
             Some(Kind::DirectMeterEntry(entry)) => meters::plan_direct(kind, entry),
             Some(Kind::RegisterEntry(entry)) => registers::plan(kind, entry, p4info),
             Some(Kind::ValueSetEntry(entry)) => value_sets::plan(kind, entry),
-            Some(Kind::DigestEntry(entry)) => notices::plan(kind, &entry),
+            Some(Kind::DigestEntry(entry)) => digests::plan(kind, &entry),
             Some(Kind::ActionProfileMember(entry)) => profiles::plan_member(kind, entry),
             Some(Kind::ActionProfileGroup(entry)) => profiles::plan_group(kind, &entry),
             Some(Kind::PacketReplicationEngineEntry(entry)) => replication::plan(kind, &entry),
@@ -134,74 +37,6 @@ impl Operation {
                 Err(Refusal::invalid("the update has no entity, or one of a kind that is not known here"))
             }
             Some(other) => Err(Refusal::unimplemented(entry::kind(Some(&other)))),
-        }
-    }
-
-    /// Carries it out.
-    pub(super) fn carry_out(self, switch: &mut Switch) -> Result<(), ControlError> {
-        match self {
-            Self::Insert(entry, resources) => {
-                resources.check(switch, entry.key.table_id)?;
-                switch.insert(&entry)?;
-                resources.put(switch, &EntryRef::Entry(entry.key))
-            }
-            Self::Modify(entry, resources) => {
-                resources.check(switch, entry.key.table_id)?;
-                switch.modify(&entry)?;
-                resources.put(switch, &EntryRef::Entry(entry.key))
-            }
-            Self::ModifyRest { key, metadata, idle_timeout, resources } => {
-                resources.check(switch, key.table_id)?;
-                switch.modify_note(&key, &metadata, idle_timeout)?;
-                resources.put(switch, &EntryRef::Entry(key))
-            }
-            Self::ModifyResources(key, resources) => {
-                resources.check(switch, key.table_id)?;
-                switch.entry(&key)?;
-                resources.put(switch, &EntryRef::Entry(key))
-            }
-            Self::Delete(key) => switch.delete(&key),
-            Self::SetDefault { table_id, action, metadata, resources } => {
-                resources.check(switch, table_id)?;
-                switch.set_default(table_id, action.as_ref())?;
-                if action.is_none() {
-                    // The program's own default has neither note nor rates.
-                    return Ok(());
-                }
-                switch.set_default_note(table_id, &metadata)?;
-                resources.put(switch, &EntryRef::Default(table_id))
-            }
-            Self::SetCounter { counter_id, index, value } => switch.set_counter(counter_id, index, value),
-            Self::SetDirectCounter(entry, value) => switch.set_direct_counter(&entry, value),
-            Self::SetMeter { meter_id, index, config, clear } => {
-                switch.set_meter(meter_id, index, config)?;
-                if clear { switch.clear_meter_colours(meter_id, index) } else { Ok(()) }
-            }
-            Self::SetDirectMeter { entry, config, clear } => {
-                switch.set_direct_meter(&entry, config)?;
-                if clear { switch.clear_direct_colours(&entry) } else { Ok(()) }
-            }
-            Self::SetRegister { register_id, index, value } => {
-                switch.set_register(register_id, index, &value)
-            }
-            Self::SetValueSet { value_set_id, members } => switch.set_value_set(value_set_id, &members),
-            Self::InsertDigest { digest_id, config } => switch.insert_digest(digest_id, config),
-            Self::ChangeDigest { digest_id, config } => switch.change_digest(digest_id, config),
-            Self::InsertMember(member) => switch.insert_member(&member),
-            Self::ModifyMember(member) => switch.modify_member(&member),
-            Self::DeleteMember { profile_id, member_id } => switch.delete_member(profile_id, member_id),
-            Self::InsertProfileGroup(group) => switch.insert_profile_group(&group),
-            Self::ModifyProfileGroup(group) => switch.modify_profile_group(&group),
-            Self::DeleteProfileGroup { profile_id, group_id } => {
-                switch.delete_profile_group(profile_id, group_id)
-            }
-            Self::Nothing => Ok(()),
-            Self::InsertGroup(group) => switch.insert_group(&group),
-            Self::ModifyGroup(group) => switch.modify_group(&group),
-            Self::DeleteGroup(id) => switch.delete_group(id),
-            Self::InsertSession(session) => switch.insert_session(&session),
-            Self::ModifySession(session) => switch.modify_session(&session),
-            Self::DeleteSession(id) => switch.delete_session(id),
         }
     }
 }
@@ -231,181 +66,6 @@ pub(super) fn carry_out_batch(
         }
     }
     vec![Ok(()); count]
-}
-
-impl Operation {
-    /// Returns the part of the switch that the operation changes; `None` if it changes nothing.
-    fn part(&self) -> Option<Part> {
-        Some(match self {
-            Self::Insert(entry, _) | Self::Modify(entry, _) => Part::Table(entry.key.table_id),
-            Self::ModifyRest { key, .. } | Self::ModifyResources(key, _) | Self::Delete(key) => {
-                Part::Table(key.table_id)
-            }
-            Self::SetDefault { table_id, .. } => Part::Table(*table_id),
-            Self::SetDirectCounter(entry, _) | Self::SetDirectMeter { entry, .. } => {
-                Part::Table(entry.table_id())
-            }
-            Self::SetCounter { counter_id, .. } => Part::Counter(*counter_id),
-            Self::SetMeter { meter_id, .. } => Part::Meter(*meter_id),
-            Self::SetRegister { register_id, .. } => Part::Register(*register_id),
-            Self::SetValueSet { value_set_id, .. } => Part::ValueSet(*value_set_id),
-            Self::InsertDigest { .. } | Self::ChangeDigest { .. } => Part::Digests,
-            Self::InsertMember(member) | Self::ModifyMember(member) => Part::Profile(member.profile_id),
-            Self::InsertProfileGroup(group) | Self::ModifyProfileGroup(group) => {
-                Part::Profile(group.profile_id)
-            }
-            Self::DeleteMember { profile_id, .. } | Self::DeleteProfileGroup { profile_id, .. } => {
-                Part::Profile(*profile_id)
-            }
-            Self::InsertGroup(_)
-            | Self::ModifyGroup(_)
-            | Self::DeleteGroup(_)
-            | Self::InsertSession(_)
-            | Self::ModifySession(_)
-            | Self::DeleteSession(_) => Part::Replication,
-            Self::Nothing => return None,
-        })
-    }
-}
-
-impl Resources {
-    /// Checks them before anything is changed.
-    fn check(&self, switch: &Switch, table_id: u32) -> Result<(), ControlError> {
-        if self.metered { switch.check_direct_meter(table_id, self.meter) } else { Ok(()) }
-    }
-
-    fn put(self, switch: &mut Switch, entry: &EntryRef) -> Result<(), ControlError> {
-        if self.counter.is_some() {
-            switch.set_direct_counter(entry, self.counter)?;
-        }
-        if self.clear {
-            switch.clear_direct_colours(entry)?;
-        }
-        if self.metered { switch.set_direct_meter(entry, self.meter) } else { Ok(()) }
-    }
-}
-
-fn table(kind: update::Type, entry: message::TableEntry, p4info: &P4Info) -> Result<Operation, Refusal> {
-    if entry.is_const {
-        return Err(Refusal::invalid("is_const is for reads only: the program alone makes entries constant"));
-    }
-    // Of a DELETE nothing but the key counts.
-    if kind == update::Type::Delete && !entry.is_default_action {
-        return Ok(Operation::Delete(convert::key(entry.table_id, entry.r#match, entry.priority)?));
-    }
-    check_extras(&entry, p4info)?;
-    check_scope(&entry, p4info)?;
-    let resources = resources(&entry, p4info)?;
-    if entry.is_default_action {
-        return default_action(kind, entry, resources);
-    }
-    let metadata = convert::note(&entry);
-    let key = convert::key(entry.table_id, entry.r#match, entry.priority)?;
-    let constant = p4info.table_by_id(key.table_id).is_some_and(|table| table.const_entries);
-    let idle_timeout = convert::timeout(entry.idle_timeout_ns)?;
-    match (convert::action(entry.action)?, kind) {
-        (Some(action), update::Type::Insert) => {
-            Ok(Operation::Insert(TableEntry { key, action, metadata, idle_timeout }, resources))
-        }
-        (Some(action), _) => {
-            Ok(Operation::Modify(TableEntry { key, action, metadata, idle_timeout }, resources))
-        }
-        (None, update::Type::Insert) => {
-            Err(Refusal::invalid("an entry needs an action, and this one has none"))
-        }
-        (None, _) if constant => Ok(Operation::ModifyResources(key, resources)),
-        // The action stays.
-        (None, _) => Ok(Operation::ModifyRest { key, metadata, idle_timeout, resources }),
-    }
-}
-
-fn resources(entry: &message::TableEntry, p4info: &P4Info) -> Result<Resources, Refusal> {
-    Ok(Resources {
-        counter: entry.counter_data.as_ref().map(convert::counter_value),
-        meter: entry.meter_config.as_ref().map(meters::config).transpose()?,
-        metered: p4info.table_by_id(entry.table_id).is_some_and(convert::has_direct_meter),
-        clear: meters::clears(entry.meter_counter_data.as_ref())?,
-    })
-}
-
-/// Checks the parts of an entry besides key and action.
-fn check_extras(entry: &message::TableEntry, p4info: &P4Info) -> Result<(), Refusal> {
-    let table = p4info.table_by_id(entry.table_id);
-    let name = || table.map_or_else(|| format!("{:#010x}", entry.table_id), |table| table.name.alias.clone());
-    if entry.time_since_last_hit.is_some() {
-        return Err(Refusal::invalid("time_since_last_hit is for reads only"));
-    }
-    if entry.idle_timeout_ns != 0 && entry.is_default_action {
-        return Err(Refusal::invalid("a default action has no idle timeout"));
-    }
-    let metered = table.is_some_and(convert::has_direct_meter);
-    if (entry.meter_config.is_some() || entry.meter_counter_data.is_some()) && !metered {
-        return Err(Refusal::invalid(format!("the table {} has no direct meter", name())));
-    }
-    let counts = table.is_some_and(|table| convert::direct_counter(table).is_some());
-    if entry.counter_data.is_some() && !counts {
-        return Err(Refusal::invalid(format!("the table {} has no direct counter", name())));
-    }
-    Ok(())
-}
-
-/// Refuses an action in the wrong place with PERMISSION_DENIED, as simple_switch_grpc does.
-fn check_scope(entry: &message::TableEntry, p4info: &P4Info) -> Result<(), Refusal> {
-    let call = match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {
-        Some(message::table_action::Type::Action(call)) => call,
-        _ => return Ok(()),
-    };
-    let Some(table) = p4info.table_by_id(entry.table_id) else { return Ok(()) };
-    let reference = table.actions.iter().find(|one| one.id == call.action_id);
-    let place = match (reference.map(|one| one.scope), entry.is_default_action) {
-        (Some(Scope::TableOnly), true) => "as its default action",
-        (Some(Scope::DefaultOnly), false) => "in its entries",
-        _ => return Ok(()),
-    };
-    let action = p4info.action_by_id(call.action_id).map_or("this", |action| &action.name.alias);
-    let reason = format!("the table {} does not allow the action {action} {place}", table.name.alias);
-    Err(Refusal::new(Code::PermissionDenied, reason))
-}
-
-fn default_action(
-    kind: update::Type,
-    entry: message::TableEntry,
-    resources: Resources,
-) -> Result<Operation, Refusal> {
-    if kind != update::Type::Modify {
-        return Err(Refusal::invalid("a default action is neither inserted nor deleted: modify it"));
-    }
-    convert::check_default_key(&entry)?;
-    let metadata = convert::note(&entry);
-    let action = match convert::action(entry.action)? {
-        None => None,
-        Some(EntryAction::Call(call)) => Some(call),
-        Some(_) => return Err(Refusal::invalid("a default action is an action, not a member or group")),
-    };
-    Ok(Operation::SetDefault { table_id: entry.table_id, action, metadata, resources })
-}
-
-fn counter(kind: update::Type, entry: &message::CounterEntry) -> Result<Operation, Refusal> {
-    let value = counted(kind, entry.data.as_ref())?;
-    let index = convert::index(entry.index.as_ref())?;
-    Ok(Operation::SetCounter { counter_id: entry.counter_id, index, value })
-}
-
-fn direct_counter(kind: update::Type, entry: message::DirectCounterEntry) -> Result<Operation, Refusal> {
-    let value = counted(kind, entry.data.as_ref())?;
-    let table =
-        entry.table_entry.ok_or_else(|| Refusal::invalid("the direct counter names no table entry"))?;
-    Ok(Operation::SetDirectCounter(convert::entry_ref(table)?, value))
-}
-
-/// The value that an update gives a counter, if it does.
-/// As with simple_switch_grpc, MODIFY sets it, DELETE clears it, and INSERT is an error.
-fn counted(kind: update::Type, data: Option<&message::CounterData>) -> Result<Option<CounterValue>, Refusal> {
-    match kind {
-        update::Type::Insert => Err(Refusal::invalid("a counter can't be inserted: modify it")),
-        update::Type::Delete => Ok(Some(CounterValue::default())),
-        _ => Ok(data.map(convert::counter_value)),
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::exec::has_vectors;
+use crate::processor::has_vectors;
 use crate::program::{MAX_KEY_WORDS, MatchKind, Pattern, TableProgram};
 
 /// The entries of a table by their keys. An entry is the index of its place.

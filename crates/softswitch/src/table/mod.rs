@@ -4,31 +4,19 @@
 //! words of a range field these are the lowest and the highest value instead. So exact, prefix, ternary and optional
 //! fields are all compared in the same way.
 
+mod action;
+mod behaviour;
 mod idle;
 mod index;
 
+pub(crate) use action::{Action, BoundAction};
+pub(crate) use behaviour::{Behaviour, OneShot};
 pub(crate) use idle::Idle;
 use index::Index;
 
 use crate::control::CounterValue;
 use crate::meters::Meter;
-use crate::profiles::OneShot;
-use crate::program::{
-    CodeIndex, Invocation, KeyField, KeySource, LIMBS, Line, MAX_KEY_WORDS, Pattern, TableProgram, limbs,
-};
-
-/// An action with its arguments, in the form that the inner loop needs.
-#[derive(Debug, Clone)]
-pub(crate) struct BoundAction {
-    /// Index among the table's actions.
-    pub(crate) action: u16,
-    /// Where its code begins.
-    pub(crate) code: CodeIndex,
-    /// Arguments of up to 64 bits.
-    pub(crate) words: Vec<u64>,
-    /// Wider ones.
-    pub(crate) lines: Vec<Line>,
-}
+use crate::program::{KeyField, KeySource, Line, MAX_KEY_WORDS, Pattern, TableProgram};
 
 /// An entry.
 #[derive(Debug, Clone)]
@@ -74,46 +62,6 @@ pub(crate) struct DefaultEntry {
     pub(crate) action: Option<Action>,
     pub(crate) metadata: Vec<u8>,
     pub(crate) resources: Resources,
-}
-
-/// Behaviour of an entry.
-#[derive(Debug, Clone)]
-pub(crate) enum Behaviour {
-    Action(Action),
-    /// Place of a member in the table's action profile.
-    Member(u32),
-    /// Place of a group in the table's action profile.
-    Group(u32),
-    /// Actions of its own, between which the selector chooses.
-    OneShot(Box<OneShot>),
-}
-
-/// An action in both forms: as the control plane writes it and as the inner loop needs it.
-#[derive(Debug, Clone)]
-pub(crate) struct Action {
-    pub(crate) invocation: Invocation,
-    pub(crate) bound: BoundAction,
-}
-
-impl Action {
-    /// Prepares an action of a table.
-    pub(crate) fn new(invocation: Invocation, program: &TableProgram) -> Self {
-        let action = &program.actions[invocation.action];
-        let (mut words, mut lines) = (Vec::new(), Vec::new());
-        for (bytes, bits) in invocation.arguments.iter().zip(&action.parameters) {
-            let limbs = limbs(bytes);
-            if *bits <= 64 {
-                words.push(limbs.first().copied().unwrap_or(0));
-            } else {
-                let first = lines.len();
-                lines.resize(first + usize::from(crate::program::lines_for(*bits)), [0; LIMBS]);
-                let cells = lines[first..].as_flattened_mut();
-                cells.iter_mut().zip(limbs).for_each(|(cell, limb)| *cell = limb);
-            }
-        }
-        let bound = BoundAction { action: invocation.action as u16, code: action.code, words, lines };
-        Self { invocation, bound }
-    }
 }
 
 /// A table's entries.

@@ -10,7 +10,7 @@ mod wide;
 use super::emitter::Emitter;
 use super::fault::unsupported;
 use super::layout::{Slot, Storage};
-use super::reference::FieldRef;
+use super::resolve::FieldRef;
 use super::term::{Binary, Compare, Kind, Term, ValueRange};
 use crate::error::LoadError;
 use crate::json::number::Number;

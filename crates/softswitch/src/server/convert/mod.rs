@@ -1,17 +1,22 @@
 //! Converts between P4Runtime's messages and the types of the switch's control plane.
 
+mod action;
+mod resources;
+
 use std::time::Duration;
 
 use tributary_p4runtime::p4::config::v1::p4_ids::Prefix;
+use tributary_p4runtime::p4::v1 as message;
 use tributary_p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
-use tributary_p4runtime::p4::v1::{self as message, action::Param, table_action};
 use tributary_p4runtime::p4info::Table;
 
-use super::profiles;
-use super::status::Refusal;
-use crate::control::{
-    ActionCall, CounterValue, EntryAction, EntryKey, EntryRef, FieldMatch, KeyMatch, TableEntry,
+pub(super) use action::{action, action_message, call, call_message, watched, watched_number, weight};
+pub(super) use resources::{
+    clears_colours, colours_message, counter_data, counter_value, meter_config, meter_config_message,
 };
+
+use super::status::Refusal;
+use crate::control::{EntryKey, EntryRef, FieldMatch, KeyMatch, TableEntry};
 
 /// The key of an entry; the switch checks it against the table.
 pub(super) fn key(
@@ -64,24 +69,6 @@ fn field_match(message: message::FieldMatch) -> Result<FieldMatch, Refusal> {
     Ok(FieldMatch { field_id, key })
 }
 
-/// The action of an entry, if it has one.
-pub(super) fn action(message: Option<message::TableAction>) -> Result<Option<EntryAction>, Refusal> {
-    Ok(match message.and_then(|action| action.r#type) {
-        None => None,
-        Some(table_action::Type::Action(action)) => Some(EntryAction::Call(call(action))),
-        Some(table_action::Type::ActionProfileMemberId(id)) => Some(EntryAction::Member(id)),
-        Some(table_action::Type::ActionProfileGroupId(id)) => Some(EntryAction::Group(id)),
-        Some(table_action::Type::ActionProfileActionSet(set)) => {
-            Some(EntryAction::OneShot(profiles::one_shot(set)?))
-        }
-    })
-}
-
-pub(super) fn call(message: message::Action) -> ActionCall {
-    let params = message.params.into_iter().map(|param| (param.param_id, param.value)).collect();
-    ActionCall { action_id: message.action_id, params }
-}
-
 /// An entry as a message, without its counter.
 pub(super) fn entry_message(entry: TableEntry) -> message::TableEntry {
     let (controller_metadata, metadata) = read_note(&entry.metadata);
@@ -108,23 +95,6 @@ pub(super) fn match_message(field: FieldMatch) -> message::FieldMatch {
         KeyMatch::Optional(value) => FieldMatchType::Optional(Optional { value }),
     };
     message::FieldMatch { field_id: field.field_id, field_match_type: Some(kind) }
-}
-
-pub(super) fn action_message(action: EntryAction) -> message::TableAction {
-    let kind = match action {
-        EntryAction::Call(call) => table_action::Type::Action(call_message(call)),
-        EntryAction::Member(id) => table_action::Type::ActionProfileMemberId(id),
-        EntryAction::Group(id) => table_action::Type::ActionProfileGroupId(id),
-        EntryAction::OneShot(calls) => {
-            table_action::Type::ActionProfileActionSet(profiles::one_shot_message(calls))
-        }
-    };
-    message::TableAction { r#type: Some(kind) }
-}
-
-pub(super) fn call_message(call: ActionCall) -> message::Action {
-    let params = call.params.into_iter().map(|(param_id, value)| Param { param_id, value }).collect();
-    message::Action { action_id: call.action_id, params }
 }
 
 /// An idle timeout; 0: none.
@@ -166,14 +136,6 @@ pub(super) fn has_direct_meter(table: &Table) -> bool {
 pub(super) fn direct_counter(table: &Table) -> Option<u32> {
     let is_counter = |id: &u32| id >> 24 == Prefix::DirectCounter as u32;
     table.direct_resources.iter().copied().find(is_counter)
-}
-
-pub(super) fn counter_value(data: &message::CounterData) -> CounterValue {
-    CounterValue { packets: data.packet_count.cast_unsigned(), bytes: data.byte_count.cast_unsigned() }
-}
-
-pub(super) fn counter_data(value: CounterValue) -> message::CounterData {
-    message::CounterData { byte_count: value.bytes.cast_signed(), packet_count: value.packets.cast_signed() }
 }
 
 /// The index of a cell; `None`: all cells.

@@ -6,16 +6,16 @@ use tributary_p4runtime::p4::v1::p4_data::Data;
 use tributary_p4runtime::p4::v1::{self as message, Entity, P4Data, entity::Entity as Kind, update};
 use tributary_p4runtime::p4info::Register;
 
-use super::convert;
-use super::read::Query;
-use super::status::Refusal;
-use super::write::Operation;
+use crate::server::convert;
+use crate::server::operation::Operation;
+use crate::server::query::Query;
+use crate::server::status::Refusal;
 
 /// Cells that are read at once: packets wait meanwhile.
 const CELLS_AT_ONCE: usize = 4096;
 
 /// Plans an update; only MODIFY is valid.
-pub(super) fn plan(
+pub(in crate::server) fn plan(
     kind: update::Type,
     entry: message::RegisterEntry,
     p4info: &P4Info,
@@ -35,7 +35,10 @@ pub(super) fn plan(
 }
 
 /// Plans a read of an array, or of all.
-pub(super) fn query(entry: &message::RegisterEntry, p4info: &P4Info) -> Result<Vec<Query>, Refusal> {
+pub(in crate::server) fn query(
+    entry: &message::RegisterEntry,
+    p4info: &P4Info,
+) -> Result<Vec<Query>, Refusal> {
     let index = convert::index(entry.index.as_ref())?;
     let wanted = |one: &&Register| entry.register_id == 0 || entry.register_id == one.name.id;
     let registers: Vec<&Register> = p4info.registers().filter(wanted).collect();
@@ -74,7 +77,7 @@ fn check(register: &Register) -> Result<(), Refusal> {
 }
 
 /// One cell as an entity.
-pub(super) fn entity(register_id: u32, index: u64, value: Vec<u8>) -> Entity {
+pub(in crate::server) fn entity(register_id: u32, index: u64, value: Vec<u8>) -> Entity {
     let index = Some(message::Index { index: index.cast_signed() });
     let data = Some(P4Data { data: Some(Data::Bitstring(value)) });
     Entity { entity: Some(Kind::RegisterEntry(message::RegisterEntry { register_id, index, data })) }

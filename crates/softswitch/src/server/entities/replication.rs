@@ -7,14 +7,14 @@ use tributary_p4runtime::p4::v1::packet_replication_engine_entry::Type as Replic
 use tributary_p4runtime::p4::v1::replica::PortKind;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
-use super::read::Query;
-use super::status::Refusal;
-use super::write::Operation;
 use crate::control::{CloneSession, MulticastGroup, Replica};
 use crate::pre::LAST_SESSION;
+use crate::server::operation::Operation;
+use crate::server::query::Query;
+use crate::server::status::Refusal;
 
 /// Plans an update of a group or a session.
-pub(super) fn plan(
+pub(in crate::server) fn plan(
     kind: update::Type,
     entry: &message::PacketReplicationEngineEntry,
 ) -> Result<Operation, Refusal> {
@@ -26,7 +26,7 @@ pub(super) fn plan(
 }
 
 /// Plans a read of groups or sessions.
-pub(super) fn query(entry: &message::PacketReplicationEngineEntry) -> Result<Vec<Query>, Refusal> {
+pub(in crate::server) fn query(entry: &message::PacketReplicationEngineEntry) -> Result<Vec<Query>, Refusal> {
     let wanted = |id: u32, number: Result<u16, Refusal>| (id != 0).then_some(number).transpose();
     match &entry.r#type {
         Some(Replication::MulticastGroupEntry(group)) => {
@@ -138,7 +138,7 @@ fn replica(place: &str, port: u32, instance: u32) -> Result<Replica, Refusal> {
 }
 
 /// A group as an entity.
-pub(super) fn group_entity(group: &MulticastGroup) -> Entity {
+pub(in crate::server) fn group_entity(group: &MulticastGroup) -> Entity {
     let mut replicas = replica_messages(&group.replicas, &group.metadata);
     for (replica, backups) in replicas.iter_mut().zip(&group.backups) {
         let backup = |one: &Replica| message::BackupReplica {
@@ -155,7 +155,7 @@ pub(super) fn group_entity(group: &MulticastGroup) -> Entity {
 }
 
 /// A session as an entity.
-pub(super) fn session_entity(session: &CloneSession) -> Entity {
+pub(in crate::server) fn session_entity(session: &CloneSession) -> Entity {
     entity(Replication::CloneSessionEntry(message::CloneSessionEntry {
         session_id: session.id.into(),
         replicas: replica_messages(&session.replicas, &session.metadata),

@@ -3,14 +3,17 @@
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
-use super::convert;
-use super::read::Query;
-use super::status::Refusal;
-use super::write::Operation;
 use crate::control::FieldMatch;
+use crate::server::convert;
+use crate::server::operation::Operation;
+use crate::server::query::Query;
+use crate::server::status::Refusal;
 
 /// Plans an update; only MODIFY is valid.
-pub(super) fn plan(kind: update::Type, entry: message::ValueSetEntry) -> Result<Operation, Refusal> {
+pub(in crate::server) fn plan(
+    kind: update::Type,
+    entry: message::ValueSetEntry,
+) -> Result<Operation, Refusal> {
     if kind != update::Type::Modify {
         return Err(Refusal::invalid("a value set is neither inserted nor deleted: modify it"));
     }
@@ -20,7 +23,7 @@ pub(super) fn plan(kind: update::Type, entry: message::ValueSetEntry) -> Result<
 }
 
 /// Plans a read of a value set, or of all.
-pub(super) fn query(entry: &message::ValueSetEntry, p4info: &P4Info) -> Vec<Query> {
+pub(in crate::server) fn query(entry: &message::ValueSetEntry, p4info: &P4Info) -> Vec<Query> {
     if entry.value_set_id != 0 {
         return vec![Query::ValueSet { value_set: entry.value_set_id }];
     }
@@ -29,7 +32,7 @@ pub(super) fn query(entry: &message::ValueSetEntry, p4info: &P4Info) -> Vec<Quer
 }
 
 /// A value set as an entity.
-pub(super) fn entity(value_set_id: u32, members: Vec<Vec<FieldMatch>>) -> Entity {
+pub(in crate::server) fn entity(value_set_id: u32, members: Vec<Vec<FieldMatch>>) -> Entity {
     let member = |member: Vec<FieldMatch>| message::ValueSetMember {
         r#match: member.into_iter().map(convert::match_message).collect(),
     };

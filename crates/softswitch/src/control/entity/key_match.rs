@@ -1,0 +1,40 @@
+//! Match fields of entries, and of the members of value sets.
+
+/// The condition of one match field of an entry on the packet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum KeyMatch {
+    /// Matches the whole value.
+    Exact(Vec<u8>),
+    /// Matches the bits that `mask` has set. A field that is left out matches anything.
+    Ternary {
+        /// The bits to match; zero where `mask` is.
+        value: Vec<u8>,
+        /// Which bits matter; never all zeros.
+        mask: Vec<u8>,
+    },
+    /// Matches the first `prefix_len` bits. A field that is left out matches anything.
+    Lpm {
+        /// The prefix; zero behind its end.
+        value: Vec<u8>,
+        /// Its length in bits; never zero.
+        prefix_len: u32,
+    },
+    /// Matches from `low` to `high`, both included. A field that is left out matches anything.
+    Range {
+        /// The lowest value that matches.
+        low: Vec<u8>,
+        /// The highest value that matches.
+        high: Vec<u8>,
+    },
+    /// Matches the whole value. A field that is left out matches anything.
+    Optional(Vec<u8>),
+}
+
+/// A match field and its required value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FieldMatch {
+    /// Id of the match field in its table (1, 2, ...).
+    pub field_id: u32,
+    /// The required value.
+    pub key: KeyMatch,
+}

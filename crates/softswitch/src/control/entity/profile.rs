@@ -1,0 +1,78 @@
+//! Action profiles: members, groups, and the actions of one-shot entries.
+
+use std::collections::BTreeSet;
+
+use super::ActionCall;
+
+/// The port on which it depends whether a selector chooses something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Watch {
+    /// None: it may always be chosen.
+    #[default]
+    Nothing,
+    /// It is not chosen while this port is down.
+    Port(u16),
+    /// The same, in the form of older controllers.
+    PortNumber(u16),
+}
+
+impl Watch {
+    /// The port, if there is one.
+    pub fn port(self) -> Option<u16> {
+        match self {
+            Self::Nothing => None,
+            Self::Port(port) | Self::PortNumber(port) => Some(port),
+        }
+    }
+
+    /// Returns true if the port is up or there is none; `down` are the ports that are down.
+    pub(crate) fn is_up(self, down: &BTreeSet<u16>) -> bool {
+        self.port().is_none_or(|port| !down.contains(&port))
+    }
+}
+
+/// One of the actions between which a selector chooses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightedCall {
+    /// The action.
+    pub call: ActionCall,
+    /// Number of times that it counts.
+    pub weight: u32,
+    /// The port that has to be up for it.
+    pub watch: Watch,
+}
+
+/// A member of an action profile or selector: an action that entries refer to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileMember {
+    /// Id of the action profile.
+    pub profile_id: u32,
+    /// Its id in the profile.
+    pub member_id: u32,
+    /// The action of the member.
+    pub action: ActionCall,
+}
+
+/// A group of an action selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileGroup {
+    /// Id of the selector.
+    pub profile_id: u32,
+    /// Its id in the selector.
+    pub group_id: u32,
+    /// Its members.
+    pub members: Vec<GroupMember>,
+    /// The most that the weights may add up to; 0: as many as the selector allows.
+    pub max_size: u32,
+}
+
+/// A member of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The member's id.
+    pub member_id: u32,
+    /// Number of times that it counts.
+    pub weight: u32,
+    /// The port that has to be up for it.
+    pub watch: Watch,
+}
