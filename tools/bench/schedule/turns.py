@@ -53,15 +53,15 @@ def settle(points: TimePoints, step: Callable[[], object]) -> Settled:
 
 def take(turns: dict[str, Turn], points: TimePoints, settled: Settled, rounds: int, steps: int) -> None:
     """Prints a JSON object with the seconds of each way after each round, and one about the schedule at the end."""
-    tally = backend_of(None).tally
+    counters = backend_of(None).counters
     other_messages = 0
     for _ in range(rounds):
         times = {}
         for name, turn in turns.items():
-            before = tally.calls["gloo"]
+            before = counters.calls["gloo"]
             times[name] = turn(steps)
             if name == POINTS:
-                other_messages += tally.calls["gloo"] - before
+                other_messages += counters.calls["gloo"] - before
         print(json.dumps(times), flush=True)
     said = {
         **settled._asdict(),
