@@ -324,7 +324,7 @@ fn hosts_with_wrong_settings_and_a_cut_cable() {
     doctor.finds("cable-dead", &[cut], "look at the cable");
     let told = watch.next();
     assert_eq!((&told["new"][0]["code"], &told["healthy"]), (&"cable-dead".into(), &false.into()));
-    network.mend("leaf-w0");
+    network.repair("leaf-w0");
     doctor.finds_nothing();
     let told = watch.next();
     assert_eq!((&told["cleared"][0]["code"], &told["healthy"]), (&"cable-dead".into(), &true.into()));

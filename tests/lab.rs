@@ -146,9 +146,10 @@ fn links_are_cut_and_mended_and_a_switch_outlives_that_its_port_was_down() {
         { "link": "leaf-w1", "carrier": true },
     ]);
     assert_eq!(name.listed()["cut"], cut);
-    name.lab("mend", &["leaf-w0"]);
+    name.lab("repair", &["leaf-w0"]);
+    // The earlier name.
     name.lab("mend", &["leaf-w1"]);
-    name.lab_refuses("mend", &["leaf-w0"], &["not cut"]);
+    name.lab_refuses("repair", &["leaf-w0"], &["not cut"]);
     assert_eq!(name.listed()["cut"], serde_json::json!([]));
     name.reduces();
     // A link that is still cut goes with the lab.
@@ -367,7 +368,7 @@ fn an_ordinary_user_has_labs_too() {
     user.does(&["kill", "w0", "--name", "theirs"]);
     user.does(&["start", "w0", "--name", "theirs"]);
     user.does(&["cut", "leaf-w1", "--name", "theirs"]);
-    user.does(&["mend", "leaf-w1", "--name", "theirs"]);
+    user.does(&["repair", "leaf-w1", "--name", "theirs"]);
     let whereabouts = user.does(&["exec", "w0", "--name", "theirs", "--", "pwd"]);
     assert_eq!(whereabouts.trim_end(), user.folder().to_str().unwrap());
     let another =

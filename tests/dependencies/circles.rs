@@ -19,8 +19,9 @@ type Names = Vec<String>;
 /// The deepest chain of re-exports that is followed.
 const MOST_REEXPORTS: usize = 12;
 
-/// Returns the circles of a crate's files, each as its dependencies: the file, the file it depends on, and one name
-/// that it uses of it. `root` is the file of the crate's root module; without that file there is no circle.
+/// Returns the circles of a crate's files, each as its dependencies:
+/// the file, the file it depends on, and one name that it uses of it. `root` is the file of the crate's root module;
+/// without that file there is no circle.
 pub(crate) fn circles(root: &Path) -> Vec<Vec<(PathBuf, PathBuf, String)>> {
     if !root.exists() {
         return Vec::new();
@@ -60,8 +61,8 @@ struct Module {
 struct Modules(BTreeMap<Names, Module>);
 
 impl Modules {
-    /// Reads a module and its children. `folder` has the files of the children; `inline` is the content of a module that
-    /// has no file of its own.
+    /// Reads a module and its children. `folder` has the files of the children;
+    /// `inline` is the content of a module that has no file of its own.
     fn read(&mut self, path: Names, file: &Path, folder: &Path, inline: Option<Vec<Item>>) {
         let parse = || syn::parse_file(&fs::read_to_string(file).unwrap()).unwrap().items;
         let mut module = Module { file: file.to_owned(), ..Module::default() };
@@ -108,7 +109,8 @@ impl Modules {
         dependencies
     }
 
-    /// Returns the module that defines what `used` means in the module `from`; `None` if it is not of this crate.
+    /// Returns the module that defines what `used` means in the module `from`;
+    /// `None` if it is not of this crate.
     fn definer(&self, from: &Names, used: &[String], depth: usize) -> Option<&Names> {
         let (first, behind) = used.split_first().filter(|_| depth < MOST_REEXPORTS)?;
         let (mut at, mut rest) = match first.as_str() {

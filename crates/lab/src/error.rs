@@ -84,10 +84,10 @@ pub enum LabError {
         candidates: String,
     },
     /// The link is cut already.
-    #[error("link {0} is cut already: mend it first")]
+    #[error("link {0} is cut already: repair it first")]
     IsCut(String),
     /// The link is not cut.
-    #[error("link {0} is not cut: there is nothing to mend")]
+    #[error("link {0} is not cut: there is nothing to repair")]
     NotCut(String),
     /// The factor of a slowdown is out of range.
     #[error("bad factor {0:?}: give 1 (as fast as ever) to 100 (a hundred times slower)")]

@@ -260,7 +260,7 @@ impl Lab {
     ///
     /// # Errors
     /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::IsCut`]; or the step that failed, after which
-    /// [`mend`](Self::mend) undoes the rest.
+    /// [`repair`](Self::repair) undoes the rest.
     pub fn cut(&self, link: &str, how: Cut) -> Result<Link, LabError> {
         let records = Records::lock()?;
         let mut record = self.reload(&records)?;
@@ -282,17 +282,17 @@ impl Lab {
     /// # Errors
     /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::NotCut`]; or the step that failed, after which the
     /// call can be repeated.
-    pub fn mend(&self, link: &str) -> Result<Link, LabError> {
+    pub fn repair(&self, link: &str) -> Result<Link, LabError> {
         let records = Records::lock()?;
         let mut record = self.reload(&records)?;
         let place = links::find(self.name(), &record.links, link)?;
         let link = &mut record.links[place];
         let how = link.cut.ok_or_else(|| LabError::NotCut(link.name.clone()))?;
-        setup::mend(&self.record, link, how)?;
+        setup::repair(&self.record, link, how)?;
         link.cut = None;
-        let mended = link.clone();
+        let repaired = link.clone();
         records.save(&record)?;
-        Ok(mended)
+        Ok(repaired)
     }
 
     /// Takes an interface at a station down or up, as `ip link set` does.

@@ -127,7 +127,7 @@ impl LinkEnd {
 
     /// Script for `nft -f` in the end's namespace: undoes [`cut`](Self::cut), even if only
     /// half of it was done.
-    pub(crate) fn mend(&self) -> String {
+    pub(crate) fn repair(&self) -> String {
         let Self { port, interface, .. } = self;
         // Deleting a chain that does not exist would fail.
         let mut script = format!("add table netdev {TABLE}\n");

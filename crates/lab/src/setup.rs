@@ -70,9 +70,11 @@ pub(crate) fn cut(record: &Record, link: &Link, how: Cut) -> Result<(), LabError
 }
 
 /// Undoes [`cut`], even if only half of it was done.
-pub(crate) fn mend(record: &Record, link: &Link, how: Cut) -> Result<(), LabError> {
+pub(crate) fn repair(record: &Record, link: &Link, how: Cut) -> Result<(), LabError> {
     match how {
-        Cut::Silent => at_both_ends(record, link, |tools, end| tools.script(NFT, &["-f", "-"], &end.mend())),
+        Cut::Silent => {
+            at_both_ends(record, link, |tools, end| tools.script(NFT, &["-f", "-"], &end.repair()))
+        }
         Cut::Carrier => set_port(record, link, "up"),
     }
 }

@@ -72,12 +72,12 @@ fn what_is_sent_over_a_cut_link_vanishes_and_no_end_notices() {
     let again = Lab::open(lab.name()).unwrap();
     let cuts: Vec<_> = again.links().unwrap().into_iter().filter(|link| link.cut.is_some()).collect();
     assert_eq!(cuts, [cut], "any process knows what is cut");
-    again.mend("leaf-w0").unwrap();
-    assert!(matches!(lab.mend("leaf-w0"), Err(LabError::NotCut(_))));
-    w0.0.send_to(b"mended", server.1).unwrap();
-    receives(&server.0, b"mended");
-    server.0.send_to(b"mended", w0.1).unwrap();
-    receives(&w0.0, b"mended");
+    again.repair("leaf-w0").unwrap();
+    assert!(matches!(lab.repair("leaf-w0"), Err(LabError::NotCut(_))));
+    w0.0.send_to(b"repaired", server.1).unwrap();
+    receives(&server.0, b"repaired");
+    server.0.send_to(b"repaired", w0.1).unwrap();
+    receives(&w0.0, b"repaired");
     lab.down().unwrap();
 }
 
@@ -88,10 +88,10 @@ fn a_link_that_loses_its_carrier_is_down_at_the_switch() {
     lab.cut("leaf-w0", Cut::Carrier).unwrap();
     assert_eq!(carriers(&lab, "leaf-w0"), [false, false]);
     assert_eq!(carriers(&lab, "leaf-w1"), [true, true]);
-    lab.mend("leaf-w0").unwrap();
+    lab.repair("leaf-w0").unwrap();
     assert_eq!(carriers(&lab, "leaf-w0"), [true, true]);
-    w0.0.send_to(b"mended", server.1).unwrap();
-    receives(&server.0, b"mended");
+    w0.0.send_to(b"repaired", server.1).unwrap();
+    receives(&server.0, b"repaired");
     let unknown = lab.cut("leaf-w7", Cut::Silent).unwrap_err();
     assert!(unknown.to_string().contains("its links, leaf-ps, leaf-w0, leaf-w1"), "{unknown}");
     // A link that is still cut is removed with the lab.

@@ -59,7 +59,7 @@ pub enum PlanError {
     /// Every way that is alive leads over a link that does not carry packets as long as the job's.
     #[error(
         "worker {worker:?} reaches the server {server:?} only over links that do not carry slices of {values} values, whose \
-         packets have up to {needed} bytes: that between {first:?} and {second:?} has an mtu of {mtu}; mend what is down, or \
+         packets have up to {needed} bytes: that between {first:?} and {second:?} has an mtu of {mtu}; repair what is down, or \
          restart the controller with --mtu {mtu} and create the job again",
         values = width.values(),
         needed = width.mtu(),
@@ -102,7 +102,7 @@ pub enum PlanError {
     },
     /// No worker reaches a host that could serve.
     #[error(
-        "no worker of the job reaches a host that could serve it ({}): mend what is down, or start an agent or a \
+        "no worker of the job reaches a host that could serve it ({}): repair what is down, or start an agent or a \
          server on a host that a worker reaches",
         if .candidates.is_empty() { "there is none".to_owned() } else { .candidates.join(", ") }
     )]

@@ -38,10 +38,14 @@ pub fn replan(
     validate(topology, job)?;
     let fabric = Fabric::new(topology, state, job.width);
     let terrain = Terrain::new(&fabric, job);
-    mended(&terrain, job, old)?.into_plan(&fabric, job)
+    repaired(&terrain, job, old)?.into_plan(&fabric, job)
 }
 
-pub(crate) fn mended(terrain: &Terrain<'_>, job: &JobRequest, old: &Plan) -> Result<SearchResult, PlanError> {
+pub(crate) fn repaired(
+    terrain: &Terrain<'_>,
+    job: &JobRequest,
+    old: &Plan,
+) -> Result<SearchResult, PlanError> {
     let fabric = terrain.fabric;
     let mut judge = Judge::new(fabric, job);
     if let Some(members) = Members::new(fabric, job.hosts(), job.server) {

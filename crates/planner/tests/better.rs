@@ -193,7 +193,7 @@ fn jobs_that_move_together_do_not_all_move_to_the_same_place() {
 }
 
 #[test]
-fn plain_switches_go_on_as_they_forward_until_that_is_mended() {
+fn plain_switches_go_on_as_they_forward_until_that_is_repaired() {
     let text = "name = 'ring'\ndefaults = { rate = '1 Gbit/s' }
         switch = [{ name = 'a' }, { name = 'b', programmable = false }, { name = 'c' }]
         host = [{ name = 'ps', role = 'server' }, { name = 'w', role = 'worker' }, { name = 'v', role = 'worker' }]

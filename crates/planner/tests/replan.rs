@@ -34,15 +34,15 @@ fn dies(topology: &Topology, state: &mut FabricState, job: &mut JobRequest, (kin
 /// Checks that a repaired plan works, is deterministic, and is at most 1.25
 /// times as slow as a new plan.
 fn judge(topology: &Topology, state: &FabricState, job: &JobRequest, old: &Plan) -> Option<Plan> {
-    let mended = replan(topology, state, job, old);
-    assert_eq!(mended, replan(topology, &state.clone(), job, old));
-    match (plan(topology, state, job), mended) {
-        (Ok(fresh), Ok(mended)) => {
-            let (fresh, ours) = (fresh.traffic.seconds, mended.traffic.seconds);
+    let repaired = replan(topology, state, job, old);
+    assert_eq!(repaired, replan(topology, &state.clone(), job, old));
+    match (plan(topology, state, job), repaired) {
+        (Ok(fresh), Ok(repaired)) => {
+            let (fresh, ours) = (fresh.traffic.seconds, repaired.traffic.seconds);
             assert!(ours <= 1.25 * fresh, "{ours} s, and afresh {fresh} s");
-            assert!(mended.works(topology, state));
-            walk(topology, &mended);
-            Some(mended)
+            assert!(repaired.works(topology, state));
+            walk(topology, &repaired);
+            Some(repaired)
         }
         (
             Err(
@@ -50,7 +50,7 @@ fn judge(topology: &Topology, state: &FabricState, job: &JobRequest, old: &Plan)
             ),
             Err(_),
         ) => None,
-        (fresh, mended) => panic!("afresh {fresh:?}, mended {mended:?}"),
+        (fresh, repaired) => panic!("afresh {fresh:?}, repaired {repaired:?}"),
     }
 }
 
@@ -69,7 +69,7 @@ proptest! {
         for one in dead {
             dies(&topology, &mut state, &mut job, one);
             match judge(&topology, &state, &job, &old) {
-                Some(mended) => old = mended,
+                Some(repaired) => old = repaired,
                 None => break,
             }
         }

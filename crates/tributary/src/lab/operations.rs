@@ -110,15 +110,15 @@ pub(crate) fn run_cut(args: &CutArgs) -> Result<()> {
     let link = lab.cut(&args.link.link, how)?;
     let again = name_option(lab.name());
     output::print(format_args!(
-        "link {0} is cut; `tributary lab mend{again} {0}` makes it whole",
+        "link {0} is cut; `tributary lab repair{again} {0}` makes it whole",
         link.name
     ))?;
     Ok(())
 }
 
-/// `tributary lab mend`.
-pub(crate) fn run_mend(args: &LinkArgs) -> Result<()> {
-    let link = args.lab.open()?.mend(&args.link)?;
+/// `tributary lab repair`.
+pub(crate) fn run_repair(args: &LinkArgs) -> Result<()> {
+    let link = args.lab.open()?.repair(&args.link)?;
     output::print(format_args!("link {} is whole", link.name))
 }
 

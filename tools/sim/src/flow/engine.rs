@@ -385,7 +385,7 @@ impl<'a> Simulation<'a> {
     fn replan(&mut self) {
         for place in 0..self.jobs.len() {
             if let Synchronisation::Tree(tree) = &mut self.jobs[place].synchronisation
-                && self.fabric.mend(tree, &self.network)
+                && self.fabric.repair(tree, &self.network)
             {
                 let stream = tree.stream(&self.network);
                 self.lead(place, &[stream]);

@@ -75,16 +75,16 @@ impl PlannedFabric {
 
     /// Plans a job again around dead parts if its tree has lost something.
     /// Returns whether it has another tree now: without an alternative it keeps its own.
-    pub(super) fn mend(&mut self, tree: &mut Tree, network: &Network<'_>) -> bool {
+    pub(super) fn repair(&mut self, tree: &mut Tree, network: &Network<'_>) -> bool {
         if !tree.is_hit(network) {
             return false;
         }
         self.state.dead_nodes.clone_from(&network.dead.nodes);
         self.state.dead_links.clone_from(&network.dead.links);
         self.account(tree, false);
-        let mended = replan(network.topology, &self.state, &tree.request, &tree.plan);
-        let has_changed = mended.is_ok();
-        if let Ok(plan) = mended {
+        let repaired = replan(network.topology, &self.state, &tree.request, &tree.plan);
+        let has_changed = repaired.is_ok();
+        if let Ok(plan) = repaired {
             tree.plan = plan;
         }
         self.account(tree, true);

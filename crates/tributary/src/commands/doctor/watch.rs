@@ -83,8 +83,8 @@ fn json(News { new, cleared }: &News, found: &[Finding]) -> String {
 
 fn text(News { new, cleared }: &News, found: &[Finding]) -> String {
     let now = now();
-    let mended = |Finding { place, what, .. }: &Finding| format!("{now}  mended  {place}: {what}");
-    let mut lines: Vec<_> = cleared.iter().map(mended).collect();
+    let repaired = |Finding { place, what, .. }: &Finding| format!("{now}  repaired  {place}: {what}");
+    let mut lines: Vec<_> = cleared.iter().map(repaired).collect();
     if !new.is_empty() {
         lines.push(format!("{now}  new\n{}", report::table(new)));
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_controller_is_away_nothing_counts_as_mended() {
+    fn while_the_controller_is_away_nothing_counts_as_repaired() {
         let remote = Remote::controller("127.0.0.1:1", None).unwrap();
         let known = [finding("leaf0", "for 1 s")];
         let away = unreachable_controller(&known, &remote, &anyhow::anyhow!("nobody answers"));

@@ -67,7 +67,8 @@ enum LabCommand {
     /// Cut a link: frames sent over it vanish, in both directions, and neither end notices
     Cut(operations::CutArgs),
     /// Repair a link that was cut
-    Mend(operations::LinkArgs),
+    #[command(alias = "mend")]
+    Repair(operations::LinkArgs),
     /// Make everything that runs at a node slower by a factor, also the commands of `run`
     Slow(operations::SlowArgs),
     /// Moved to the program tributary-bench
@@ -180,7 +181,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
             LabCommand::Kill(args) => operations::run_kill(args),
             LabCommand::Start(args) => operations::run_start(args).await,
             LabCommand::Cut(args) => operations::run_cut(args),
-            LabCommand::Mend(args) => operations::run_mend(args),
+            LabCommand::Repair(args) => operations::run_repair(args),
             LabCommand::Slow(args) => operations::run_slow(args).await,
             LabCommand::Chaos(args) => args.refuse("lab chaos", &["chaos"]),
             LabCommand::KeepPage(args) => page::run_keep_page(args).await,

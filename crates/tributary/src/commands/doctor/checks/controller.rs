@@ -11,7 +11,7 @@ pub(super) fn check(snapshot: &Snapshot) -> Option<Finding> {
             Code::JobsNotWritten,
             "controller".to_owned(),
             format!("cannot write its jobs down: {problem}"),
-            "mend that; jobs run on as they are meanwhile, but what dies is not worked around, and none is created",
+            "repair that; jobs run on as they are meanwhile, but what dies is not worked around, and none is created",
         )
     })
 }

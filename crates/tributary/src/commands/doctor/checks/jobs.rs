@@ -44,7 +44,7 @@ fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
     let missing: Vec<_> = job.members.iter().filter(|member| !member.joined).collect();
     if missing.is_empty() {
         let what = format!("has waited for {time} for {}", job.waiting_for.join(", "));
-        let fix = "mend what is dead, or wait until it is back: the job starts by itself then";
+        let fix = "repair what is dead, or wait until it is back: the job starts by itself then";
         return vec![Finding::problem(Code::JobWaits, place(job), what, fix)];
     }
     let one = |member: &&v1::JobMember| {
@@ -80,7 +80,7 @@ fn setback(job: &v1::Job) -> Option<Finding> {
     let v1::Job { setback, .. } = job;
     (!setback.is_empty()).then(|| {
         let what = format!("cannot change over to the structure that it needs: {setback}");
-        let fix = "mend what this names; the controller tries again by itself";
+        let fix = "repair what this names; the controller tries again by itself";
         Finding::problem(Code::JobSetback, place(job), what, fix)
     })
 }

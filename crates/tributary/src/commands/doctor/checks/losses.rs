@@ -32,7 +32,7 @@ fn finding(snapshot: &Snapshot, job: &v1::Job, rank: usize, host: &str) -> Findi
         false => (
             "nothing is heard of its agent",
             format!(
-                "start the agent on {host}, or mend its management network; then start the training process"
+                "start the agent on {host}, or repair its management network; then start the training process"
             ),
         ),
     };
