@@ -4,7 +4,7 @@ use tributary_api::v1;
 use tributary_planner::degraded::{Candidate, Condition, Mode, TeamMember};
 use tributary_topology::Topology;
 
-use crate::jobs::{Job, LastChange, detachment_words};
+use crate::jobs::{Job, LastChange, detachment_description};
 
 /// Explains a job's degraded-process policy: step times, candidate groups and the current decision.
 pub(crate) fn job(topology: &Topology, job: &Job) -> v1::ExplainJobResponse {
@@ -34,7 +34,7 @@ pub(crate) fn job(topology: &Topology, job: &Job) -> v1::ExplainJobResponse {
         mode_by_theta: mode(Some(decision.mode)).into(),
         candidates: decision.candidates.iter().map(candidate).collect(),
         best: decision.best.map(|place| place as u32),
-        verdict: detachment_words(job, &decision, name),
+        verdict: detachment_description(job, &decision, name),
         last_change: job.measured.last_change.as_ref().map(last_change),
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_api::v1::controller_server::Controller;
-use tributary_api::{Ticket, v1};
+use tributary_api::{JobCredentials, v1};
 use tributary_planner::PlanError;
 use tributary_transport::Peer;
 
@@ -53,7 +53,7 @@ impl Controller for Service {
         request: Request<v1::AnswerRequest>,
     ) -> Result<Response<v1::AnswerResponse>, Status> {
         self.access.check_host(&request, |request| &request.host)?;
-        let Ticket { job, token } = ticket(request.metadata())?;
+        let JobCredentials { job, token } = credentials(request.metadata())?;
         let v1::AnswerRequest { host, role, generation, answer } = request.into_inner();
         let answer = answer.ok_or_else(|| Status::invalid_argument("the answer is missing"))?;
         let meant = meant(role)?;
@@ -106,8 +106,8 @@ impl Controller for Service {
             resume: request.resume_generation,
             new_run: request.new_run && request.resume_generation == 0,
         };
-        let ticket = (&*request.job, &*request.token);
-        match reconciler::join(&self.manager, ticket, &joining).await {
+        let credentials = (&*request.job, &*request.token);
+        match reconciler::join(&self.manager, credentials, &joining).await {
             Ok(events) => Ok(Response::new(events)),
             Err(JoinFailure::Job(error)) => Err(job_status(error)),
             Err(JoinFailure::Create(failure)) => Err(create_status(failure, self.losses())),
@@ -339,8 +339,8 @@ pub(crate) fn job_status(error: JobError) -> Status {
 }
 
 /// The job and token in a call's metadata.
-pub(crate) fn ticket(metadata: &MetadataMap) -> Result<Ticket, Status> {
-    Ticket::read(metadata).ok_or_else(|| {
+pub(crate) fn credentials(metadata: &MetadataMap) -> Result<JobCredentials, Status> {
+    JobCredentials::read(metadata).ok_or_else(|| {
         Status::permission_denied(
             "the call has no job and token in its metadata: an agent of another version?",
         )

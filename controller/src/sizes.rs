@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tonic::metadata::MetadataMap;
 use tributary_api::v1::controller_server::{ControllerServer, SERVICE_NAME};
-use tributary_api::{MAX_MESSAGE_BYTES, Ticket};
+use tributary_api::{JobCredentials, MAX_MESSAGE_BYTES};
 use tributary_transport::{BySize, Size, method};
 
-use crate::service::{Service, job_status, ticket};
+use crate::service::{Service, credentials, job_status};
 
 /// The largest request other than finished slices; ten times the profile of a model of
 /// ten thousand tensors.
@@ -26,7 +26,8 @@ pub(crate) fn by_size(service: Service) -> BySize<ControllerServer<Service>> {
     let small = ControllerServer::from_arc(service).max_decoding_message_size(MAX_REQUEST);
     BySize::new(small, large, move |request| match method(request, SERVICE_NAME) {
         Some(ANSWER) => {
-            let Ticket { job, token } = ticket(&MetadataMap::from_headers(request.headers().clone()))?;
+            let JobCredentials { job, token } =
+                credentials(&MetadataMap::from_headers(request.headers().clone()))?;
             manager.state().jobs.authorize(&job, &token).map_err(job_status)?;
             Ok(Size::Large)
         }

@@ -197,9 +197,9 @@ fn other_role(config: &JobConfig) -> AgentError {
 
 /// The slice in the protocol's terms, with its values in wire format.
 fn finished_slice(slice: &FinishedSlice) -> tributary_protocol::FinishedSlice {
-    let FinishedSlice { seq, job, operator, tally, values } = slice;
+    let FinishedSlice { seq, job, operator, totals, values } = slice;
     let values = values::to_bytes(values).into();
-    tributary_protocol::FinishedSlice { seq: *seq, job: *job, operator: *operator, tally: *tally, values }
+    tributary_protocol::FinishedSlice { seq: *seq, job: *job, operator: *operator, totals: *totals, values }
 }
 
 impl Role for ServerRole {

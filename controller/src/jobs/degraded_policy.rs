@@ -55,7 +55,7 @@ pub(super) fn well_again(job: &Job) -> Vec<Rank> {
 
 /// Describes the decision on degraded processes and its reason, for people.
 /// `name` returns a rank's host.
-pub(crate) fn words(job: &Job, decision: &Decision, name: impl Fn(u16) -> String) -> String {
+pub(crate) fn description(job: &Job, decision: &Decision, name: impl Fn(u16) -> String) -> String {
     let Decision { degraded, all, .. } = decision;
     let names = |ranks: &[u16]| ranks.iter().map(|rank| name(*rank)).collect::<Vec<_>>().join(", ");
     let best = decision.best.and_then(|place| decision.candidates.get(place));

@@ -21,7 +21,7 @@ mod registry;
 
 pub(crate) use decision::{DesiredGeneration, Step, next_step};
 pub(crate) use decision_inputs::{DecisionInputs, LifeSigns};
-pub(crate) use degraded_policy::words as detachment_words;
+pub(crate) use degraded_policy::description as detachment_description;
 pub(crate) use desired::add_job;
 pub(crate) use detachment::{Detachment, OnDegraded};
 pub(crate) use error::JobError;

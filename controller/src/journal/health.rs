@@ -59,7 +59,7 @@ impl Health {
         let was_failing = std::mem::take(&mut state.hangs) || state.error.is_some();
         match outcome {
             Err(error) if state.error.is_none() => {
-                tracing::error!(%error, "jobs on disk are older than they are; no job changes over until that is mended");
+                tracing::error!(%error, "jobs on disk are older than they are; no job changes over until that is repaired");
             }
             Ok(()) if was_failing => tracing::info!("jobs can be written to disk again, and all are"),
             Ok(()) | Err(_) => {}
@@ -102,7 +102,7 @@ impl Health {
             if let Some(error) = self.overdue(&state)
                 && !std::mem::replace(&mut state.hangs, true)
             {
-                tracing::warn!(%error, "jobs cannot be written down; no job changes over until that is mended");
+                tracing::warn!(%error, "jobs cannot be written down; no job changes over until that is repaired");
             }
             let looked = self.closed.wait_timeout(state, self.patience / 2);
             state = looked.unwrap_or_else(PoisonError::into_inner).0;

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tonic::Code;
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::host_report::Report;
-use tributary_api::{Ticket, v1};
+use tributary_api::{JobCredentials, v1};
 use tributary_controller::RunningController;
 use tributary_testkit::PLAIN;
 use tributary_topology::Topology;
@@ -33,17 +33,17 @@ fn answer(slices: usize) -> v1::AnswerRequest {
 async fn finished_slices_are_taken_from_whom_knows_the_token() {
     let (_controller, mut client) = controller().await;
     let (token, _) = create(&mut client, job("digits")).await.unwrap();
-    let ticket = |token| Ticket { job: "digits".into(), token };
+    let credentials = |token| JobCredentials { job: "digits".into(), token };
 
     let stranger = client.answer(answer(60_000)).await.unwrap_err();
     assert_eq!(stranger.code(), Code::PermissionDenied, "{stranger}");
     assert!(stranger.message().contains("metadata"), "{stranger}");
-    let guesses = client.answer(ticket(vec![7; 16]).onto(answer(60_000))).await.unwrap_err();
+    let guesses = client.answer(credentials(vec![7; 16]).onto(answer(60_000))).await.unwrap_err();
     assert_eq!(guesses.code(), Code::PermissionDenied, "{guesses}");
     assert!(guesses.message().contains("token"), "{guesses}");
 
     // Read as a whole, but refused: nothing was asked.
-    let member = client.answer(ticket(token).onto(answer(30_000))).await.unwrap_err();
+    let member = client.answer(credentials(token).onto(answer(30_000))).await.unwrap_err();
     assert_eq!(member.code(), Code::NotFound, "{member}");
     assert!(member.message().contains("w0"), "{member}");
 }

@@ -10,7 +10,7 @@ use tributary_api::{JobConfig, Role, v1};
 use tributary_link::FramePort;
 use tributary_link::in_process::{InProcessPort, LinkConfig, link};
 use tributary_topology::Topology;
-use tributary_wire::{FrameHeader, Header, Kind, Message, Operator, Rank, SliceWidth, Tally, frame};
+use tributary_wire::{FrameHeader, Header, Kind, Message, Operator, Rank, SliceWidth, Totals, frame};
 
 /// A worker's end of its link.
 struct Worker {
@@ -22,7 +22,7 @@ impl Worker {
     /// Sends its part of the job's first slice.
     fn send_gradient(&mut self) {
         let Role::Worker { rank, up, .. } = &self.config.role else { panic!("{:?}", self.config) };
-        let tally = Tally { contributors: 1, weight: 1, ..Tally::default() };
+        let totals = Totals { contributors: 1, weight: 1, ..Totals::default() };
         self.send(
             *rank,
             &Message {
@@ -33,7 +33,7 @@ impl Worker {
                     job: self.config.job,
                     rank: *rank,
                     seq: self.config.start_seq,
-                    tally,
+                    totals,
                 },
                 hops: &up.clone(),
                 values: Some(&[1; SliceWidth::ETHERNET.values()]),

@@ -10,7 +10,7 @@ use tonic::Streaming;
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::host_report::Report;
 use tributary_api::v1::job_event::Event;
-use tributary_api::{JobConfig, Ticket, v1};
+use tributary_api::{JobConfig, JobCredentials, v1};
 use tributary_controller::RunningController;
 use tributary_testkit::PLAIN;
 use tributary_topology::Topology;
@@ -103,14 +103,14 @@ impl Net {
     }
 
     async fn answer(&mut self, host: &str, generation: u32, answer: Answer) {
-        let ticket = Ticket { job: "digits".into(), token: self.token.clone() };
+        let credentials = JobCredentials { job: "digits".into(), token: self.token.clone() };
         let request = v1::AnswerRequest {
             host: host.into(),
             role: v1::MemberRole::Unspecified.into(),
             generation,
             answer: Some(answer),
         };
-        self.client.answer(ticket.onto(request)).await.unwrap();
+        self.client.answer(credentials.onto(request)).await.unwrap();
     }
 
     /// Waits until a worker must stop for a change, and stops it at the beginning of this operation.

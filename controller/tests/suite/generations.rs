@@ -18,7 +18,7 @@ use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::host_order::Order;
 use tributary_api::v1::host_report::Report;
 use tributary_api::v1::job_event::Event;
-use tributary_api::{JobConfig, Role, Ticket, v1};
+use tributary_api::{JobConfig, JobCredentials, Role, v1};
 use tributary_controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 use tributary_topology::Topology;
 use tributary_wire::{Rank, Seq};
@@ -91,10 +91,10 @@ impl Net {
     }
 
     async fn answer(&mut self, host: &str, role: v1::MemberRole, generation: u32, answer: Answer) {
-        let ticket = Ticket { job: "digits".into(), token: self.token.clone() };
+        let credentials = JobCredentials { job: "digits".into(), token: self.token.clone() };
         let request =
             v1::AnswerRequest { host: host.into(), role: role.into(), generation, answer: Some(answer) };
-        self.client.answer(ticket.onto(request)).await.unwrap();
+        self.client.answer(credentials.onto(request)).await.unwrap();
     }
 
     /// Lets all remaining members change over to a generation, and report it.
@@ -301,7 +301,7 @@ async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
     let Role::Server { take_over: Some(take_over), .. } = config.role else { panic!("{:?}", config.role) };
     assert_eq!(take_over.dues, [8, 9, 6, 7].map(Seq));
     let finished = &take_over.finished[0];
-    assert_eq!((finished.seq, finished.tally.contributors, finished.values[1]), (Seq(5), 8, 0x0405_0607));
+    assert_eq!((finished.seq, finished.totals.contributors, finished.values[1]), (Seq(5), 8, 0x0405_0607));
     assert_eq!(finished.job.get(), 3);
     let configs = net.all_change().await;
     assert!(configs.values().all(|config| config.ranks == ranks(0..8) && config.generation == generation));

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tributary_wire::{
-    Downlink, Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tally,
+    Downlink, Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Totals,
 };
 
 /// Everything that a worker or a server needs to take part in one generation of a job.
@@ -131,7 +131,7 @@ pub struct FinishedSlice {
     /// The operator of the aggregation.
     pub operator: Operator,
     /// The sums in its header.
-    pub tally: Tally,
+    pub totals: Totals,
     /// Its values, as many as the job's slices have.
     pub values: Box<[i32]>,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS};
 use tributary_wire::{
-    Downlink, Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally,
+    Downlink, Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Totals,
     ValuesView, values,
 };
 
@@ -205,10 +205,10 @@ impl From<&FinishedSlice> for v1::FinishedSlice {
             seq: slice.seq.0,
             job_id: slice.job.get().into(),
             max: slice.operator == Operator::Max,
-            contributors: slice.tally.contributors,
-            weight: slice.tally.weight,
-            tag_high: slice.tally.tag.high,
-            tag_low: slice.tally.tag.low,
+            contributors: slice.totals.contributors,
+            weight: slice.totals.weight,
+            tag_high: slice.totals.tag.high,
+            tag_low: slice.totals.tag.low,
             values: values::to_bytes(&slice.values),
         }
     }
@@ -226,7 +226,7 @@ impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
             seq: Seq(message.seq),
             job: job_id(message.job_id)?,
             operator: if message.max { Operator::Max } else { Operator::Sum },
-            tally: Tally {
+            totals: Totals {
                 contributors: message.contributors,
                 weight: message.weight,
                 tag: Tag { high: message.tag_high, low: message.tag_low },

@@ -12,15 +12,15 @@ const TOKEN: &str = "tributary-token-bin";
 /// The first message of a worker's session, or a member's finished slices, may have hundreds of megabytes. The receiver
 /// must not accept so much data before it has checked the caller.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Ticket {
+pub struct JobCredentials {
     /// The name of the job.
     pub job: String,
     /// The job's token.
     pub token: Vec<u8>,
 }
 
-impl Ticket {
-    /// Wraps a message, with the ticket in its metadata.
+impl JobCredentials {
+    /// Wraps a message, with the credentials in its metadata.
     pub fn onto<M>(&self, message: M) -> Request<M> {
         let mut request = Request::new(message);
         let metadata = request.metadata_mut();
@@ -29,7 +29,7 @@ impl Ticket {
         request
     }
 
-    /// The ticket in a call's metadata; `None` if there is none.
+    /// The credentials in a call's metadata; `None` if there is none.
     pub fn read(metadata: &MetadataMap) -> Option<Self> {
         let bytes = |name| metadata.get_bin(name).and_then(|value| value.to_bytes().ok());
         let job = String::from_utf8(bytes(JOB)?.to_vec()).ok()?;
@@ -38,8 +38,8 @@ impl Ticket {
 }
 
 /// Hides the token, which is a secret.
-impl std::fmt::Debug for Ticket {
+impl std::fmt::Debug for JobCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").field("job", &self.job).finish_non_exhaustive()
+        f.debug_struct("JobCredentials").field("job", &self.job).finish_non_exhaustive()
     }
 }

@@ -11,12 +11,12 @@ pub mod agent;
 mod bounds;
 mod config;
 mod convert;
+mod credentials;
 mod error;
-mod ticket;
 
 pub use config::{DownPath, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
+pub use credentials::JobCredentials;
 pub use error::ConfigError;
-pub use ticket::Ticket;
 pub use tributary_wire::Downlink;
 
 /// The most characters that a job's name may have.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tributary_api::{
     ConfigError, DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver, v1,
 };
-use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally};
+use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Totals};
 
 /// The window of every sample: a server that takes over gets one due slice for each slot.
 const WINDOW: u32 = 4;
@@ -55,7 +55,7 @@ fn finished_slice() -> impl Strategy<Value = FinishedSlice> {
             seq: Seq(seq),
             job: JobId::new(job).unwrap(),
             operator: if max { Operator::Max } else { Operator::Sum },
-            tally: Tally { contributors, weight, tag: Tag { high, low } },
+            totals: Totals { contributors, weight, tag: Tag { high, low } },
             values: values.into(),
         })
 }

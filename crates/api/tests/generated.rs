@@ -5,7 +5,8 @@
 use tributary_testkit::generated;
 
 const CONTROLLER: &str = "proto/tributary/controller/v1/controller.proto";
-/// Services that authenticate a caller before reading a message: by the socket's file, or by a ticket.
+/// Services that authenticate a caller before reading a message:
+/// by the socket's file, or by a credentials.
 const OTHERS: [&str; 2] = ["proto/tributary/agent/v1/agent.proto", "proto/tributary/ps/v1/ps.proto"];
 /// The messages that several of the other files import.
 const SHARED: &str = "proto/tributary/schedule/v1/schedule.proto";

@@ -12,8 +12,8 @@ use crate::job::Job;
 use crate::options::JoinOptions;
 use crate::session::Session;
 use crate::training::{Training, TrainingOptions};
-use crate::vigil::Vigil;
 use crate::waits::{Limit, Place};
+use crate::watchdog::Watchdog;
 
 /// A connection to the agent of this host.
 #[derive(Debug, Clone)]
@@ -59,18 +59,18 @@ impl Agent {
     ) -> Result<Job, ClientError> {
         let JoinOptions { elastic, new_run, .. } = options;
         let mut client = self.client.clone();
-        let vigil = Vigil::keep(client.clone(), self.socket.clone(), options.observer.clone());
+        let watchdog = Watchdog::keep(client.clone(), self.socket.clone(), options.observer.clone());
         // The call has no deadline, because a job may take its time to start.
-        let wait = vigil.waits().begin(Place::Alone, Limit::Never);
+        let wait = watchdog.waits().begin(Place::Alone, Limit::Never);
         let request = v1::OpenJobRequest { job: job.into(), token, elastic, new_run };
         let mut events = client.open_job(request).await.map_err(ClientError::refused)?.into_inner();
         loop {
             let event = events.message().await.map_err(ClientError::refused)?;
-            vigil.waits().heard();
+            watchdog.waits().heard();
             match event.and_then(|event| event.event) {
                 Some(Event::Started(started)) => {
                     drop(wait);
-                    return Job::new(client, vigil, events, options, started);
+                    return Job::new(client, watchdog, events, options, started);
                 }
                 Some(Event::Waiting(waiting)) => options.observer.tell(waiting),
                 Some(Event::Failed(failed)) => return Err(ClientError::JobFailed(failed.reason)),
@@ -110,17 +110,17 @@ impl Agent {
             workers: workers.map_or(0, |workers| workers.get().into()),
             settings,
         };
-        let vigil = Vigil::keep(client.clone(), self.socket.clone(), observer.clone());
+        let watchdog = Watchdog::keep(client.clone(), self.socket.clone(), observer.clone());
         let limit = patience.map_or(Limit::Never, Limit::Silence);
         let opening = async {
             let mut events = client.open_training(request).await.map_err(ClientError::refused)?.into_inner();
             let event = events.message().await.map_err(ClientError::refused)?;
             Ok((event.and_then(|event| event.event), events))
         };
-        match vigil.waits().call("a request to take part in a training", limit, opening).await? {
+        match watchdog.waits().call("a request to take part in a training", limit, opening).await? {
             (Some(TrainingEvent::Opened(v1::TrainingOpened { session, host })), events) => {
                 let session = Session { client, id: session };
-                Ok(Training::new(session, vigil, limit, events, observer, host))
+                Ok(Training::new(session, watchdog, limit, events, observer, host))
             }
             _ => Err(ClientError::BadAnswer("it did not say that the training is open")),
         }

@@ -20,8 +20,8 @@ use crate::request_stream::RequestStream;
 use crate::schedule::{self, Decision, Profile, ProfileNumber};
 use crate::segment::Segment;
 use crate::session::Session;
-use crate::vigil::Vigil;
 use crate::waits::Waits;
+use crate::watchdog::Watchdog;
 
 /// This process's part in a job.
 /// Threads share it by reference, or by cheap clones. Dropping the last one without [`close`](Self::close) leaves the
@@ -32,7 +32,7 @@ pub struct Job(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     session: Session,
-    vigil: Vigil,
+    watchdog: Watchdog,
     options: JoinOptions,
     rank: u32,
     host: String,
@@ -58,7 +58,7 @@ impl Job {
     /// Must be called in a tokio runtime, in which the job's background tasks run.
     pub(crate) fn new(
         client: AgentClient<Channel>,
-        vigil: Vigil,
+        watchdog: Watchdog,
         events: Streaming<v1::JobEvent>,
         options: JoinOptions,
         started: v1::Started,
@@ -81,14 +81,14 @@ impl Job {
         let runtime = Handle::current();
         let membership = Arc::new(Membership::new(generation, ranks, shards, regroup.map(Regroup::from)));
         let who = who(rank, &host);
-        let waits = Arc::clone(vigil.waits());
+        let waits = Arc::clone(watchdog.waits());
         let requests = RequestStream::open(&runtime, client.clone(), Arc::clone(&membership), &waits, who);
         let requests = Mutex::new(requests);
         let sign_of_life = runtime.spawn(listen(events, options.observer.clone(), waits)).abort_handle();
         let session = Session { client, id: session };
         Ok(Self(Arc::new(Inner {
             session,
-            vigil,
+            watchdog,
             options,
             rank,
             host,
@@ -206,19 +206,19 @@ impl Job {
         operation: &Operation<'_>,
         regroup_generation: u32,
     ) -> Result<Reduction, ClientError> {
-        let Inner { session, vigil, options, runtime, membership, requests, rank, host, .. } = &*self.0;
+        let Inner { session, watchdog, options, runtime, membership, requests, rank, host, .. } = &*self.0;
         let request = operation.request(&session.id, segment, options);
         let mut asked = (v1::AllReduceRequest { regroup_generation, ..request }, segment.lend()?);
         // Poisoning is harmless: each change is one call that leaves the state consistent.
         let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            vigil.waits().check()?;
+            watchdog.waits().check()?;
             match requests.ask(asked.0, asked.1) {
                 Ok(answer) => return Ok(Reduction(answer)),
                 Err(again) => asked = again,
             }
             let (client, who) = (session.client.clone(), who(*rank, host));
-            *requests = RequestStream::open(runtime, client, Arc::clone(membership), vigil.waits(), who);
+            *requests = RequestStream::open(runtime, client, Arc::clone(membership), watchdog.waits(), who);
         }
     }
 
@@ -320,7 +320,7 @@ impl Job {
         deadline: Option<Duration>,
         call: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        self.0.vigil.waits().call(what, deadline.or(self.0.options.deadline), call).await
+        self.0.watchdog.waits().call(what, deadline.or(self.0.options.deadline), call).await
     }
 }
 

@@ -92,8 +92,8 @@ mod segment;
 mod session;
 mod synchronise;
 mod training;
-mod vigil;
 mod waits;
+mod watchdog;
 
 pub use agent::Agent;
 pub use element::Element;

@@ -14,8 +14,8 @@ use crate::error::ClientError;
 use crate::options::Observer;
 use crate::segment::Segment;
 use crate::session::{self, Session, Unanswered};
-use crate::vigil::Vigil;
 use crate::waits::{Limit, Waits};
+use crate::watchdog::Watchdog;
 
 /// Options for taking part in a parameter server's job.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl TrainingOptions {
 #[derive(Debug)]
 pub struct Training {
     session: Session,
-    vigil: Vigil,
+    watchdog: Watchdog,
     /// For how long the agent may be silent while a call waits for it.
     limit: Limit,
     /// Keeps the session alive: the agent takes the stream's end for the end of this process.
@@ -97,14 +97,14 @@ pub struct Step {
 impl Training {
     pub(crate) fn new(
         session: Session,
-        vigil: Vigil,
+        watchdog: Watchdog,
         limit: Limit,
         events: Streaming<v1::TrainingEvent>,
         observer: Observer,
         host: String,
     ) -> Self {
-        let events = tokio::spawn(follow(events, Arc::clone(vigil.waits()), observer)).abort_handle();
-        Self { session, vigil, limit, events, host, parts: Mutex::default() }
+        let events = tokio::spawn(follow(events, Arc::clone(watchdog.waits()), observer)).abort_handle();
+        Self { session, watchdog, limit, events, host, parts: Mutex::default() }
     }
 
     /// This host's name in the topology.
@@ -250,7 +250,7 @@ impl Training {
         T: Send + 'static,
         C: Future<Output = Result<T, ClientError>> + Send + 'static,
     {
-        let (waits, limit) = (Arc::clone(self.vigil.waits()), self.limit);
+        let (waits, limit) = (Arc::clone(self.watchdog.waits()), self.limit);
         async move { waits.call(what, limit, call).await }
     }
 

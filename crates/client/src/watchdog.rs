@@ -15,9 +15,9 @@ use crate::waits::Waits;
 
 /// A watch over the agent. It goes on after this is dropped until nothing waits any more.
 #[derive(Debug)]
-pub(crate) struct Vigil(Arc<Waits>);
+pub(crate) struct Watchdog(Arc<Waits>);
 
-impl Vigil {
+impl Watchdog {
     /// Monitors the agent behind a socket, and reports its silence to the observer while something waits.
     /// Must be called in a tokio runtime.
     pub(crate) fn keep(client: AgentClient<Channel>, socket: PathBuf, observer: Observer) -> Self {
@@ -39,7 +39,7 @@ impl Vigil {
     }
 }
 
-impl Drop for Vigil {
+impl Drop for Watchdog {
     fn drop(&mut self) {
         self.0.close();
     }

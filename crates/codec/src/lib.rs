@@ -47,7 +47,7 @@ mod levels;
 mod none;
 mod one_bit;
 mod pieces;
-mod places;
+mod positions;
 mod quantile;
 mod residual;
 mod shared;

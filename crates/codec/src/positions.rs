@@ -39,26 +39,26 @@ impl Layout {
     }
 
     /// Appends the positions, which are in ascending order.
-    pub(crate) fn write(self, places: &[u32], code: &mut Vec<u8>) {
+    pub(crate) fn write(self, positions: &[u32], code: &mut Vec<u8>) {
         let start = code.len();
         code.resize(start + self.len(), 0);
         let (lows, highs) = code[start..].split_at_mut(self.lows_len());
-        for (at, place) in places.iter().enumerate() {
-            let low = place & ((1 << self.low_bits) - 1);
+        for (at, position) in positions.iter().enumerate() {
+            let low = position & ((1 << self.low_bits) - 1);
             let bit = at * self.low_bits as usize;
             // 15 bits that begin anywhere in a byte end in the third byte at the latest.
             let bytes = (low << (bit % 8)).to_le_bytes();
             lows[bit / 8..].iter_mut().zip(bytes).for_each(|(byte, bits)| *byte |= bits);
-            let bit = (place >> self.low_bits) as usize + at;
+            let bit = (position >> self.low_bits) as usize + at;
             highs[bit / 8] |= 1 << (bit % 8);
         }
     }
 
     /// Reads the positions, which must be the rest of a code.
-    pub(crate) fn read<'a>(self, body: &mut Reader<'a>) -> Result<Places<'a>, DecodeError> {
+    pub(crate) fn read<'a>(self, body: &mut Reader<'a>) -> Result<Positions<'a>, DecodeError> {
         let (lows, highs) = body.take_rest(self.len())?.split_at(self.lows_len());
         check_padding(lows, self.low_bits, self.count)?;
-        let places = Places { lows, highs, low_bits: self.low_bits };
+        let positions = Positions { lows, highs, low_bits: self.low_bits };
         let count: usize = highs.iter().map(|byte| byte.count_ones() as usize).sum();
         if count != self.count {
             return Err(DecodeError::Field {
@@ -68,29 +68,29 @@ impl Layout {
             });
         }
         let mut least = 0;
-        for place in places.iter() {
-            if !(least..self.values).contains(&place) {
+        for position in positions.iter() {
+            if !(least..self.values).contains(&position) {
                 return Err(DecodeError::Field {
                     field: "a position",
-                    value: place.to_string(),
+                    value: position.to_string(),
                     rule: "positions have to ascend, and be below the number of values",
                 });
             }
-            least = place + 1;
+            least = position + 1;
         }
-        Ok(places)
+        Ok(positions)
     }
 }
 
 /// The positions of a code, checked: they ascend, and are below the number of values.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Places<'a> {
+pub(crate) struct Positions<'a> {
     lows: &'a [u8],
     highs: &'a [u8],
     low_bits: u32,
 }
 
-impl<'a> Places<'a> {
+impl<'a> Positions<'a> {
     /// The positions in ascending order.
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> + 'a {
         let bits_of = |(at, byte): (usize, &u8)| {

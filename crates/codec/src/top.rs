@@ -8,7 +8,7 @@ use crate::error::{DecodeError, EncodeError};
 use crate::finite;
 use crate::kind::{Kind, LEAST_ONE_IN, Lossy};
 use crate::pieces::PIECE;
-use crate::places::Layout;
+use crate::positions::Layout;
 use crate::wire::{Header, Reader};
 use crate::write::Write;
 
@@ -42,11 +42,11 @@ impl Codec for TopK {
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
         finite::check(gradient)?;
         let count = sent(gradient.len(), self.one_in);
-        let places = largest(gradient, count);
+        let positions = largest(gradient, count);
         let layout = Layout::new(count, gradient.len(), self.one_in);
         let mut code = Header::start(ID, self.one_in, gradient, VALUE_LEN * count + layout.len())?;
-        places.iter().for_each(|place| code.extend(gradient[*place as usize].to_le_bytes()));
-        layout.write(&places, &mut code);
+        positions.iter().for_each(|position| code.extend(gradient[*position as usize].to_le_bytes()));
+        layout.write(&positions, &mut code);
         Ok(code)
     }
 }
@@ -60,18 +60,18 @@ fn sent(values: usize, one_in: u16) -> usize {
 /// Among equal magnitudes the first ones are chosen.
 fn largest(gradient: &[f32], count: usize) -> Vec<u32> {
     let Some(last) = count.checked_sub(1) else { return Vec::new() };
-    let mut places = not_below(gradient, range_of_threshold(gradient, count));
-    let magnitude = |place: &u32| magnitude(gradient[*place as usize]);
-    let mut magnitudes: Vec<u32> = places.iter().map(magnitude).collect();
+    let mut positions = not_below(gradient, range_of_threshold(gradient, count));
+    let magnitude = |position: &u32| magnitude(gradient[*position as usize]);
+    let mut magnitudes: Vec<u32> = positions.iter().map(magnitude).collect();
     let (larger, least, _) = magnitudes.select_nth_unstable_by(last, |a, b| b.cmp(a));
     let mut equal = count - larger.iter().filter(|larger| **larger > *least).count();
-    places.retain(|place| {
-        let here = magnitude(place);
+    positions.retain(|position| {
+        let here = magnitude(position);
         let chosen = here > *least || (here == *least && equal > 0);
         equal -= usize::from(chosen && here == *least);
         chosen
     });
-    places
+    positions
 }
 
 /// A number that orders values by magnitude.
@@ -115,9 +115,9 @@ fn range_of_threshold(gradient: &[f32], count: usize) -> usize {
 /// The positions of all values in this range and those above it, in ascending order.
 fn not_below(gradient: &[f32], least: usize) -> Vec<u32> {
     let of_piece = |(piece, values): (usize, &[f32])| {
-        let places = values.iter().zip((piece * PIECE) as u32..);
-        let places = places.filter(|(value, _)| range(**value) >= least).map(|(_, place)| place);
-        places.collect::<Vec<u32>>()
+        let positions = values.iter().zip((piece * PIECE) as u32..);
+        let positions = positions.filter(|(value, _)| range(**value) >= least).map(|(_, position)| position);
+        positions.collect::<Vec<u32>>()
     };
     let pieces: Vec<Vec<u32>> = gradient.par_chunks(PIECE).enumerate().map(of_piece).collect();
     pieces.concat()
@@ -133,10 +133,10 @@ pub(crate) fn open(one_in: u16, mut body: Reader<'_>, values: usize) -> Result<W
     }
     let count = sent(values, one_in);
     let kept = body.f32s("a value that is sent", count)?;
-    let places = Layout::new(count, values, one_in).read(&mut body)?;
+    let positions = Layout::new(count, values, one_in).read(&mut body)?;
     Ok(Box::new(move |out| {
         out.par_chunks_mut(PIECE).for_each(|out| out.fill(0.0));
-        places.iter().zip(kept).for_each(|(place, value)| out[place] = value);
+        positions.iter().zip(kept).for_each(|(position, value)| out[position] = value);
         Ok(())
     }))
 }
@@ -156,12 +156,12 @@ mod tests {
         ) {
             let gradient = values.repeat(times);
             let count = 1 + count.index(gradient.len());
-            let mut places: Vec<u32> = (0..gradient.len() as u32).collect();
+            let mut positions: Vec<u32> = (0..gradient.len() as u32).collect();
             // A stable sort: equal magnitudes stay in order.
-            places.sort_by_key(|place| std::cmp::Reverse(magnitude(gradient[*place as usize])));
-            places.truncate(count);
-            places.sort_unstable();
-            prop_assert_eq!(largest(&gradient, count), places);
+            positions.sort_by_key(|position| std::cmp::Reverse(magnitude(gradient[*position as usize])));
+            positions.truncate(count);
+            positions.sort_unstable();
+            prop_assert_eq!(largest(&gradient, count), positions);
         }
     }
 

@@ -81,9 +81,9 @@ pub struct Timers {
     /// Most retransmission timeout, however long the round trip.
     pub max_timeout: Duration,
     /// Most that repeated timeouts back off to, unless the retransmission timeout itself is longer, or
-    /// questions turn out not to have been needed: after an outage work goes on with the next question.
+    /// retransmit requests turn out not to have been needed: after an outage work goes on with the next retransmit request.
     pub max_silence: Duration,
-    /// Least silence before the first question, which is for one slice only and comes before the
+    /// Least silence before the first retransmit request, which is for one slice only and comes before the
     /// retransmission timeout when round trips are short.
     pub early: Duration,
     /// The maximum number of slices, oldest first, that a worker requests after one timeout.

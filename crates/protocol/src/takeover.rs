@@ -9,7 +9,7 @@
 //! them.
 
 use thiserror::Error;
-use tributary_wire::{JobId, Operator, Rank, Seq, Tally, ValuesView};
+use tributary_wire::{JobId, Operator, Rank, Seq, Totals, ValuesView};
 
 /// A slice's RESULT as a member got it. A member keeps one for each slot, for a server that takes over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct FinishedSlice {
     /// The operator that combined the slice.
     pub operator: Operator,
     /// The fields that were aggregated besides the values.
-    pub tally: Tally,
+    pub totals: Totals,
     /// The values as they came: big-endian.
     pub values: Box<[u8]>,
 }

@@ -105,7 +105,7 @@ fn who_gives_up_before_the_start_announces_nothing() {
     worker.abandon(operation);
     let max = sent(&mut worker, Time::ZERO);
     assert_eq!(seqs(&max), [1]);
-    assert_eq!((max[0].0.operator, max[0].0.tally.weight), (Operator::Max, 0));
+    assert_eq!((max[0].0.operator, max[0].0.totals.weight), (Operator::Max, 0));
     assert_eq!(max[0].1, [0; WIDTH.values()]);
 }
 

@@ -11,7 +11,7 @@ use tributary_protocol::{
     AllReduce, CollectiveError, ConfigError, GradientData, Missing, OperationEvent, OperationId, Standing,
     Sums, Time, Worker, WorkerConfig,
 };
-use tributary_wire::{Header, Rank, Seq, Tally};
+use tributary_wire::{Header, Rank, Seq, Totals};
 
 const NOW: Time = Time::ZERO;
 const OTHER: Rank = Rank::new(8);
@@ -146,7 +146,7 @@ fn the_last_result_of_each_slot_is_kept_as_it_came() {
     assert_eq!(completed(&mut worker), [OperationId(0)]);
     assert_eq!(worker.finished(Seq(1)), None, "its slot has got another one");
     let slice = worker.finished(kept.0.seq).unwrap();
-    assert_eq!((slice.seq, slice.operator, slice.tally), (Seq(3), kept.0.operator, kept.0.tally));
+    assert_eq!((slice.seq, slice.operator, slice.totals), (Seq(3), kept.0.operator, kept.0.totals));
     assert!(slice.values().iter().eq(kept.1));
     assert_eq!(worker.finished(Seq(6)), None);
 }
@@ -169,19 +169,19 @@ fn a_sum_is_believed_with_the_servers_word_only_whatever_generation_it_is_of() {
     // The word for one slice is none for another one.
     let served = served(&sums[0], job(6));
     let mut other = kept(&sums[1]);
-    other.0.tally.tag = served.0.tally.tag;
+    other.0.totals.tag = served.0.totals.tag;
     give(&mut worker, NOW, &other);
     assert_eq!((worker.stats().mismatched, worker.standing().dues[3]), (2, Seq(3)));
     // A switch has a right sum of this generation, where the server has finished that of the one before.
     give(&mut worker, NOW, &again[2]);
     assert_eq!((worker.stats().mismatched, worker.standing().dues[0]), (3, Seq(4)));
 
-    assert_ne!(served.0.tally.tag, sums[0].0.tally.tag);
+    assert_ne!(served.0.totals.tag, sums[0].0.totals.tag);
     give(&mut worker, NOW, &served);
     assert_eq!(worker.standing().dues[2], Seq(6));
     // For a server that takes over, it is kept as its generation's members have summed it.
     let kept = worker.finished(Seq(2)).unwrap();
-    assert_eq!((kept.job, kept.tally), (job(5), sums[0].0.tally));
+    assert_eq!((kept.job, kept.totals), (job(5), sums[0].0.totals));
     again[1..].iter().for_each(|slice| answer(&mut worker, NOW, slice));
     assert_eq!(completed(&mut worker), [OperationId(0)]);
 }
@@ -271,7 +271,7 @@ fn who_gives_up_is_told_what_was_missing_and_the_job_goes_on() {
     // The others count on what its bounds have announced.
     let mut later = sums[1..].to_vec();
     later.extend(sent(&mut worker, NOW));
-    let one = |(header, values): &Slice| header.tally.weight == 1 && values[255] != 0;
+    let one = |(header, values): &Slice| header.totals.weight == 1 && values[255] != 0;
     assert!(later.iter().filter(|(header, _)| header.seq.0 <= 7).all(one));
     finish(&mut worker, later);
     assert_eq!(completed(&mut worker), [OperationId(1)]);
@@ -305,7 +305,7 @@ fn what_is_given_up_before_it_is_sent_is_left_out() {
     loop {
         let slices = sent(&mut worker, NOW);
         let Some(slice @ (header, values)) = slices.first() else { break };
-        let Tally { weight, contributors, .. } = header.tally;
+        let Totals { weight, contributors, .. } = header.totals;
         assert!(contributors == 1 && (weight == 1 || *values == [0; 256]));
         weights.push((header.seq.0, weight));
         answer(&mut worker, NOW, slice);
@@ -326,8 +326,8 @@ fn a_large_operation_that_is_given_up_keeps_to_what_it_has_announced() {
     assert!(matches!(failure(&mut worker).1, CollectiveError::Abandoned { .. }));
     let (mut slices, mut given) = (first, Vec::new());
     while let Some(slice @ (header, values)) = slices.first() {
-        assert_eq!(header.tally.weight == 0, values.iter().all(|value| *value == 0));
-        given.push(header.tally.weight);
+        assert_eq!(header.totals.weight == 0, values.iter().all(|value| *value == 0));
+        given.push(header.totals.weight);
         answer(&mut worker, NOW, slice);
         slices = sent(&mut worker, NOW);
     }

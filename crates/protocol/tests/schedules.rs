@@ -171,8 +171,8 @@ fn a_switch_that_adds_wrongly_is_noticed() {
         |_, values, _| values[17] = values[17].wrapping_add(1),
         |_, values, _| values[0] ^= i32::MIN,
         |_, values, _| values.swap(1, 2),
-        |_, _, tally| tally.contributors += 1,
-        |_, _, tally| tally.tag.low = tally.tag.low.wrapping_add(1),
+        |_, _, totals| totals.contributors += 1,
+        |_, _, totals| totals.tag.low = totals.tag.low.wrapping_add(1),
     ];
     for fault in faults {
         let outcomes =
@@ -230,7 +230,7 @@ fn a_damaged_bound_is_noticed_by_everyone() {
 #[test]
 fn a_switch_that_loses_weight_is_noticed() {
     let outcomes = outcomes(&calm(4), &floats(4, 300), |world| {
-        world.fabric.switches[0].fault = Some(|_, _, tally| tally.weight -= 2);
+        world.fabric.switches[0].fault = Some(|_, _, totals| totals.weight -= 2);
     });
     assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
 }

@@ -12,7 +12,7 @@ use tributary_protocol::{
     ServerConfig, StartError, Tensor, Time, vouching_key,
 };
 use tributary_wire::{
-    Header, Hop, JobId, JobSecret, Kind, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, ValuesView,
+    Header, Hop, JobId, JobSecret, Kind, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Totals, ValuesView,
 };
 
 const WINDOW: u32 = 4;
@@ -55,7 +55,7 @@ fn header(seq: u32, rank: u16) -> Header {
         job: job(5),
         rank: Rank::new(rank),
         seq: Seq(seq),
-        tally: Tally { contributors: 1, weight: 2, tag: Tag { high: 3, low: u32::MAX } },
+        totals: Totals { contributors: 1, weight: 2, tag: Tag { high: 3, low: u32::MAX } },
     }
 }
 
@@ -71,14 +71,14 @@ fn contribute(server: &mut Server, now: Time, header: &Header, hop: Hop, value: 
 }
 
 /// Returns everything that the server wants to send: the receivers, the slice, its first value and its
-/// tally, without the server's proof.
-fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Tally)> {
+/// totals, without the server's proof.
+fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Totals)> {
     let next = |server: &mut Server| {
         let out = server.poll_transmit()?;
-        let Header { seq, tally, .. } = out.header;
-        let (word, tag) = (word(seq), tally.tag);
+        let Header { seq, totals, .. } = out.header;
+        let (word, tag) = (word(seq), totals.tag);
         let tag = Tag { high: tag.high ^ word.high, low: tag.low ^ word.low };
-        Some((out.to, seq.0, out.values[0], Tally { tag, ..tally }))
+        Some((out.to, seq.0, out.values[0], Totals { tag, ..totals }))
     };
     std::iter::from_fn(|| next(server)).collect()
 }
@@ -86,8 +86,8 @@ fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Tally)> {
 /// The word of the job's server for this slice in the first generation: the tag with which it
 /// serves it if its own is 0.
 fn word(seq: Seq) -> Tag {
-    let finished = Header { rank: ME, tally: Tally::default(), ..header(seq.0, 0) };
-    served(&(finished, vec![0; SliceWidth::ETHERNET.values()]), finished.job).0.tally.tag
+    let finished = Header { rank: ME, totals: Totals::default(), ..header(seq.0, 0) };
+    served(&(finished, vec![0; SliceWidth::ETHERNET.values()]), finished.job).0.totals.tag
 }
 
 fn recipients(server: &mut Server) -> Vec<Recipient> {
@@ -101,8 +101,8 @@ fn aggregates_each_child_once_and_tells_everyone() {
     contribute(&mut server, Time::ZERO, &header(1, 1), hop(0, 2), 100);
     assert_eq!(sent(&mut server), []);
     contribute(&mut server, Time::ZERO, &header(1, 2), hop(1, 2), i32::MAX);
-    let tally = Tally { contributors: 2, weight: 4, tag: Tag { high: 6, low: u32::MAX - 1 } };
-    assert_eq!(sent(&mut server), [(Recipient::All, 1, i32::MAX.wrapping_add(7), tally)]);
+    let totals = Totals { contributors: 2, weight: 4, tag: Tag { high: 6, low: u32::MAX - 1 } };
+    assert_eq!(sent(&mut server), [(Recipient::All, 1, i32::MAX.wrapping_add(7), totals)]);
     assert_eq!((server.stats().duplicates, server.stats().completed), (1, 1));
 }
 
@@ -190,7 +190,7 @@ fn a_new_generation_serves_finished_slices_and_starts_others_afresh() {
         contribute(&mut server, later, &new(2), hop(child, 2), 3);
     }
     let results = sent(&mut server);
-    let (to, seq, value, Tally { contributors, weight, tag }) = results[0];
+    let (to, seq, value, Totals { contributors, weight, tag }) = results[0];
     assert_eq!((to, seq, value, contributors, weight), (Recipient::Rank(RANKS[1]), 1, 14, 2, 4));
     assert_ne!(tag, Tag { high: 6, low: u32::MAX - 1 }, "without the server's word that it had finished it");
     assert_eq!((results[1].0, results[1].1, results[1].2), (Recipient::All, 2, 6));
@@ -267,7 +267,7 @@ fn a_server_that_takes_over_serves_what_is_finished_and_sums_what_is_due() {
         seq: Seq(2),
         job: job(5),
         operator: Operator::Max,
-        tally: header(2, 0).tally,
+        totals: header(2, 0).totals,
         values,
     };
     let dues = [8, 5, 6, 3].map(Seq);
@@ -277,8 +277,8 @@ fn a_server_that_takes_over_serves_what_is_finished_and_sums_what_is_due() {
     for seq in [2, 4, 3, 12, u32::MAX - 1] {
         contribute(&mut server, Time::ZERO, &header(seq, 1), hop(0, 1), 7);
     }
-    let copy = (Recipient::Rank(RANKS[1]), 2, 0x0101_0101, finished.tally);
-    let sum = (Recipient::All, 3, 7, header(3, 1).tally);
+    let copy = (Recipient::Rank(RANKS[1]), 2, 0x0101_0101, finished.totals);
+    let sum = (Recipient::All, 3, 7, header(3, 1).totals);
     assert_eq!(sent(&mut server), [copy, sum]);
     let stats = server.stats();
     assert_eq!((stats.completed, stats.answers, stats.stale, stats.rejected), (1, 1, 2, 1));
@@ -299,8 +299,13 @@ fn a_server_takes_over_only_what_fits_together() {
     let shifted = [5, 6, 3, 8].map(Seq);
     assert_eq!(error(ours(), &shifted, &[]), ConfigError::Due { slot: 0, due: Seq(5), window: WINDOW });
     let values = Box::new([1; SliceWidth::ETHERNET.bytes()]);
-    let slice =
-        FinishedSlice { seq: Seq(6), job: job(5), operator: Operator::Sum, tally: Tally::default(), values };
+    let slice = FinishedSlice {
+        seq: Seq(6),
+        job: job(5),
+        operator: Operator::Sum,
+        totals: Totals::default(),
+        values,
+    };
     assert_eq!(error(ours(), &dues, &[slice]), ConfigError::NotTheLast { finished: Seq(6), due: Seq(6) });
     let reads = ServerConfig { reads: Some(secret()), ..ours() };
     assert_eq!(error(reads, &dues, &[]), ConfigError::ReadsAfterTakeOver);

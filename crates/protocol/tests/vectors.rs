@@ -110,7 +110,7 @@ impl<'a> Job<'a> {
     /// Passes the last GRADIENT on as a PROBE.
     fn probe(&mut self, rank: u16, seq: u32) {
         let (header, _) = self.open.get_mut(&seq).unwrap().pop().unwrap();
-        let header = Header { tally: Default::default(), ..header };
+        let header = Header { totals: Default::default(), ..header };
         let hops = self.hops(None);
         self.steps.push(Step::Probe { rank, seq, packet: Packet::new(&header, &hops, None) });
         self.server.handle_gradient(self.now, &header, &hops[0], None);
@@ -122,7 +122,7 @@ impl<'a> Job<'a> {
         assert_eq!(slices.len(), self.members.len());
         let (mut header, mut total) = slices.pop().unwrap();
         for (other, values) in slices {
-            header.tally.add(other.tally);
+            header.totals.add(other.totals);
             for (total, value) in total.iter_mut().zip(values) {
                 *total = match header.operator {
                     Operator::Sum => total.wrapping_add(value),

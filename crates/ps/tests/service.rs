@@ -8,7 +8,7 @@ use std::num::NonZeroU16;
 
 use serving::{PARAMETERS, Raw, Running, hello};
 use tonic::Code;
-use tributary_api::Ticket;
+use tributary_api::JobCredentials;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{Hello, Push, Step, server_message};
 use tributary_codec::{Kind, decode};
@@ -92,9 +92,11 @@ async fn who_does_not_belong_never_joins() {
         assert_eq!(raw.refused().await.code(), code);
     }
     // Before it has sent any message.
-    let ticket = |job: &str, token: &str| Some(Ticket { job: job.into(), token: token.into() });
-    for ticket in [None, ticket("job", "guess"), ticket("job", ""), ticket("other", "secret")] {
-        let refused = server.raw_with(ticket).await.map(drop).unwrap_err();
+    let credentials = |job: &str, token: &str| Some(JobCredentials { job: job.into(), token: token.into() });
+    for credentials in
+        [None, credentials("job", "guess"), credentials("job", ""), credentials("other", "secret")]
+    {
+        let refused = server.raw_with(credentials).await.map(drop).unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
     }
     assert_eq!(server.view.stats()[0].1.workers.len(), 0);

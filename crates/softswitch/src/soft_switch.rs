@@ -84,9 +84,10 @@ impl SoftSwitch {
         };
         let listen = config.listen.to_string();
         let control = engine.control().clone().with_log(config.log);
-        let notices = engine.notices();
+        let notifications = engine.notifications();
         let server =
-            RunningServer::start(&listen, config.device_id, control, program, packet_ins, notices).await?;
+            RunningServer::start(&listen, config.device_id, control, program, packet_ins, notifications)
+                .await?;
         Ok(Self { server, engine })
     }
 

@@ -10,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
+use crate::connection_limit::Permit;
 use crate::names::Names;
-use crate::room::Permit;
 
 /// The time limit for a client's first bytes, which show that it uses HTTP/2; after these the protocol
 /// itself detects a lost client.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Room for up to `most` connections.
 /// One address gets at most half of it: a client that opens as many as it can must not shut out the others.
 #[derive(Debug, Clone)]
-pub(crate) struct Room {
+pub(crate) struct ConnectionLimit {
     most: usize,
     taken: Arc<Mutex<Taken>>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Permit {
     taken: Arc<Mutex<Taken>>,
 }
 
-impl Room {
+impl ConnectionLimit {
     pub(crate) fn new(most: usize) -> Self {
         Self { most, taken: Arc::default() }
     }
@@ -69,16 +69,16 @@ mod tests {
 
     #[test]
     fn nobody_takes_all_of_it_and_what_is_given_back_is_free() {
-        let room = Room::new(4);
+        let limit = ConnectionLimit::new(4);
         let [a, b, c] = [1, 2, 3].map(|host| IpAddr::from(Ipv4Addr::new(10, 0, 0, host)));
-        let own: Vec<_> = (0..2).map(|_| room.take(a).unwrap()).collect();
-        assert!(room.take(a).is_none(), "half is the most");
-        let others: Vec<_> = (0..2).map(|_| room.take(b).unwrap()).collect();
-        assert!(room.take(c).is_none(), "it is full");
+        let own: Vec<_> = (0..2).map(|_| limit.take(a).unwrap()).collect();
+        assert!(limit.take(a).is_none(), "half is the most");
+        let others: Vec<_> = (0..2).map(|_| limit.take(b).unwrap()).collect();
+        assert!(limit.take(c).is_none(), "it is full");
         drop(own);
-        assert!(room.take(c).is_some());
+        assert!(limit.take(c).is_some());
         drop(others);
-        assert_eq!(locked(&room.taken).all, 0);
-        assert!(locked(&room.taken).by_address.is_empty());
+        assert_eq!(locked(&limit.taken).all, 0);
+        assert!(locked(&limit.taken).by_address.is_empty());
     }
 }

@@ -21,13 +21,13 @@ const TLS_ALERT: u8 = 0x15;
 pub(crate) struct DemandsTls;
 
 /// A connection that reports the outcome of its first read.
-pub(crate) struct FirstWords<S> {
+pub(crate) struct FirstRead<S> {
     stream: S,
     /// `Some` until the outcome was reported.
     tell: Option<oneshot::Sender<io::Result<()>>>,
 }
 
-impl<S> FirstWords<S> {
+impl<S> FirstRead<S> {
     pub(crate) fn new(stream: S, tell: Option<oneshot::Sender<io::Result<()>>>) -> Self {
         Self { stream, tell }
     }
@@ -52,7 +52,7 @@ impl<S> FirstWords<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for FirstWords<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for FirstRead<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -69,7 +69,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for FirstWords<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for FirstWords<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for FirstRead<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

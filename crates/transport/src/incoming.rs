@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::connection::{Connection, Peer};
-use crate::room::{Permit, Room};
+use crate::connection_limit::{ConnectionLimit, Permit};
 use crate::tls::ServerTls;
 
 /// The pause after an error in accepting, such as a lack of file descriptors.
@@ -39,7 +39,7 @@ pub fn incoming(
     most: usize,
 ) -> ReceiverStream<Result<Connection, io::Error>> {
     let (sender, accepted) = mpsc::channel(BACKLOG);
-    let door = Arc::new(Door { tls, room: Room::new(most), refusing: AtomicBool::new(false) });
+    let door = Arc::new(Door { tls, limit: ConnectionLimit::new(most), refusing: AtomicBool::new(false) });
     tokio::spawn(async move {
         tokio::select! {
             () = accept(&listener, &door, &sender) => {}
@@ -85,7 +85,7 @@ async fn accept(
 /// Decides which clients are let in.
 struct Door {
     tls: Option<ServerTls>,
-    room: Room,
+    limit: ConnectionLimit,
     /// One line stands for many refusals: a client in a loop must not fill the log.
     refusing: AtomicBool,
 }
@@ -105,7 +105,7 @@ impl Door {
     }
 
     fn place(&self, address: SocketAddr) -> Option<Permit> {
-        let place = self.room.take(address.ip());
+        let place = self.limit.take(address.ip());
         if !self.refusing.swap(place.is_none(), Ordering::AcqRel) && place.is_none() {
             tracing::warn!(%address, "turned a client away, and more perhaps until one gets in again: too many are connected");
         }

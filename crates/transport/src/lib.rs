@@ -19,12 +19,12 @@ mod bounded;
 mod by_size;
 mod cause;
 mod connection;
+mod connection_limit;
 mod error;
-mod first_words;
+mod first_read;
 mod incoming;
 mod names;
 mod remote;
-mod room;
 mod service;
 mod standstill;
 #[cfg(feature = "tls")]

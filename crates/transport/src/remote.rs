@@ -15,7 +15,7 @@ use tower::service_fn;
 use crate::cause::{carried, innermost};
 use crate::connection::Stream;
 use crate::error::ConnectError;
-use crate::first_words::{DemandsTls, FirstWords};
+use crate::first_read::{DemandsTls, FirstRead};
 use crate::service::Service;
 use crate::tls::ClientTls;
 
@@ -82,19 +82,19 @@ impl Remote {
     /// # Errors
     /// [`ConnectError`]: the server does not answer, or one side does not trust the other.
     pub async fn connect(&self) -> Result<Channel, ConnectError> {
-        let (tell, first_words) = oneshot::channel();
+        let (tell, first_read) = oneshot::channel();
         // Only the first connection is waited for: the channel takes care of later ones.
         let tell = Arc::new(Mutex::new(Some(tell)));
         let dial = self.clone();
         let connector = service_fn(move |_: Uri| {
             let dial = dial.clone();
             let tell = tell.lock().unwrap_or_else(PoisonError::into_inner).take();
-            async move { Ok::<_, io::Error>(TokioIo::new(FirstWords::new(dial.stream().await?, tell))) }
+            async move { Ok::<_, io::Error>(TokioIo::new(FirstRead::new(dial.stream().await?, tell))) }
         });
         let channel = self.endpoint.connect_with_connector(connector).await;
         let channel = channel.map_err(|error| self.explain(&error))?;
         let patience = self.service.patience().connect;
-        match timeout(patience, first_words).await {
+        match timeout(patience, first_read).await {
             Ok(Ok(Ok(()))) => Ok(channel),
             Ok(Ok(Err(error))) => Err(self.explain(&error)),
             Ok(Err(_)) => {

@@ -27,7 +27,7 @@ pub use error::WireError;
 pub use frame::{FrameHeader, FrameView, MacAddr};
 pub use hop::Hop;
 pub use ids::{JobId, NodeId, Rank};
-pub use message::{Header, Kind, Message, MessageView, Operator, Tag, Tally};
+pub use message::{Header, Kind, Message, MessageView, Operator, Tag, Totals};
 pub use probe::Probe;
 pub use secret::JobSecret;
 pub use seq::Seq;

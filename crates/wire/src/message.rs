@@ -34,7 +34,7 @@ pub enum Operator {
 
 /// The fields that are aggregated besides the values, with either operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Tally {
+pub struct Totals {
     /// The number of workers whose gradients are included.
     pub contributors: u32,
     /// Sum of those workers' weights.
@@ -43,8 +43,8 @@ pub struct Tally {
     pub tag: Tag,
 }
 
-impl Tally {
-    /// Adds another message's tally, as switches do: each number mod 2^32.
+impl Totals {
+    /// Adds another message's totals, as switches do: each number mod 2^32.
     pub fn add(&mut self, other: Self) {
         self.contributors = self.contributors.wrapping_add(other.contributors);
         self.weight = self.weight.wrapping_add(other.weight);
@@ -78,8 +78,8 @@ pub struct Header {
     pub rank: Rank,
     /// The slice.
     pub seq: Seq,
-    /// The tally of the included gradients.
-    pub tally: Tally,
+    /// The totals of the included gradients.
+    pub totals: Totals,
 }
 
 /// A message to write. `values` is `None` in a PROBE, which requests a result and carries no values.
@@ -155,10 +155,10 @@ impl Message<'_> {
         out[6] = hop_count;
         out[7] = blocks;
         out[8..12].copy_from_slice(&h.seq.0.to_be_bytes());
-        out[12..16].copy_from_slice(&h.tally.contributors.to_be_bytes());
-        out[16..20].copy_from_slice(&h.tally.weight.to_be_bytes());
-        out[20..24].copy_from_slice(&h.tally.tag.high.to_be_bytes());
-        out[24..28].copy_from_slice(&h.tally.tag.low.to_be_bytes());
+        out[12..16].copy_from_slice(&h.totals.contributors.to_be_bytes());
+        out[16..20].copy_from_slice(&h.totals.weight.to_be_bytes());
+        out[20..24].copy_from_slice(&h.totals.tag.high.to_be_bytes());
+        out[24..28].copy_from_slice(&h.totals.tag.low.to_be_bytes());
         Ok(out)
     }
 }
@@ -260,7 +260,11 @@ fn parse_header(head: &[u8; INA_HEADER_BYTES]) -> Result<(Header, bool), WireErr
         job: JobId::new(half(2)).ok_or_else(|| bad("job", half(2)))?,
         rank: Rank::new(half(4)),
         seq: Seq(word(8)),
-        tally: Tally { contributors: word(12), weight: word(16), tag: Tag { high: word(20), low: word(24) } },
+        totals: Totals {
+            contributors: word(12),
+            weight: word(16),
+            tag: Tag { high: word(20), low: word(24) },
+        },
     };
     Ok((header, probe))
 }

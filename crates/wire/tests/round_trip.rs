@@ -9,7 +9,7 @@ use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES, MAX_CHILDREN, MAX_H
 use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
 use tributary_wire::{
     FrameHeader, FrameView, Header, Hop, JobId, Kind, MacAddr, Message, MessageView, NodeId, Operator, Rank,
-    Seq, SliceWidth, Tag, Tally, WireError,
+    Seq, SliceWidth, Tag, Totals, WireError,
 };
 
 fn hops() -> impl Strategy<Value = Vec<Hop>> {
@@ -35,7 +35,7 @@ fn header(kind: Kind) -> impl Strategy<Value = Header> {
             job: JobId::new(job).unwrap(),
             rank: Rank::new(rank),
             seq: Seq(words[0]),
-            tally: Tally {
+            totals: Totals {
                 contributors: words[1],
                 weight: words[2],
                 tag: Tag { high: words[3], low: words[4] },
@@ -147,7 +147,7 @@ fn the_layout_is_the_documented_one() {
         job: JobId::new(0x0102).unwrap(),
         rank: Rank::new(0x0304),
         seq: Seq(0x0506_0708),
-        tally: Tally {
+        totals: Totals {
             contributors: 0x090a_0b0c,
             weight: 0x0d0e_0f10,
             tag: Tag { high: 0x1112_1314, low: 0x1516_1718 },
@@ -176,7 +176,7 @@ fn a_gradient_that_hides_is_not_ours() {
         job: JobId::new(1).unwrap(),
         rank: Rank::new(0),
         seq: Seq::FIRST,
-        tally: Tally::default(),
+        totals: Totals::default(),
     };
     let plain =
         emit_to_vec(&Message { header, hops: &[], values: Some(&[7; SliceWidth::ETHERNET.values()]) });
@@ -217,7 +217,7 @@ fn what_cannot_travel_is_not_written() {
         job: JobId::new(1).unwrap(),
         rank: Rank::ALL,
         seq: Seq::FIRST,
-        tally: Tally::default(),
+        totals: Totals::default(),
     };
     let mut out = [0; 2048];
     let without_values = Message { header, hops: &[], values: None };

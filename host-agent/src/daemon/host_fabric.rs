@@ -10,10 +10,10 @@ use tributary_ps::client::{Contribution, Contributor, Fabric, FabricError, opera
 use tributary_wire::SliceWidth;
 
 use super::account::Account;
-use super::course::StepPart;
 use super::jobs::Jobs;
 use super::member::{Member, Phase};
 use super::running::Running;
+use super::training_progress::StepPart;
 use crate::JobMember;
 use crate::worker::{KeptAlive, Terms};
 

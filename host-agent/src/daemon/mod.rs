@@ -9,7 +9,6 @@ mod account;
 mod budget;
 mod collectives;
 mod connections;
-mod course;
 mod host_fabric;
 mod jobs;
 mod kept;
@@ -27,6 +26,7 @@ mod service;
 mod session;
 mod socket;
 mod training;
+mod training_progress;
 mod under_way;
 mod waiting;
 

@@ -11,12 +11,12 @@ use tributary_api::agent::v1;
 use tributary_protocol::{AllReduce, ElementType, Reduced, StartError, Sums};
 
 use super::account::Account;
-use super::course::StepPart;
 use super::member::Member;
 use super::messages;
 use super::running::Running;
 use super::segment::{ElementRange, Segment};
 use super::segments::{self, Segments};
+use super::training_progress::StepPart;
 use super::under_way::UnderWay;
 use crate::error::{AgentError, JobError};
 use crate::worker::{Completion, KeptAlive, Outcome, StreamPosition, Terms};

@@ -11,7 +11,7 @@ use tributary_protocol::{AllReduce, Bounds, CollectiveError, Timers};
 use tributary_wire::{Rank, SliceWidth};
 
 use super::collectives::Collectives;
-use super::course::{Course, End, StepPart};
+use super::training_progress::{End, StepPart, TrainingProgress};
 use crate::error::AgentError;
 use crate::membership::{Membership, Speaker};
 use crate::worker::{Completion, KeptAlive, Outcome, Terms, WorkerAgent};
@@ -28,7 +28,7 @@ pub(crate) struct Running {
     job: String,
     speaker: Speaker,
     away: watch::Receiver<Option<Instant>>,
-    course: Mutex<Course>,
+    training_progress: Mutex<TrainingProgress>,
 }
 
 impl std::fmt::Debug for Running {
@@ -58,7 +58,7 @@ impl Running {
             job,
             speaker: membership.speaker(),
             away: membership.away(),
-            course: Mutex::default(),
+            training_progress: Mutex::default(),
         })
     }
 
@@ -74,7 +74,7 @@ impl Running {
         terms: Terms,
         held: KeptAlive,
     ) -> impl Future<Output = Result<Completion, AgentError>> + Send + 'static + use<> {
-        self.course().begin(Instant::now());
+        self.training_progress().begin(Instant::now());
         let started = self.agent.start_reduce(operation, bounds, terms, held);
         let running = Arc::clone(self);
         async move {
@@ -87,7 +87,7 @@ impl Running {
                 Ok(Completion { outcome: Outcome::Regroup(_) | Outcome::Detached(_), .. }) => End::Told,
                 Err(_) => End::Failed,
             };
-            running.course().end(Instant::now(), part, end);
+            running.training_progress().end(Instant::now(), part, end);
             match reduction {
                 Ok(reduction) => Ok(reduction),
                 Err(error) => Err(running.explain(error).await),
@@ -131,7 +131,7 @@ impl Running {
 
     /// When the all-reduce under way began; `None`: none is under way.
     pub(crate) fn under_way(&self) -> Option<Instant> {
-        self.course().under_way()
+        self.training_progress().under_way()
     }
 
     /// Returns the time for which the controller has been away, if it is.
@@ -153,8 +153,8 @@ impl Running {
     /// The report that the controller gets from time to time.
     pub(crate) async fn progress(&self) -> v1::JobProgress {
         let (progress, waits) = {
-            let course = self.course();
-            (course.progress(), course.under_way().is_some())
+            let training_progress = self.training_progress();
+            (training_progress.progress(), training_progress.under_way().is_some())
         };
         let wait = match waits {
             true => self.agent.situation().await.ok().and_then(|situation| situation.wait),
@@ -169,8 +169,8 @@ impl Running {
         }
     }
 
-    fn course(&self) -> MutexGuard<'_, Course> {
+    fn training_progress(&self) -> MutexGuard<'_, TrainingProgress> {
         // Poisoning is harmless: each change is one call that leaves the state consistent.
-        self.course.lock().unwrap_or_else(PoisonError::into_inner)
+        self.training_progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

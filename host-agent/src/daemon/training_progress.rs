@@ -36,7 +36,7 @@ pub(super) enum End {
 
 /// The progress of a job's processes.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(super) struct TrainingProgress {
     /// All-reduces that have ended with a result.
     operations: u64,
     /// When the first of the all-reduces under way began; `None`: none is under way.
@@ -66,7 +66,7 @@ struct Making {
     is_told: bool,
 }
 
-impl Course {
+impl TrainingProgress {
     /// An all-reduce begins.
     /// If others are under way, the process has not waited for them, but computed since one of them began or ended.
     pub(super) fn begin(&mut self, now: Instant) {
@@ -148,117 +148,121 @@ mod tests {
 
     const STEP: StepPart = StepPart::OfStep { samples: 16, goes_on: false };
 
-    /// A course, and a clock for it in milliseconds.
-    fn course() -> (Course, impl Fn(u64) -> Instant) {
+    /// A training_progress, and a clock for it in milliseconds.
+    fn training_progress() -> (TrainingProgress, impl Fn(u64) -> Instant) {
         let start = Instant::now();
-        (Course::default(), move |milliseconds| start + Duration::from_millis(milliseconds))
+        (TrainingProgress::default(), move |milliseconds| start + Duration::from_millis(milliseconds))
     }
 
     /// Samples, and milliseconds of computing and of reducing, of the remembered steps.
-    fn steps(course: &Course) -> Vec<(u32, u64, Option<u64>)> {
+    fn steps(training_progress: &TrainingProgress) -> Vec<(u32, u64, Option<u64>)> {
         let milliseconds = |nanoseconds: u64| nanoseconds / 1_000_000;
         let step = |step: &v1::TrainingStep| {
             (step.samples, milliseconds(step.compute_nanoseconds), step.reduce_nanoseconds.map(milliseconds))
         };
-        course.progress().last_steps.iter().map(step).collect()
+        training_progress.progress().last_steps.iter().map(step).collect()
     }
 
     #[test]
     fn a_step_is_the_time_between_two_all_reduces() {
-        let (mut course, at) = course();
-        course.begin(at(0));
-        assert_eq!(course.under_way(), Some(at(0)));
-        course.end(at(10), STEP, End::Reduced);
-        assert_eq!(steps(&course), [], "nobody knows when the first one began");
-        course.begin(at(40));
+        let (mut training_progress, at) = training_progress();
+        training_progress.begin(at(0));
+        assert_eq!(training_progress.under_way(), Some(at(0)));
+        training_progress.end(at(10), STEP, End::Reduced);
+        assert_eq!(steps(&training_progress), [], "nobody knows when the first one began");
+        training_progress.begin(at(40));
         // Two that overlap count as one stretch of waiting.
-        course.begin(at(45));
-        course.end(at(50), STEP, End::Failed);
-        assert_eq!(course.under_way(), Some(at(40)));
-        course.end(at(60), STEP, End::Reduced);
-        assert_eq!((course.under_way(), course.progress().operations), (None, 2));
-        course.begin(at(90));
-        course.end(at(95), STEP, End::Reduced);
-        assert_eq!(steps(&course).last(), Some(&(16, 30, Some(5))));
-        assert_eq!(course.progress().step_nanoseconds, 30_000_000);
+        training_progress.begin(at(45));
+        training_progress.end(at(50), STEP, End::Failed);
+        assert_eq!(training_progress.under_way(), Some(at(40)));
+        training_progress.end(at(60), STEP, End::Reduced);
+        assert_eq!((training_progress.under_way(), training_progress.progress().operations), (None, 2));
+        training_progress.begin(at(90));
+        training_progress.end(at(95), STEP, End::Reduced);
+        assert_eq!(steps(&training_progress).last(), Some(&(16, 30, Some(5))));
+        assert_eq!(training_progress.progress().step_nanoseconds, 30_000_000);
     }
 
     #[test]
     fn a_step_may_have_several_all_reduces() {
-        let (mut course, at) = course();
-        course.begin(at(0));
-        course.end(at(10), STEP, End::Reduced);
+        let (mut training_progress, at) = training_progress();
+        training_progress.begin(at(0));
+        training_progress.end(at(10), STEP, End::Reduced);
         for (begun, ended, goes_on) in [(110, 120, true), (130, 150, true), (155, 160, false)] {
-            course.begin(at(begun));
-            course.end(at(ended), StepPart::OfStep { samples: 32, goes_on }, End::Reduced);
+            training_progress.begin(at(begun));
+            training_progress.end(at(ended), StepPart::OfStep { samples: 32, goes_on }, End::Reduced);
         }
-        assert_eq!(steps(&course), [(32, 115, Some(35))]);
+        assert_eq!(steps(&training_progress), [(32, 115, Some(35))]);
     }
 
     #[test]
     fn what_is_computed_beside_all_reduces_is_no_waiting() {
-        let (mut course, at) = course();
-        course.begin(at(0));
-        course.end(at(10), STEP, End::Reduced);
+        let (mut training_progress, at) = training_progress();
+        training_progress.begin(at(0));
+        training_progress.end(at(10), STEP, End::Reduced);
         // Two more begin while the first is under way; the process waits once the last has begun.
         let part = |goes_on| StepPart::OfStep { samples: 16, goes_on };
         for begun in [110, 120, 135] {
-            course.begin(at(begun));
+            training_progress.begin(at(begun));
         }
         for (ended, goes_on) in [(150, true), (155, true), (160, false)] {
-            course.end(at(ended), part(goes_on), End::Reduced);
+            training_progress.end(at(ended), part(goes_on), End::Reduced);
         }
         // The next step's first all-reduce begins before this step's last one has ended.
         for begun in [260, 270] {
-            course.begin(at(begun));
+            training_progress.begin(at(begun));
         }
-        course.end(at(280), part(true), End::Reduced);
-        course.begin(at(290));
-        course.end(at(295), part(false), End::Reduced);
-        course.end(at(300), STEP, End::Reduced);
+        training_progress.end(at(280), part(true), End::Reduced);
+        training_progress.begin(at(290));
+        training_progress.end(at(295), part(false), End::Reduced);
+        training_progress.end(at(300), STEP, End::Reduced);
         let expected = [(16, 100 + 25, Some(25)), (16, 100 + 10 + 10, Some(10 + 5)), (16, 0, Some(5))];
-        assert_eq!(steps(&course), expected);
-        assert_eq!(course.under_way(), None);
+        assert_eq!(steps(&training_progress), expected);
+        assert_eq!(training_progress.under_way(), None);
     }
 
     #[test]
     fn one_that_is_told_something_has_made_a_step_without_a_result() {
-        let (mut course, at) = course();
-        course.begin(at(0));
-        course.end(at(10), STEP, End::Reduced);
-        course.begin(at(50));
-        course.end(at(50), STEP, End::Told);
-        course.begin(at(51));
-        course.end(at(70), StepPart::Other, End::Reduced);
-        course.begin(at(100));
-        course.end(at(101), STEP, End::Reduced);
-        assert_eq!(steps(&course), [(16, 40, None), (16, 30, Some(1))], "synchronising is no step");
+        let (mut training_progress, at) = training_progress();
+        training_progress.begin(at(0));
+        training_progress.end(at(10), STEP, End::Reduced);
+        training_progress.begin(at(50));
+        training_progress.end(at(50), STEP, End::Told);
+        training_progress.begin(at(51));
+        training_progress.end(at(70), StepPart::Other, End::Reduced);
+        training_progress.begin(at(100));
+        training_progress.end(at(101), STEP, End::Reduced);
+        assert_eq!(
+            steps(&training_progress),
+            [(16, 40, None), (16, 30, Some(1))],
+            "synchronising is no step"
+        );
     }
 
     #[test]
     fn a_step_of_which_each_all_reduce_is_told_something_is_one_step() {
-        let (mut course, at) = course();
-        course.begin(at(0));
-        course.end(at(10), STEP, End::Reduced);
+        let (mut training_progress, at) = training_progress();
+        training_progress.begin(at(0));
+        training_progress.end(at(10), STEP, End::Reduced);
         for (begun, goes_on) in [(50, true), (60, true), (80, false)] {
-            course.begin(at(begun));
-            course.end(at(begun), StepPart::OfStep { samples: 16, goes_on }, End::Told);
+            training_progress.begin(at(begun));
+            training_progress.end(at(begun), StepPart::OfStep { samples: 16, goes_on }, End::Told);
         }
-        assert_eq!(steps(&course), [(16, 70, None)]);
+        assert_eq!(steps(&training_progress), [(16, 70, None)]);
     }
 
     #[test]
     fn only_the_last_steps_are_remembered() {
-        let (mut course, at) = course();
+        let (mut training_progress, at) = training_progress();
         for round in 0..100u64 {
-            course.begin(at(round * 10 + 5));
-            course.end(
+            training_progress.begin(at(round * 10 + 5));
+            training_progress.end(
                 at(round * 10 + 10),
                 StepPart::OfStep { samples: round as u32, goes_on: false },
                 End::Reduced,
             );
         }
-        let progress = course.progress();
+        let progress = training_progress.progress();
         assert_eq!((progress.steps, progress.last_steps.len()), (99, REMEMBERED));
         assert_eq!(progress.last_steps.last().unwrap().samples, 99);
     }

@@ -7,7 +7,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::controller_client::ControllerClient;
-use tributary_api::{Ticket, v1};
+use tributary_api::{JobCredentials, v1};
 
 use super::{JobMember, Parting};
 use crate::backoff::Backoff;
@@ -33,16 +33,16 @@ impl Speaker {
     pub(crate) async fn answer(&self, generation: u32, answer: Answer) {
         let JobMember { job, token, host, role, .. } = self.member.clone();
         let role = v1::MemberRole::from(role).into();
-        let ticket = Ticket { job, token };
+        let credentials = JobCredentials { job, token };
         let request = v1::AnswerRequest { host, role, generation, answer: Some(answer) };
         let mut backoff = Backoff::default();
         loop {
-            match self.client.clone().answer(ticket.onto(request.clone())).await {
+            match self.client.clone().answer(credentials.onto(request.clone())).await {
                 Ok(_) => return,
                 Err(status) if is_final(status.code()) => {
                     let reason = status.message();
                     tracing::info!(
-                        job = ticket.job,
+                        job = credentials.job,
                         generation,
                         reason,
                         "the controller wants no answer any more"
@@ -50,7 +50,7 @@ impl Speaker {
                     return;
                 }
                 Err(status) => {
-                    tracing::debug!(job = ticket.job, generation, %status, "the controller has no answer yet");
+                    tracing::debug!(job = credentials.job, generation, %status, "the controller has no answer yet");
                     backoff.wait().await;
                 }
             }

@@ -55,15 +55,15 @@ fn standing(Standing { begun, next, idle, dues }: Standing) -> v1::Standing {
     v1::Standing { begun, next_seq: next.0, idle, dues: dues.into_iter().map(|due| due.0).collect() }
 }
 
-fn finished(FinishedSlice { seq, job, operator, tally, values }: FinishedSlice) -> v1::FinishedSlice {
+fn finished(FinishedSlice { seq, job, operator, totals, values }: FinishedSlice) -> v1::FinishedSlice {
     v1::FinishedSlice {
         seq: seq.0,
         job_id: job.get().into(),
         max: operator == Operator::Max,
-        contributors: tally.contributors,
-        weight: tally.weight,
-        tag_high: tally.tag.high,
-        tag_low: tally.tag.low,
+        contributors: totals.contributors,
+        weight: totals.weight,
+        tag_high: totals.tag.high,
+        tag_low: totals.tag.low,
         values: values.to_vec(),
     }
 }

@@ -262,12 +262,12 @@ fn divide(from: Seq, divided: Arc<AtomicU64>) -> Meddle {
                 }
             }
             (Kind::Gradient, Some(values)) if job.get() == SECOND => {
-                let gradient = (header.tally, values.iter().collect::<Vec<_>>());
+                let gradient = (header.totals, values.iter().collect::<Vec<_>>());
                 gradients.insert((sender, seq), gradient);
                 let both = gradients.get(&(0, seq)).zip(gradients.get(&(1, seq)));
                 let Some((one, other)) = both.filter(|_| given.insert(seq)) else { return };
-                let mut tally = one.0;
-                tally.add(other.0);
+                let mut totals = one.0;
+                totals.add(other.0);
                 let values: Vec<_> = one.1.iter().zip(&other.1).map(|(a, b)| a.wrapping_add(*b)).collect();
                 let [worker, server] = [0, job::SERVER_NUMBER].map(job::host);
                 let addresses = FrameHeader {
@@ -277,7 +277,7 @@ fn divide(from: Seq, divided: Arc<AtomicU64>) -> Meddle {
                     destination_ip: worker.ip,
                 };
                 let header =
-                    Header { kind: Kind::Result, retransmit: false, rank: Rank::new(0), tally, ..header };
+                    Header { kind: Kind::Result, retransmit: false, rank: Rank::new(0), totals, ..header };
                 let message = Message { header, hops: &[], values: Some(&values) };
                 *frame = vec![0; frame_len(&message)];
                 emit(&addresses, &message, frame).unwrap();

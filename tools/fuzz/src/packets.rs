@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
 use tributary_wire::{
     FrameHeader, Header, Hop, JobId, Kind, MacAddr, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag,
-    Tally,
+    Totals,
 };
 
 use crate::finding::sound;
@@ -35,7 +35,7 @@ pub(crate) fn header(kind: Kind, job: u16, rank: u16, seq: u32) -> Header {
         job: sound(JobId::new(job).ok_or("job 0")),
         rank: Rank::new(rank),
         seq: Seq(seq),
-        tally: Tally { contributors: 1, weight: 2, tag: Tag { high: 3, low: 4 } },
+        totals: Totals { contributors: 1, weight: 2, tag: Tag { high: 3, low: 4 } },
     }
 }
 

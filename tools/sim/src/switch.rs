@@ -1,7 +1,7 @@
 //! A switch's slots: the table of `docs/specification.md`, section 5.2.
 //! This is a model of the program in `p4/`.
 
-use tributary_wire::{Hop, JobId, Operator, Seq, SliceWidth, Tally};
+use tributary_wire::{Hop, JobId, Operator, Seq, SliceWidth, Totals};
 
 use crate::packet::{Packet, Values, encode, view};
 
@@ -10,7 +10,7 @@ struct Slot {
     job: Option<JobId>,
     cur: Seq,
     bitmap: u64,
-    tally: Tally,
+    totals: Totals,
     values: Box<[i32]>,
 }
 
@@ -27,7 +27,7 @@ impl Switch {
             job: None,
             cur: Seq(0),
             bitmap: 0,
-            tally: Tally::default(),
+            totals: Totals::default(),
             values: vec![0; width.values()].into(),
         };
         Self { width, slots: vec![empty; window as usize] }
@@ -60,7 +60,7 @@ impl Switch {
             slot.add(&packet, hop, &values);
         }
         if slot.bitmap.count_ones() == u32::from(hop.fan_in) {
-            packet.header.tally = slot.tally;
+            packet.header.totals = slot.totals;
             packet.values = Some(encode(&slot.values));
             return Some(packet);
         }
@@ -82,8 +82,8 @@ impl Switch {
 impl Slot {
     fn take_over(&mut self, packet: &Packet, hop: Hop, values: &Values) {
         let header = packet.header;
-        (self.job, self.cur, self.bitmap, self.tally) =
-            (Some(header.job), header.seq, 1 << hop.child, header.tally);
+        (self.job, self.cur, self.bitmap, self.totals) =
+            (Some(header.job), header.seq, 1 << hop.child, header.totals);
         for (to, value) in self.values.iter_mut().zip(view(values).iter()) {
             *to = value;
         }
@@ -91,7 +91,7 @@ impl Slot {
 
     fn add(&mut self, packet: &Packet, hop: Hop, values: &Values) {
         self.bitmap |= 1 << hop.child;
-        self.tally.add(packet.header.tally);
+        self.totals.add(packet.header.totals);
         let pairs = self.values.iter_mut().zip(view(values).iter());
         match packet.header.operator {
             Operator::Sum => pairs.for_each(|(sum, value)| *sum = sum.wrapping_add(value)),

@@ -88,10 +88,10 @@ fn each_study_has_each_method_at_each_place_and_is_the_same_each_time() {
     let methods = settings().methods();
     assert_eq!(methods.len(), 7);
     for study in Study::ALL {
-        let point = point(study, study.places() - 2);
+        let point = point(study, study.points() - 2);
         let found: Vec<_> = point.results.iter().map(|one| one.method).collect();
         assert_eq!(found, if study == Study::Slots { &methods[..3] } else { &methods });
-        assert_eq!(point, self::point(study, study.places() - 2));
+        assert_eq!(point, self::point(study, study.points() - 2));
     }
 }
 

@@ -102,8 +102,8 @@ impl Network {
     }
 
     /// Lets a link's frames pass again.
-    pub fn mend(&self, link: &str) {
-        self.lab.mend(link).unwrap();
+    pub fn repair(&self, link: &str) {
+        self.lab.repair(link).unwrap();
     }
 
     /// The controller's address, as flags.

@@ -1,7 +1,7 @@
 //! Contents of packets, each stored once.
 
 use rustc_hash::FxHashMap;
-use tributary_wire::{Operator, Tally, ValuesView, values};
+use tributary_wire::{Operator, Totals, ValuesView, values};
 
 /// The number of a content.
 pub(crate) type ContentId = u16;
@@ -20,7 +20,7 @@ pub(crate) fn origin(worker: u8, slice: u8) -> Origins {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Content {
     pub(crate) operator: Operator,
-    pub(crate) tally: Tally,
+    pub(crate) totals: Totals,
     bytes: Box<[u8]>,
 }
 
@@ -33,8 +33,8 @@ impl Content {
     ///
     /// The server vouches for the content with the tag, and the receiver verifies it.
     pub(crate) fn is_served_as(&self, other: &Self) -> bool {
-        let tally = Tally { tag: other.tally.tag, ..self.tally };
-        (self.operator, tally, &self.bytes) == (other.operator, other.tally, &other.bytes)
+        let totals = Totals { tag: other.totals.tag, ..self.totals };
+        (self.operator, totals, &self.bytes) == (other.operator, other.totals, &other.bytes)
     }
 }
 
@@ -64,8 +64,8 @@ impl Contents {
         }
     }
 
-    pub(crate) fn intern(&mut self, operator: Operator, tally: Tally, numbers: &[i32]) -> ContentId {
-        let content = Content { operator, tally, bytes: values::to_bytes(numbers).into() };
+    pub(crate) fn intern(&mut self, operator: Operator, totals: Totals, numbers: &[i32]) -> ContentId {
+        let content = Content { operator, totals, bytes: values::to_bytes(numbers).into() };
         if let Some(&id) = self.ids.get(&content) {
             return id;
         }
@@ -82,14 +82,14 @@ impl Contents {
             return sum;
         }
         let (Some(first), Some(second)) = (self.get(a), self.get(b)) else { return a };
-        let (operator, mut tally) = (first.operator, first.tally);
-        tally.add(second.tally);
+        let (operator, mut totals) = (first.operator, first.totals);
+        totals.add(second.totals);
         let combine = |(x, y): (i32, i32)| match operator {
             Operator::Sum => x.wrapping_add(y),
             Operator::Max => (x & i32::MAX).max(y & i32::MAX),
         };
         let numbers: Vec<i32> = first.values().iter().zip(second.values().iter()).map(combine).collect();
-        let sum = self.intern(operator, tally, &numbers);
+        let sum = self.intern(operator, totals, &numbers);
         self.is_from(sum, self.origins(a) | self.origins(b));
         self.sums.insert((a, b), sum);
         sum

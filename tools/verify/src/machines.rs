@@ -129,7 +129,7 @@ impl Workers {
                     job: job(generation).ok_or(Error::Setup)?,
                     rank: to.map_or(Rank::ALL, |rank| Rank::new(rank.into())),
                     seq: seq(slice),
-                    tally: content.tally,
+                    totals: content.totals,
                 };
                 worker.handle_result(now, &header, content.values());
             }
@@ -160,7 +160,7 @@ impl Workers {
     ) -> Step<Sent> {
         let mut out = Vec::new();
         while let Some(packet) = worker.poll_transmit(now) {
-            let content = contents.intern(packet.header.operator, packet.header.tally, packet.values);
+            let content = contents.intern(packet.header.operator, packet.header.totals, packet.values);
             let (slice, retransmit) = (slice(packet.header.seq), packet.header.retransmit);
             out.push(Sent { slice, retransmit, content });
         }
@@ -291,7 +291,7 @@ impl Servers {
     ) -> Step<Answer> {
         let mut out = Vec::new();
         while let Some(result) = server.poll_transmit() {
-            let content = contents.intern(result.header.operator, result.header.tally, result.values);
+            let content = contents.intern(result.header.operator, result.header.totals, result.values);
             let to = match result.to {
                 Recipient::All => None,
                 Recipient::Rank(rank) => Some(rank.get() as u8),
@@ -325,7 +325,7 @@ fn take(
         job: job(generation).ok_or(Error::Setup)?,
         rank: Rank::new(rank.into()),
         seq: seq(slice),
-        tally: content.map(|content| content.tally).unwrap_or_default(),
+        totals: content.map(|content| content.totals).unwrap_or_default(),
     };
     let hop = Hop {
         node: NodeId::new(1000).ok_or(Error::Setup)?,

@@ -67,7 +67,7 @@ fn describe(world: &World, packet: &Packet) -> String {
         }
     };
     let content = content.and_then(|content| world.contents.get(content));
-    let contributors = content.map_or(0, |content| content.tally.contributors);
+    let contributors = content.map_or(0, |content| content.totals.contributors);
     let generation =
         if world.setup.generations() > 1 { format!(", generation {generation}") } else { String::new() };
     format!("at {}: {what}, slice {}{generation}, of {contributors}", place(world, to), slice + 1)

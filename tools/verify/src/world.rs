@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use tributary_wire::{Operator, Tally};
+use tributary_wire::{Operator, Totals};
 
 use crate::Error;
 use crate::content::{ContentId, Contents, MOST, Origins, origin};
@@ -71,8 +71,8 @@ impl World {
             packets.extend(world.send(rank, 0, &step.out));
         }
         parts.push(world.servers.first(setup, &mut world.contents)?);
-        let tally = Tally { contributors: 1, weight: 1, ..Tally::default() };
-        let rest = world.contents.intern(Operator::Sum, tally, &vec![999; WIDTH.values()]);
+        let totals = Totals { contributors: 1, weight: 1, ..Totals::default() };
+        let rest = world.contents.intern(Operator::Sum, totals, &vec![999; WIDTH.values()]);
         for _ in 0..setup.switches() {
             for slot in 0..setup.slots() {
                 // A later slice of the same slot, half full, or full if only one child uses the slot.
@@ -253,7 +253,7 @@ impl World {
         for answer in step.out.iter() {
             if answer.to.is_none() && !self.is_right(generation, answer.slice, answer.content) {
                 let got = self.contents.get(answer.content);
-                let contributors = got.map_or(0, |content| content.tally.contributors);
+                let contributors = got.map_or(0, |content| content.totals.contributors);
                 violation = Some(Violation::WrongSum { slice: answer.slice, contributors });
             }
             let (slice, content) = (answer.slice, answer.content);

@@ -462,7 +462,7 @@ fn who_is_behind_a_link_that_loses_long_packets_is_not_given_up_while_results_co
     let width = state.jobs.get(key).unwrap().record.generation().plan.width;
     state.health.set_link(link, Life::ShortOfMtu(width), start);
     tell_of_wait(&mut state, 5_000, at(5));
-    assert!(matches!(state.next_step(key, at(5)), Step::Rest(_)), "it may be mended");
+    assert!(matches!(state.next_step(key, at(5)), Step::Rest(_)), "it may be repaired");
     // The link works again; the probes do not show that yet.
     tell_of_wait(&mut state, 300, at(12));
     state.standstills.beat(at(12));

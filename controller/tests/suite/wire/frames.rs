@@ -3,7 +3,7 @@
 
 use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};
-use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, Tag, Tally};
+use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, Tag, Totals};
 
 use crate::wire::played::play;
 
@@ -29,7 +29,7 @@ impl Packet {
             job: worker.job,
             rank: *rank,
             seq: worker.start_seq,
-            tally: Tally { contributors: 1, weight: 1, tag: Tag { high: 5, low: 6 } },
+            totals: Totals { contributors: 1, weight: 1, tag: Tag { high: 5, low: 6 } },
         };
         let values = Some(vec![1_000_000; worker.width.values()]);
         Self { header, hops: up.clone(), values, from: worker.own, to: worker.server }
@@ -38,9 +38,9 @@ impl Packet {
     /// A forged result, to all workers.
     pub(crate) fn result(worker: &JobConfig, seq: Seq) -> Self {
         let gradient = Self::gradient(worker);
-        let tally =
-            Tally { contributors: worker.ranks.len() as u32, weight: 2, tag: Tag { high: 5, low: 6 } };
-        let header = Header { kind: Kind::Result, seq, tally, ..gradient.header };
+        let totals =
+            Totals { contributors: worker.ranks.len() as u32, weight: 2, tag: Tag { high: 5, low: 6 } };
+        let header = Header { kind: Kind::Result, seq, totals, ..gradient.header };
         Self { header, hops: Vec::new(), from: worker.server, to: worker.multicast, ..gradient }
     }
 

@@ -10,7 +10,7 @@ mod verify;
 use std::collections::TryReserveError;
 
 use tributary_wire::values::read;
-use tributary_wire::{Operator, Rank, Seq, SliceWidth, Tally, ValuesView};
+use tributary_wire::{Operator, Rank, Seq, SliceWidth, Totals, ValuesView};
 
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::bound::{Bound, Lanes, not_finite_lane};
@@ -47,7 +47,7 @@ impl Tensor {
     pub fn memory(&self, width: SliceWidth) -> u64 {
         let layout = Layout::new(0, self.len, width);
         // While the vector of runs grows, there are three of each.
-        let per_sum_slice = size_of::<Tally>() + 3 * size_of::<Run>();
+        let per_sum_slice = size_of::<Totals>() + 3 * size_of::<Run>();
         let per_block =
             size_of::<Bound>() + size_of::<BlockLanes>() + size_of::<Option<Scale>>() + Rest::BYTES_PER_BLOCK;
         // An operation that its caller gives up needs one more bool per MAX slice: true if the slice is withheld.
@@ -68,7 +68,7 @@ type BlockLanes = [i32; Lanes::COUNT];
 
 /// The memory that an all-reduce needs until its result is complete.
 #[derive(Debug, Clone)]
-pub(crate) struct Room {
+pub(crate) struct Buffers {
     /// The bounds of what is contributed, if they were measured before.
     measured: Option<Vec<Bound>>,
     lanes: Vec<BlockLanes>,
@@ -76,10 +76,10 @@ pub(crate) struct Room {
     not_finite: Vec<u32>,
     agreements: Vec<Agreement>,
     elements: Elements,
-    tallies: Vec<Tally>,
+    totals: Vec<Totals>,
 }
 
-impl Room {
+impl Buffers {
     /// Takes the memory for an operation on this tensor, beside that of the bounds that are known;
     /// `elements` makes that of its elements.
     ///
@@ -92,7 +92,7 @@ impl Room {
         elements: impl FnOnce() -> Result<Elements, TryReserveError>,
     ) -> Result<Self, StartError> {
         let layout = Layout::new(0, tensor.len, width);
-        let room = || {
+        let buffers = || {
             Ok::<_, TryReserveError>(Self {
                 measured,
                 lanes: filled(BlockLanes::default(), layout.blocks())?,
@@ -100,10 +100,11 @@ impl Room {
                 not_finite: filled(0, layout.max_slices())?,
                 agreements: filled(Agreement::Awaited, layout.max_slices())?,
                 elements: elements()?,
-                tallies: filled(Tally::default(), layout.sum_slices())?,
+                totals: filled(Totals::default(), layout.sum_slices())?,
             })
         };
-        room().map_err(|_| StartError::NoMemory { tensor: tensor.name.clone(), bytes: tensor.memory(width) })
+        buffers()
+            .map_err(|_| StartError::NoMemory { tensor: tensor.name.clone(), bytes: tensor.memory(width) })
     }
 }
 
@@ -136,7 +137,7 @@ pub(crate) struct Operation<C> {
     agreements: Vec<Agreement>,
     pub(crate) elements: Elements,
     /// Per SUM slice that is done.
-    tallies: Vec<Tally>,
+    totals: Vec<Totals>,
     unfinished: usize,
     /// Number of MAX slices that have no result.
     unsettled: usize,
@@ -160,9 +161,9 @@ impl<C> Operation<C> {
         members: &Membership,
         tensor: Tensor,
         own: C,
-        room: Room,
+        buffers: Buffers,
     ) -> Self {
-        let Room { measured, lanes, scales, not_finite, agreements, elements, tallies } = room;
+        let Buffers { measured, lanes, scales, not_finite, agreements, elements, totals } = buffers;
         let subject = members.digests(Subject {
             operation: id.0,
             first: first_seq,
@@ -185,7 +186,7 @@ impl<C> Operation<C> {
             scales,
             agreements,
             elements,
-            tallies,
+            totals,
             unfinished: layout.max_slices() + layout.sum_slices(),
             unsettled: layout.max_slices(),
             rest: Rest::default(),
@@ -333,13 +334,13 @@ impl<C> Operation<C> {
     pub(crate) fn accept(
         &mut self,
         position: u64,
-        tally: Tally,
+        totals: Totals,
         values: ValuesView<'_>,
     ) -> Result<(), CollectiveError> {
         self.unfinished -= 1;
         match self.layout.part(position) {
             SliceRole::Max(index) => {
-                let agreed = self.agree(index, tally, values);
+                let agreed = self.agree(index, totals, values);
                 self.failed |= agreed.is_err();
                 if agreed.is_err() && self.tell() { agreed } else { Ok(()) }
             }
@@ -347,21 +348,21 @@ impl<C> Operation<C> {
                 if self.agreed(slice).is_some() {
                     self.accept_sums(slice, values);
                 }
-                if let Some(done) = self.tallies.get_mut(slice) {
-                    *done = tally;
+                if let Some(done) = self.totals.get_mut(slice) {
+                    *done = totals;
                 }
                 Ok(())
             }
             SliceRole::Rest(index) => {
-                self.accept_rest(index, tally.contributors, values);
+                self.accept_rest(index, totals.contributors, values);
                 Ok(())
             }
         }
     }
 
     /// Takes over the bounds of a MAX result, whatever they make of the operation: the members go on alike.
-    fn agree(&mut self, index: usize, tally: Tally, values: ValuesView<'_>) -> Result<(), CollectiveError> {
-        let Tally { weight, contributors, .. } = tally;
+    fn agree(&mut self, index: usize, totals: Totals, values: ValuesView<'_>) -> Result<(), CollectiveError> {
+        let Totals { weight, contributors, .. } = totals;
         let blocks = self.layout.blocks_bounded_in(index);
         let total = Total { weight, contributors };
         let (to_lanes, to_scales) = (self.lanes.get_mut(blocks.clone()), self.scales.get_mut(blocks.clone()));
@@ -428,7 +429,7 @@ impl<C> Operation<C> {
     pub(crate) fn give_up(
         &mut self,
         position: u64,
-        tally: Tally,
+        totals: Totals,
         mismatch: Mismatch,
     ) -> Option<CollectiveError> {
         self.unfinished -= 1;
@@ -442,7 +443,7 @@ impl<C> Operation<C> {
             seq: self.seq(position),
             reason: mismatch.reason,
             contributors: mismatch.contributors,
-            contributors_got: tally.contributors,
+            contributors_got: totals.contributors,
         })
     }
 
@@ -459,8 +460,8 @@ impl<C> Operation<C> {
             return Some(Err(CollectiveError::Overflow { tensor, element, element_type }));
         }
         let mut runs: Vec<Run> = Vec::new();
-        for (slice, tally) in self.tallies.iter().enumerate() {
-            let Tally { weight, contributors, .. } = *tally;
+        for (slice, totals) in self.totals.iter().enumerate() {
+            let Totals { weight, contributors, .. } = *totals;
             let complete = self.complete(slice, contributors);
             let run = Run { len: self.layout.elements(slice).len(), weight, contributors, complete };
             match runs.last_mut() {

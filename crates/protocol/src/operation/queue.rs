@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use tributary_wire::{Seq, SliceWidth};
 
 use super::layout::Layout;
-use super::{Operation, OperationEvent, OperationId, Room, Tensor};
+use super::{Buffers, Operation, OperationEvent, OperationId, Tensor};
 use crate::error::StartError;
 use crate::numbers::{Bounds, Elements, GradientData};
 use crate::tags::Membership;
@@ -35,22 +35,22 @@ impl<C> Operations<C> {
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.
-    pub(crate) fn room_for(
+    pub(crate) fn buffers_for(
         &self,
         tensor: &Tensor,
         data: GradientData,
         bounds: Option<Bounds>,
-    ) -> Result<Room, StartError> {
+    ) -> Result<Buffers, StartError> {
         let bounds = bounds.and_then(|bounds| bounds.of(self.width, tensor));
-        Room::take(tensor, self.width, bounds, || Ok(Elements::contributed(data)))
+        Buffers::take(tensor, self.width, bounds, || Ok(Elements::contributed(data)))
     }
 
     /// As much room as an operation on this tensor takes whose sums are only read.
     ///
     /// # Errors
-    /// As [`room_for`](Self::room_for).
-    pub(crate) fn room_to_read(&self, tensor: &Tensor) -> Result<Room, StartError> {
-        Room::take(tensor, self.width, None, || Elements::awaited(tensor.element_type, tensor.len))
+    /// As [`buffers_for`](Self::buffers_for).
+    pub(crate) fn buffers_to_read(&self, tensor: &Tensor) -> Result<Buffers, StartError> {
+        Buffers::take(tensor, self.width, None, || Elements::awaited(tensor.element_type, tensor.len))
     }
 
     /// Puts an operation of these members, which there is room for, behind the others. The last of these
@@ -60,11 +60,11 @@ impl<C> Operations<C> {
         members: &Membership,
         tensor: Tensor,
         own: C,
-        room: Room,
+        buffers: Buffers,
     ) -> &mut Operation<C> {
         let (id, first_seq) = (OperationId(self.begun), self.next_seq());
         let layout = Layout::new(self.known_next(), tensor.len, self.width);
-        let operation = Operation::new(id, (layout, first_seq), members, tensor, own, room);
+        let operation = Operation::new(id, (layout, first_seq), members, tensor, own, buffers);
         self.begun += 1;
         self.under_way.push_back_mut(operation)
     }

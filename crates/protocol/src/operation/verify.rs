@@ -1,6 +1,6 @@
 //! Checks on a result before it is believed.
 
-use tributary_wire::{Operator, Tally, ValuesView};
+use tributary_wire::{Operator, Totals, ValuesView};
 
 use super::{Agreement, Mismatch, Operation, SliceRole};
 use crate::numbers::bound::{LaneRanges, Lanes, owner};
@@ -15,7 +15,7 @@ impl<C> Operation<C> {
     pub(crate) fn verify(
         &self,
         position: u64,
-        (operator, tally): (Operator, Tally),
+        (operator, totals): (Operator, Totals),
         values: ValuesView<'_>,
         (members, pads): (&Membership, Option<PadSum>),
     ) -> Result<(), Mismatch> {
@@ -30,15 +30,15 @@ impl<C> Operation<C> {
             .filter(|pads| pads.is_of(members))
             .or_else(|| members.pad_sum(&self.meaning(position, members)));
         let fits = |pads: PadSum| {
-            members.verifies(&pads, (tally.weight, tally.tag), self.confirmed_in(position), values)
+            members.verifies(&pads, (totals.weight, totals.tag), self.confirmed_in(position), values)
         };
-        let reason = if members.count() != tally.contributors {
+        let reason = if members.count() != totals.contributors {
             "contributions are missing or doubled"
         } else if operator != self.operator(position) {
             "its operator is another one"
         } else if !pads.is_some_and(fits) {
             "its tag does not fit its values, or its scale follows from a bound that no member has sent"
-        } else if !self.tally_fits(position, tally) {
+        } else if !self.totals_fit(position, totals) {
             "its weight is not what the members agreed on"
         } else if !self.bounds_fit(position, values, members) {
             "a bound is not one that the members can have sent"
@@ -49,16 +49,16 @@ impl<C> Operation<C> {
     }
 
     /// The total weight was agreed on with the bounds; later slices have less only if a member left.
-    fn tally_fits(&self, position: u64, tally: Tally) -> bool {
+    fn totals_fit(&self, position: u64, totals: Totals) -> bool {
         match self.layout.part(position) {
-            SliceRole::Max(_) => tally.weight >= self.least_weight,
+            SliceRole::Max(_) => totals.weight >= self.least_weight,
             SliceRole::Sum(slice) => match self.agreement(slice) {
                 Agreement::Reached(Total { weight, contributors }) => {
-                    tally.weight == weight || (tally.contributors < contributors && tally.weight < weight)
+                    totals.weight == weight || (totals.contributors < contributors && totals.weight < weight)
                 }
                 Agreement::Awaited | Agreement::GivenUp => false,
             },
-            SliceRole::Rest(_) => tally.weight == 0,
+            SliceRole::Rest(_) => totals.weight == 0,
         }
     }
 

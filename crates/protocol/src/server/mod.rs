@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tributary_wire::constants::MAX_CHILDREN;
-use tributary_wire::{Downlink, Header, Hop, JobId, Kind, Rank, Seq, SliceWidth, Tally, ValuesView};
+use tributary_wire::{Downlink, Header, Hop, JobId, Kind, Rank, Seq, SliceWidth, Totals, ValuesView};
 
 use crate::config::{ConfigError, ServerConfig, check_fan_in, check_members, check_window};
 use crate::error::StartError;
@@ -259,7 +259,7 @@ impl Server {
                 Recipient::All => Rank::ALL,
                 Recipient::Rank(rank) => rank,
             };
-            let tag = self.vouchers.vouch(finished.tally.tag, seq, finished.job, self.job);
+            let tag = self.vouchers.vouch(finished.totals.tag, seq, finished.job, self.job);
             let header = Header {
                 kind: Kind::Result,
                 operator: finished.operator,
@@ -267,7 +267,7 @@ impl Server {
                 job: self.job,
                 rank,
                 seq,
-                tally: Tally { tag, ..finished.tally },
+                totals: Totals { tag, ..finished.totals },
             };
             return Some(ResultOut { to, header, values: &finished.values });
         }

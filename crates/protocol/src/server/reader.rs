@@ -9,7 +9,7 @@ use super::slot::{Slot, Sum, index_of};
 use crate::error::StartError;
 use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::Tensor;
-use crate::operation::{OperationEvent, OperationId, Operations, Room};
+use crate::operation::{Buffers, OperationEvent, OperationId, Operations};
 use crate::tags::Membership;
 
 /// Puts together the operations whose slices a server finishes.
@@ -19,7 +19,7 @@ pub(super) struct Reader {
     membership: Arc<Membership>,
     operations: Operations<()>,
     /// Operations that may not begin yet.
-    waiting: VecDeque<(Tensor, Room)>,
+    waiting: VecDeque<(Tensor, Buffers)>,
     window: u32,
     events: VecDeque<OperationEvent>,
     /// A buffer for a slice as it is sent to the members.
@@ -62,9 +62,9 @@ impl Reader {
     /// # Errors
     /// [`StartError::NoMemory`]
     pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> Result<OperationId, StartError> {
-        let room = self.operations.room_to_read(&tensor)?;
+        let buffers = self.operations.buffers_to_read(&tensor)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
-        self.waiting.push_back((tensor, room));
+        self.waiting.push_back((tensor, buffers));
         self.begin_waiting(slots);
         Ok(id)
     }
@@ -72,9 +72,9 @@ impl Reader {
     /// Begins the operations that wait, each once the bounds of the one before it are agreed on.
     fn begin_waiting(&mut self, slots: &[Slot]) {
         while let Some(first) = self.operations.next_position()
-            && let Some((tensor, room)) = self.waiting.pop_front()
+            && let Some((tensor, buffers)) = self.waiting.pop_front()
         {
-            self.operations.begin(&self.membership, tensor, (), room);
+            self.operations.begin(&self.membership, tensor, (), buffers);
             let mut position = first;
             // The operation's end may become known meanwhile.
             while position < self.operations.known_next().min(first + u64::from(self.window)) {
@@ -113,10 +113,10 @@ impl Reader {
             masks.reveal(slice, first, values, revealed);
             values = ValuesView::new(revealed);
         }
-        let failure = match operation.verify(position, (sum.operator, sum.tally), values, (members, None)) {
-            Ok(()) => operation.accept(position, sum.tally, values).err(),
+        let failure = match operation.verify(position, (sum.operator, sum.totals), values, (members, None)) {
+            Ok(()) => operation.accept(position, sum.totals, values).err(),
             // The server has no other copy of the sum, so it cannot retry.
-            Err(mismatch) => operation.give_up(position, sum.tally, mismatch),
+            Err(mismatch) => operation.give_up(position, sum.totals, mismatch),
         };
         let operation = operation.id;
         self.events.extend(failure.map(|error| OperationEvent::Failed { operation, error }));

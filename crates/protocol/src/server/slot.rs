@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_wire::values::read;
-use tributary_wire::{Header, JobId, Operator, Rank, Seq, SliceWidth, Tally, ValuesView};
+use tributary_wire::{Header, JobId, Operator, Rank, Seq, SliceWidth, Totals, ValuesView};
 
 use crate::tags::Membership;
 use crate::takeover::FinishedSlice;
@@ -19,7 +19,7 @@ pub(super) struct Sum {
     /// The generation that sums it.
     pub(super) job: JobId,
     pub(super) operator: Operator,
-    pub(super) tally: Tally,
+    pub(super) totals: Totals,
     pub(super) values: Box<[i32]>,
     /// The members of the generation that finished the slice; set only if the server reads sums.
     pub(super) members: Option<Arc<Membership>>,
@@ -30,7 +30,7 @@ impl Sum {
         Self {
             job,
             operator: Operator::Sum,
-            tally: Tally::default(),
+            totals: Totals::default(),
             values: vec![0; values].into(),
             members: None,
         }
@@ -41,16 +41,16 @@ impl Sum {
         Self::empty(self.job, self.values.len())
     }
 
-    fn store(&mut self, operator: Operator, tally: Tally, values: ValuesView<'_>) {
+    fn store(&mut self, operator: Operator, totals: Totals, values: ValuesView<'_>) {
         self.operator = operator;
-        self.tally = tally;
+        self.totals = totals;
         read(values, &mut self.values);
     }
 
     /// Adds a contribution. One with another operator than the first's is added like the first: the sum is
     /// wrong then, and the tag says so, where a refusal would only make everyone wait.
     fn add(&mut self, header: &Header, values: ValuesView<'_>) {
-        self.tally.add(header.tally);
+        self.totals.add(header.totals);
         let pairs = self.values.iter_mut().zip(values.iter());
         match self.operator {
             Operator::Sum => pairs.for_each(|(sum, value)| *sum = sum.wrapping_add(value)),
@@ -99,7 +99,7 @@ impl Slot {
     pub(super) fn take_over(&mut self, slice: &FinishedSlice) {
         let sum = self.finished.get_or_insert_with(|| self.partial.another());
         sum.job = slice.job;
-        sum.store(slice.operator, slice.tally, slice.values());
+        sum.store(slice.operator, slice.totals, slice.values());
     }
 
     /// Returns true if no part of the awaited slice has come yet.
@@ -126,7 +126,7 @@ impl Slot {
             return Contribution::Duplicate;
         }
         if self.is_empty() {
-            self.partial.store(header.operator, header.tally, values);
+            self.partial.store(header.operator, header.totals, values);
         } else {
             self.partial.add(header, values);
         }

@@ -28,6 +28,6 @@ impl Slot {
 
 impl Sum {
     fn state(&self) -> impl Hash + '_ {
-        (self.job, self.operator, self.tally, &self.values)
+        (self.job, self.operator, self.totals, &self.values)
     }
 }

@@ -1,6 +1,6 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_wire::{Seq, Tally, values};
+use tributary_wire::{Seq, Totals, values};
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn membership(count: u16) -> Membership {
 #[derive(Clone)]
 struct Sum {
     values: [i32; WIDTH.values()],
-    tally: Tally,
+    totals: Totals,
 }
 
 /// One member's contribution: values that leave room for the others'.
@@ -63,14 +63,14 @@ fn contribution(members: &Membership, said: Said, rank: u16, random: &mut ChaCha
     let values = std::array::from_fn(|_| random.random_range(-most..=most));
     let share = Share { rank: Rank::new(rank), weight: 1 + u32::from(rank) };
     let (tag, _) = members.tag(&said.by(members), share, said.lanes(), &values);
-    Sum { values, tally: Tally { contributors: 1, weight: share.weight, tag } }
+    Sum { values, totals: Totals { contributors: 1, weight: share.weight, tag } }
 }
 
 impl Sum {
     fn of(contributions: impl IntoIterator<Item = Self>) -> Self {
         let add = |mut sum: Self, other: Self| {
             sum.values.iter_mut().zip(other.values).for_each(|(to, from)| *to = to.wrapping_add(from));
-            sum.tally.add(other.tally);
+            sum.totals.add(other.totals);
             sum
         };
         contributions.into_iter().reduce(add).unwrap()
@@ -79,9 +79,9 @@ impl Sum {
     fn is_believed(&self, members: &Membership, said: Said) -> bool {
         let mut bytes = [0; WIDTH.bytes()];
         values::write(&self.values, &mut bytes);
-        let tally = (self.tally.weight, self.tally.tag);
+        let totals = (self.totals.weight, self.totals.tag);
         let pads = members.pad_sum(&said.by(members)).unwrap();
-        members.verifies(&pads, tally, said.lanes(), ValuesView::new(&bytes))
+        members.verifies(&pads, totals, said.lanes(), ValuesView::new(&bytes))
     }
 }
 
@@ -162,19 +162,19 @@ fn a_sum_of_another_generation_of_other_members_or_with_another_secret_is_not_be
 fn each_bound_is_confirmed_by_its_owner_as_long_as_that_is_a_member() {
     let members = membership(3);
     let sum = |lanes: &[[i32; 3]; 3]| {
-        let mut tally = Tally::default();
+        let mut totals = Totals::default();
         for (rank, lanes) in (0..).zip(lanes) {
             let share = Share { rank: Rank::new(rank), weight: 1 };
             let (tag, _) = members.tag(&SAID.by(&members), share, lanes, &[1; WIDTH.values()]);
-            tally.add(Tally { contributors: 1, weight: 1, tag });
+            totals.add(Totals { contributors: 1, weight: 1, tag });
         }
-        tally
+        totals
     };
     let mut bytes = [0; WIDTH.bytes()];
     values::write(&[3; WIDTH.values()], &mut bytes);
-    let verifies = |tally: Tally, lanes: [i32; 3]| {
+    let verifies = |totals: Totals, lanes: [i32; 3]| {
         let pads = members.pad_sum(&SAID.by(&members)).unwrap();
-        members.verifies(&pads, (3, tally.tag), &lanes, ValuesView::new(&bytes))
+        members.verifies(&pads, (3, totals.tag), &lanes, ValuesView::new(&bytes))
     };
     let by = |rank: i32| [4 << 16 | rank, 0, 0];
     assert!(verifies(sum(&[by(1); 3]), by(1)));
@@ -201,7 +201,7 @@ fn the_tag_of_a_max_slice_covers_the_weight_and_not_the_values() {
     assert!(sum.is_believed(&members, said));
     sum.values[9] ^= 5;
     assert!(sum.is_believed(&members, said));
-    sum.tally.weight -= 1;
+    sum.totals.weight -= 1;
     assert!(!sum.is_believed(&members, said));
 }
 
@@ -240,14 +240,14 @@ const TAMPERINGS: [(&str, Tampering); 9] = [
         *value = value.wrapping_add(members.keys.field.join(Tag { high: 1, low: 0 }) as i32);
     }),
     ("a bit of the tag", |sum, _, _, random| {
-        let digits = [&mut sum.tally.tag.high, &mut sum.tally.tag.low];
+        let digits = [&mut sum.totals.tag.high, &mut sum.totals.tag.low];
         *digits[random.random_range(0..2)] ^= 1 << random.random_range(0..32);
     }),
     ("any tag", |sum, _, _, random| {
         sum.values[0] ^= 1;
-        sum.tally.tag = Tag { high: random.random(), low: random.random() };
+        sum.totals.tag = Tag { high: random.random(), low: random.random() };
     }),
-    ("the weight", |sum, _, _, random| sum.tally.weight ^= 1 << random.random_range(0..32)),
+    ("the weight", |sum, _, _, random| sum.totals.weight ^= 1 << random.random_range(0..32)),
     ("another slice's values", |sum, other, _, _| sum.values = other.values),
 ];
 

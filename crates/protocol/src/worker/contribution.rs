@@ -1,6 +1,6 @@
 //! The contribution of a member to an operation.
 
-use tributary_wire::{Operator, Rank, Tally};
+use tributary_wire::{Operator, Rank, Totals};
 
 use crate::operation::{Operation, SliceRole};
 use crate::tags::{Membership, PadSum, Share};
@@ -26,14 +26,14 @@ impl Contribution {
 }
 
 impl Operation<Contribution> {
-    /// Writes the slice's values into `out`; returns its operator, this member's tally and the sum of all
+    /// Writes the slice's values into `out`; returns its operator, this member's totals and the sum of all
     /// members' pads. It has no result yet.
     pub(super) fn write(
         &mut self,
         position: u64,
         (members, rank): (&Membership, Rank),
         out: &mut [i32],
-    ) -> (Operator, Tally, PadSum) {
+    ) -> (Operator, Totals, PadSum) {
         let mut astray = false;
         let weight = match self.layout.part(position) {
             SliceRole::Max(index) => {
@@ -77,7 +77,7 @@ impl Operation<Contribution> {
             // A member that does not know the scale must not let the others believe in a sum without it.
             tag.low ^= 1;
         }
-        (meaning.operator, Tally { contributors: 1, weight, tag }, pads)
+        (meaning.operator, Totals { contributors: 1, weight, tag }, pads)
     }
 
     /// Gives nothing to what `is_sent` says has not been announced: the members agree on weight and scale

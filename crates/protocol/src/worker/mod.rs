@@ -4,8 +4,8 @@ mod contribution;
 mod events;
 mod generations;
 mod pace;
-mod questions;
 mod recovery;
+mod retransmit_requests;
 mod slots;
 mod spacing;
 mod state;
@@ -22,7 +22,7 @@ use crate::error::{CollectiveError, Missing, StartError};
 use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
 use crate::numbers::{AllReduce, Bounds, Reduced, Tensor};
-use crate::operation::{OperationEvent, OperationId, Operations, Room};
+use crate::operation::{Buffers, OperationEvent, OperationId, Operations};
 use crate::time::Time;
 use crate::vouch::{Vouchers, vouching_key};
 use contribution::Contribution;
@@ -129,9 +129,9 @@ impl Worker {
             return Err(StartError::Weight { tensor, weight, members, most });
         }
         let (tensor, weight) = (operation.tensor(), operation.weight);
-        let room = self.operations.room_for(&tensor, operation.data, bounds)?;
+        let buffers = self.operations.buffers_for(&tensor, operation.data, bounds)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
-        self.waiting.push_back(Waiting { tensor, weight, room, abandoned: false });
+        self.waiting.push_back(Waiting { tensor, weight, buffers, abandoned: false });
         self.begin_waiting();
         Ok(id)
     }
@@ -158,9 +158,9 @@ impl Worker {
         Some(error)
     }
 
-    fn begin(&mut self, Waiting { tensor, weight, room, abandoned }: Waiting) {
+    fn begin(&mut self, Waiting { tensor, weight, buffers, abandoned }: Waiting) {
         let own = Contribution::new(weight);
-        let operation = self.operations.begin(self.generations.present(), tensor, own, room);
+        let operation = self.operations.begin(self.generations.present(), tensor, own, buffers);
         operation.contributes(self.rank, weight);
         operation.told = abandoned;
         let max_slices = operation.layout.max_positions();
@@ -184,7 +184,7 @@ impl Worker {
             }
             return;
         };
-        let Some(Settled { job, tally, failure }) = self.judge((position, &flight), header, values) else {
+        let Some(Settled { job, totals, failure }) = self.judge((position, &flight), header, values) else {
             return;
         };
         self.events.extend(failure);
@@ -192,7 +192,7 @@ impl Worker {
         if let Some(sample) = self.recovery.answered(now, &flight, self.in_flight) {
             self.pace.sample(sample, in_use);
         }
-        self.slots.keep(job, (header.seq, header.operator, tally), values);
+        self.slots.keep(job, (header.seq, header.operator, totals), values);
         self.finish_slice(position);
         self.uncover_gaps();
         self.ask_for_missing(now);
@@ -215,7 +215,7 @@ impl Worker {
         let retransmit = flight.attempts > 0;
         let number = self.recovery.sent(now, position, retransmit, self.unanswered == 0);
         let (operation, members) = (self.operations.at(position)?, self.generations.present());
-        let (operator, tally, pads) = operation.write(position, (members, self.rank), &mut self.values);
+        let (operator, totals, pads) = operation.write(position, (members, self.rank), &mut self.values);
         let attempts = flight.attempts + 1;
         flight = Flight { sent: now, transmission: number, attempts, pads: Some(pads), ..flight };
         slot.state = State::Sent(flight);
@@ -232,7 +232,7 @@ impl Worker {
             let slice = MaskedSlice { job, operation: operation.id, seq };
             masks.hide(slice, rank, members.behind(rank), &mut self.values);
         }
-        let header = Header { kind: Kind::Gradient, operator, retransmit, job, rank, seq, tally };
+        let header = Header { kind: Kind::Gradient, operator, retransmit, job, rank, seq, totals };
         Some(Outgoing { header, values: &self.values })
     }
 
@@ -427,7 +427,7 @@ impl Worker {
 struct Waiting {
     tensor: Tensor,
     weight: u32,
-    room: Room,
+    buffers: Buffers,
     /// Its caller has had an error: there is no more to tell.
     abandoned: bool,
 }

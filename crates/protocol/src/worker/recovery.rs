@@ -3,7 +3,7 @@
 //! There are two signs. *Gaps*: all packets of a job take the same ways, so when results of slices that were sent
 //! later have come, an older slice is missing. *Silence*: nothing at all has come for a while. Neither is
 //! proof: a member that has to ask for something itself is late with one slice, a slow one with all. So
-//! missing slices are given time, and silence is answered with few questions, for the oldest slices, and
+//! missing slices are given time, and silence is answered with few retransmit requests, for the oldest slices, and
 //! ever less often.
 
 use std::cmp::Reverse;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tributary_wire::constants::MAX_HOPS;
 use tributary_wire::{Rank, Seq};
 
-use super::questions::{MOST_SPURIOUS, Questions};
+use super::retransmit_requests::{MOST_SPURIOUS, RetransmitRequests};
 use super::slots::Flight;
 use super::spacing::Spacing;
 use crate::config::Timers;
@@ -23,19 +23,19 @@ use crate::time::Time;
 /// Round trips that a missing slice is given while there is other work: a member that has lost a result
 /// needs two to get it and a third for the slot's next slice, for which the others must not ask meanwhile.
 const PATIENCE: f64 = 3.0;
-/// Round trips over which the members' questions for one slice are spread.
+/// Round trips over which the members' retransmit requests for one slice are spread.
 /// Mostly one member's slice was lost on its way up, and only that member's retransmission helps; the later others ask,
 /// the more of them need not.
 const SPREAD: f64 = 4.0;
 /// Round trips that a missing slice is given when nothing else is left to do.
 const IMPATIENCE: f64 = 1.5;
-/// Round trips of silence before the first, single question.
+/// Round trips of silence before the first, single retransmit request.
 const SILENCE: u32 = 2;
 /// Links that a slice may pass, there and back. Each holds it for as long as it takes to send it.
 const LINKS: u64 = 2 * MAX_HOPS as u64;
-/// The part of each later silence over which the members' questions are spread.
+/// The part of each later silence over which the members' retransmit requests are spread.
 /// Members that wait for the same slice are silent since the same instant. If they asked at one instant again, a short
-/// queue on the way would drop the same members' questions each time, for ever: among them the one question that helps.
+/// queue on the way would drop the same members' retransmit requests each time, for ever: among them the one retransmit request that helps.
 const JITTER: f64 = 0.25;
 
 /// One transmission of a slice.
@@ -89,7 +89,7 @@ pub(crate) struct Recovery {
     asked: u32,
     /// Results since the last timeout that were asked for.
     brought: u32,
-    questions: Questions,
+    requests: RetransmitRequests,
     /// Timeouts since a result came without having been asked for.
     streak: u32,
     /// This worker's place, in 0..1, among those that ask into the present silence.
@@ -114,7 +114,7 @@ impl Recovery {
             backoff: 0,
             asked: 0,
             brought: 0,
-            questions: Questions::default(),
+            requests: RetransmitRequests::default(),
             streak: 0,
             place: 0.0,
         }
@@ -144,7 +144,7 @@ impl Recovery {
         let round_trip = now - flight.sent;
         if flight.attempts > 1 {
             self.brought += 1;
-            self.questions.answered();
+            self.requests.answered();
             // It comes too early to answer the last transmission, so it answers an earlier one.
             if self.round_trip.smoothed().is_some_and(|smoothed| round_trip >= smoothed / 2) {
                 self.newest_repeat = self.newest_repeat.max(flight.transmission);
@@ -157,7 +157,7 @@ impl Recovery {
         if self.last_timeout.is_some_and(|timeout| flight.sent <= timeout) {
             return None;
         }
-        self.questions.came_unasked();
+        self.requests.came_unasked();
         self.round_trip.sample(round_trip);
         Some(round_trip)
     }
@@ -224,7 +224,7 @@ impl Recovery {
             (Some(doublings), _) => self.timeout().saturating_mul(1 << doublings.min(16)),
         };
         let wait = wait.min(self.timers.max_silence.max(self.timeout()));
-        let most = self.timers.max_silence * (1 + self.questions.spurious());
+        let most = self.timers.max_silence * (1 + self.requests.spurious());
         let wait = wait.max(self.spacing_of(in_flight, members).min(most));
         let wait =
             wait.max(self.carried(in_flight, members).min(self.timers.max_silence * (1 + MOST_SPURIOUS)));
@@ -235,7 +235,7 @@ impl Recovery {
     /// Returns the time that the slowest link takes for what is on its way, and the way
     /// itself for one slice.
     fn carried(&self, in_flight: u64, members: u32) -> Duration {
-        if self.questions.are_needed() {
+        if self.requests.are_needed() {
             return Duration::ZERO;
         }
         let asked = u64::from(self.asked).saturating_mul(members.into());
@@ -246,7 +246,7 @@ impl Recovery {
     /// Returns the time that the results take that are on their way, at their pace.
     fn spacing_of(&self, in_flight: u64, members: u32) -> Duration {
         let asked = u64::from(self.asked).saturating_mul(members.into());
-        match (self.questions.are_needed(), self.spacing.is_known()) {
+        match (self.requests.are_needed(), self.spacing.is_known()) {
             (false, _) => self.spacing.of(in_flight.saturating_add(asked)),
             (true, true) => self.spacing.of(in_flight),
             (true, false) => Duration::ZERO,
@@ -258,11 +258,11 @@ impl Recovery {
     pub(crate) fn timed_out(&mut self, now: Time, members: u32) -> u32 {
         self.silent_since = now;
         self.last_timeout = Some(now);
-        self.questions.asked();
+        self.requests.asked();
         let asks = 1u32.checked_shl(self.streak).unwrap_or(u32::MAX).min(self.affordable(members));
         self.asked = asks;
         self.brought = 0;
-        if self.questions.are_needed() || self.questions.spurious() == 0 && self.spacing.is_known() {
+        if self.requests.are_needed() || self.requests.spurious() == 0 && self.spacing.is_known() {
             // The slice waits for the answer to a request and not in a queue, so this span does not show the pace.
             self.spacing.pause();
         }
@@ -274,7 +274,7 @@ impl Recovery {
 
     /// Records a duplicate result that was sent to this worker alone: a request was not needed.
     pub(crate) fn answered_again(&mut self) {
-        self.questions.answered_again();
+        self.requests.answered_again();
     }
 
     /// Returns the number of slices that each member can request.
@@ -282,13 +282,13 @@ impl Recovery {
     /// measures a round trip, it is 1. If requests were spurious, it is the number that crosses the network at the pace
     /// of all members' results within the longest usual silence.
     fn affordable(&self, members: u32) -> u32 {
-        if self.questions.are_needed() {
+        if self.requests.are_needed() {
             return self.timers.asks.saturating_mul(self.brought.max(1));
         }
         if self.round_trip.smoothed().is_none() {
             return 1;
         }
-        if self.questions.spurious() == 0 {
+        if self.requests.spurious() == 0 {
             return self.timers.asks;
         }
         let each = self.spacing.of(members.into()).as_nanos();
@@ -305,7 +305,7 @@ impl Recovery {
         self.spacing.pause();
         self.backoff = 0;
         self.asked = 0;
-        self.questions = Questions::default();
+        self.requests = RetransmitRequests::default();
         self.streak = 0;
     }
 
@@ -436,7 +436,7 @@ mod tests {
         let wait = recovery.deadline(64, 8) - now;
         assert!(wait <= timers().max_silence * (1 + MOST_SPURIOUS), "{wait:?}");
         // What is asked for and comes was lost, and waits in no queue.
-        (0..20).for_each(|_| recovery.questions.answered());
+        (0..20).for_each(|_| recovery.requests.answered());
         assert!(recovery.deadline(64, 8) - now <= timers().max_silence);
     }
 
@@ -473,10 +473,10 @@ mod tests {
     }
 
     #[test]
-    fn the_questions_of_all_members_are_given_time_if_they_were_not_needed() {
+    fn the_requests_of_all_members_are_given_time_if_they_were_not_needed() {
         let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
-        // A result every 5 ms. In 100 ms 20 questions are answered: two for each of 8 members.
+        // A result every 5 ms. In 100 ms 20 retransmit requests are answered: two for each of 8 members.
         for result in 0..=16 {
             recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), 16);
         }

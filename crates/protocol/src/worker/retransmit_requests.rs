@@ -16,7 +16,7 @@ pub(super) const MOST_SPURIOUS: u32 = 15;
 
 /// The recent answers to this worker's retransmit requests.
 #[derive(Debug, Clone)]
-pub(super) struct Questions {
+pub(super) struct RetransmitRequests {
     needed: u32,
     needless: u32,
     /// The number of recent spurious timeouts; `is_spurious` is true if the last timeout was spurious.
@@ -24,7 +24,7 @@ pub(super) struct Questions {
     is_spurious: bool,
 }
 
-impl Default for Questions {
+impl Default for RetransmitRequests {
     /// Requests count as not needed until several were: the first results through slow links come
     /// later than any timeout.
     fn default() -> Self {
@@ -32,7 +32,7 @@ impl Default for Questions {
     }
 }
 
-impl Questions {
+impl RetransmitRequests {
     /// Records that a timeout requested missing results.
     pub(super) fn asked(&mut self) {
         if self.are_needed() {
@@ -85,41 +85,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_are_in_doubt_until_several_were_needed() {
-        let mut questions = Questions::default();
+    fn requests_are_in_doubt_until_several_were_needed() {
+        let mut requests = RetransmitRequests::default();
         for _ in 0..NEEDED_FOR_ONE {
-            questions.answered();
-            assert!(!questions.are_needed());
+            requests.answered();
+            assert!(!requests.are_needed());
         }
-        questions.answered();
-        assert!(questions.are_needed());
+        requests.answered();
+        assert!(requests.are_needed());
     }
 
     #[test]
     fn a_timeout_is_spurious_once_until_results_come_by_themselves() {
-        let mut questions = Questions::default();
-        questions.answered_again();
-        assert_eq!(questions.spurious(), 0, "nothing was asked");
+        let mut requests = RetransmitRequests::default();
+        requests.answered_again();
+        assert_eq!(requests.spurious(), 0, "nothing was asked");
         for timeouts in 1..=2 * MOST_SPURIOUS {
-            questions.asked();
-            (0..3).for_each(|_| questions.answered_again());
-            assert_eq!(questions.spurious(), timeouts.min(MOST_SPURIOUS));
+            requests.asked();
+            (0..3).for_each(|_| requests.answered_again());
+            assert_eq!(requests.spurious(), timeouts.min(MOST_SPURIOUS));
         }
-        questions.came_unasked();
-        assert_eq!(questions.spurious(), MOST_SPURIOUS - 1);
-        // Losses explain all of it, once questions are needed.
-        (0..10 * LATELY).for_each(|_| questions.answered());
-        questions.asked();
-        assert_eq!(questions.spurious(), 0);
+        requests.came_unasked();
+        assert_eq!(requests.spurious(), MOST_SPURIOUS - 1);
+        // Losses explain all of it, once retransmit requests are needed.
+        (0..10 * LATELY).for_each(|_| requests.answered());
+        requests.asked();
+        assert_eq!(requests.spurious(), 0);
     }
 
     #[test]
     fn what_was_long_ago_counts_little() {
-        let mut questions = Questions::default();
-        (0..1000).for_each(|_| questions.answered());
-        (0..LATELY).for_each(|_| questions.answered_again());
-        assert!(!questions.are_needed());
-        (0..10 * LATELY).for_each(|_| questions.answered());
-        assert!(questions.are_needed());
+        let mut requests = RetransmitRequests::default();
+        (0..1000).for_each(|_| requests.answered());
+        (0..LATELY).for_each(|_| requests.answered_again());
+        assert!(!requests.are_needed());
+        (0..10 * LATELY).for_each(|_| requests.answered());
+        assert!(requests.are_needed());
     }
 }

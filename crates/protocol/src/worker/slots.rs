@@ -3,7 +3,7 @@
 //! A slice may be sent once the result of the slice S before it has come (rule 1). So each slot walks through its own
 //! slices, and a slot that waits holds up no other slot.
 
-use tributary_wire::{JobId, Operator, Seq, Tally, ValuesView};
+use tributary_wire::{JobId, Operator, Seq, Totals, ValuesView};
 
 use crate::tags::PadSum;
 use crate::takeover::FinishedSlice;
@@ -119,17 +119,17 @@ impl Slots {
     pub(crate) fn keep(
         &mut self,
         job: JobId,
-        (seq, operator, tally): (Seq, Operator, Tally),
+        (seq, operator, totals): (Seq, Operator, Totals),
         values: ValuesView<'_>,
     ) {
         let index = self.index(seq);
         match self.finished.get_mut(index) {
             Some(Some(kept)) => {
-                (kept.job, kept.seq, kept.operator, kept.tally) = (job, seq, operator, tally);
+                (kept.job, kept.seq, kept.operator, kept.totals) = (job, seq, operator, totals);
                 kept.values.copy_from_slice(values.bytes());
             }
             Some(none) => {
-                *none = Some(FinishedSlice { job, seq, operator, tally, values: values.bytes().into() });
+                *none = Some(FinishedSlice { job, seq, operator, totals, values: values.bytes().into() });
             }
             None => {}
         }

@@ -1,6 +1,6 @@
 //! The verdict on an awaited result: right or wrong, and the generation that it belongs to.
 
-use tributary_wire::{Header, JobId, Operator, Tally, ValuesView};
+use tributary_wire::{Header, JobId, Operator, Totals, ValuesView};
 
 use super::Worker;
 use super::slots::Flight;
@@ -12,7 +12,7 @@ pub(super) struct Settled {
     /// The generation whose members have summed it.
     pub(super) job: JobId,
     /// The sum of the members' contributions without the values.
-    pub(super) tally: Tally,
+    pub(super) totals: Totals,
     /// The operation fails by it.
     pub(super) failure: Option<OperationEvent>,
 }
@@ -30,13 +30,13 @@ impl Worker {
     ) -> Option<Settled> {
         let Self { job: present, masks, vouchers, revealed, .. } = self;
         let operation = self.operations.at(position)?;
-        let (id, contributors) = (operation.id, header.tally.contributors);
+        let (id, contributors) = (operation.id, header.totals.contributors);
         let is_hidden = operation.operator(position) == Operator::Sum;
         let mut wrong = None;
         for members in self.generations.since(flight.generation).rev() {
             let job = members.job();
-            let tag = vouchers.vouch(header.tally.tag, header.seq, job, *present);
-            let tally = Tally { tag, ..header.tally };
+            let tag = vouchers.vouch(header.totals.tag, header.seq, job, *present);
+            let totals = Totals { tag, ..header.totals };
             let masks = masks.as_ref().filter(|_| is_hidden && members.count() == contributors);
             let values = match masks.zip(members.first()) {
                 Some((masks, first)) => {
@@ -46,10 +46,10 @@ impl Worker {
                 }
                 None => values,
             };
-            match operation.verify(position, (header.operator, tally), values, (members, flight.pads)) {
+            match operation.verify(position, (header.operator, totals), values, (members, flight.pads)) {
                 Ok(()) => {
-                    let failure = operation.accept(position, tally, values).err();
-                    return Some(Settled { job, tally, failure: failed(id, failure) });
+                    let failure = operation.accept(position, totals, values).err();
+                    return Some(Settled { job, totals, failure: failed(id, failure) });
                 }
                 // What is wrong with it is said as of the present generation.
                 Err(mismatch) => drop(wrong.get_or_insert(mismatch)),
@@ -60,8 +60,8 @@ impl Worker {
             self.ask_again(position, |flight| flight.mismatched = true);
             return None;
         }
-        let failure = operation.give_up(position, header.tally, wrong?);
-        Some(Settled { job: *present, tally: header.tally, failure: failed(id, failure) })
+        let failure = operation.give_up(position, header.totals, wrong?);
+        Some(Settled { job: *present, totals: header.totals, failure: failed(id, failure) })
     }
 }
 

@@ -68,9 +68,9 @@ pub(crate) fn served((header, values): &Slice, present: JobId) -> Slice {
         reads: None,
         confidential: false,
     };
-    let Header { seq, job, operator, tally, .. } = *header;
+    let Header { seq, job, operator, totals, .. } = *header;
     let bytes = values::to_bytes(values);
-    let finished = FinishedSlice { seq, job, operator, tally, values: bytes.clone().into() };
+    let finished = FinishedSlice { seq, job, operator, totals, values: bytes.clone().into() };
     let mut server = Server::take_over(config, &[seq.plus(1)], &[finished]).unwrap();
     let again = Header { job: present, retransmit: true, ..*header };
     server.handle_gradient(Time::ZERO + Duration::from_secs(1), &again, &hop, Some(ValuesView::new(&bytes)));

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use rand::{Rng, RngExt};
 use tributary_protocol::{Recipient, Time, Worker};
-use tributary_wire::{Header, Hop, JobId, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, ValuesView};
+use tributary_wire::{Header, Hop, JobId, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Totals, ValuesView};
 
 pub(crate) type Values = Rc<[i32]>;
 
@@ -29,12 +29,12 @@ struct Slot {
     job: u16,
     cur: Seq,
     bitmap: u64,
-    tally: Tally,
+    totals: Totals,
     values: Values,
 }
 
 /// Fault that a broken switch adds to the sums that it makes.
-pub(crate) type Fault = fn(Operator, &mut [i32], &mut Tally);
+pub(crate) type Fault = fn(Operator, &mut [i32], &mut Totals);
 
 /// Where a switch hangs, and whether it aggregates.
 pub(crate) struct Switch {
@@ -85,11 +85,11 @@ impl Fabric {
             for index in 0..self.window {
                 if rng.random_bool(0.5) {
                     let tag = Tag { high: rng.random(), low: rng.random() };
-                    let tally = Tally { contributors: 1, weight: 1, tag };
+                    let totals = Totals { contributors: 1, weight: 1, tag };
                     let cur = start.plus(rng.random_range(0..40));
                     let (bitmap, values) =
                         (rng.random_range(0..4), Rc::new([999; SliceWidth::ETHERNET.values()]));
-                    switch.slots.insert(index, Slot { job: 999, cur, bitmap, tally, values });
+                    switch.slots.insert(index, Slot { job: 999, cur, bitmap, totals, values });
                 }
             }
         }
@@ -189,7 +189,7 @@ fn aggregate(
         job: header.job.get(),
         cur: header.seq,
         bitmap: bit,
-        tally: header.tally,
+        totals: header.totals,
         values: values.clone(),
     };
     let slot = switch.slots.entry(header.seq.0 % window).or_insert_with(|| fresh.clone());
@@ -208,13 +208,13 @@ fn aggregate(
                 Operator::Max => (*sum & i32::MAX).max(value & i32::MAX),
             };
         }
-        slot.tally.add(header.tally);
+        slot.totals.add(header.totals);
         if let Some(fault) = switch.fault {
-            fault(header.operator, sum, &mut slot.tally);
+            fault(header.operator, sum, &mut slot.totals);
         }
     }
     if slot.bitmap.count_ones() == u32::from(hop.fan_in) {
-        return Some((Header { tally: slot.tally, ..header }, Some(slot.values.clone())));
+        return Some((Header { totals: slot.totals, ..header }, Some(slot.values.clone())));
     }
     header.retransmit.then_some((header, None))
 }

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-use tributary_api::Ticket;
+use tributary_api::JobCredentials;
 use tributary_api::ps::parameter_server_server::ParameterServer;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{EndParts, FabricFailed, Hello, Push, Ready, ServerMessage, WorkerMessage};
@@ -67,7 +67,7 @@ impl ParameterServer for Service {
         request: Request<Streaming<WorkerMessage>>,
     ) -> Result<Response<Self::TrainStream>, Status> {
         // Before any of its messages is read.
-        let (name, job) = find(&self.jobs, Ticket::read(request.metadata()).as_ref())?;
+        let (name, job) = find(&self.jobs, JobCredentials::read(request.metadata()).as_ref())?;
         let (replies, receiver) = mpsc::channel(REPLIES);
         let session = Session {
             name,
@@ -212,22 +212,22 @@ impl Session {
 /// The job in which a worker may take part. A refused worker does not learn why.
 fn find(
     jobs: &BTreeMap<String, Arc<Served>>,
-    ticket: Option<&Ticket>,
+    credentials: Option<&JobCredentials>,
 ) -> Result<(String, Arc<Served>), Status> {
-    let ticket = ticket.ok_or_else(|| {
+    let credentials = credentials.ok_or_else(|| {
         Status::permission_denied(
             "the call has no job and token in its metadata: a worker of another version?",
         )
     })?;
     let refused = || {
         let said =
-            format!("there is no job {:?} with this token: compare both with the server's", ticket.job);
+            format!("there is no job {:?} with this token: compare both with the server's", credentials.job);
         Status::permission_denied(said)
     };
-    let job = jobs.get(&ticket.job).ok_or_else(refused)?;
+    let job = jobs.get(&credentials.job).ok_or_else(refused)?;
     match &job.token {
-        Some(token) if !bool::from(token.ct_eq(&ticket.token)) => Err(refused()),
-        _ => Ok((ticket.job.clone(), Arc::clone(job))),
+        Some(token) if !bool::from(token.ct_eq(&credentials.token)) => Err(refused()),
+        _ => Ok((credentials.job.clone(), Arc::clone(job))),
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
-use tributary_api::Ticket;
+use tributary_api::JobCredentials;
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
 use tributary_api::ps::{Hello, ServerMessage, WorkerMessage};
@@ -65,17 +65,17 @@ impl Running {
     }
 
     pub(crate) async fn raw(&self) -> Raw {
-        let ticket = Ticket { job: "job".into(), token: b"secret".to_vec() };
-        self.raw_with(Some(ticket)).await.unwrap()
+        let credentials = JobCredentials { job: "job".into(), token: b"secret".to_vec() };
+        self.raw_with(Some(credentials)).await.unwrap()
     }
 
-    /// A worker that shows this ticket.
-    pub(crate) async fn raw_with(&self, ticket: Option<Ticket>) -> Result<Raw, Status> {
+    /// A worker that shows this credentials.
+    pub(crate) async fn raw_with(&self, credentials: Option<JobCredentials>) -> Result<Raw, Status> {
         let mut client = ParameterServerClient::<Channel>::new(self.remote.connect().await.unwrap());
         let (messages, receiver) = mpsc::channel(8);
         let receiver = ReceiverStream::new(receiver);
-        let request = match ticket {
-            Some(ticket) => ticket.onto(receiver),
+        let request = match credentials {
+            Some(credentials) => credentials.onto(receiver),
             None => Request::new(receiver),
         };
         let steps = client.train(request).await?.into_inner();

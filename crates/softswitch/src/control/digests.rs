@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{DigestConfig, Notice};
+use super::{DigestConfig, Notification};
 use crate::error::ControlError;
 use crate::switch::Switch;
 
@@ -60,25 +60,25 @@ impl Switch {
     }
 
     /// Returns the notifications that are due at `now`.
-    pub fn notices(&mut self, now: Instant) -> Vec<Notice> {
+    pub fn notifications(&mut self, now: Instant) -> Vec<Notification> {
         self.digests.close_late(&self.pipeline.program.digests, now);
-        let mut notices = Vec::new();
+        let mut notifications = Vec::new();
         for (at, list) in self.digests.take_ready() {
             let id = self.pipeline.directory.digests.iter().find(|(_, index)| **index == at);
-            notices.extend(id.map(|(id, _)| Notice::Digests { digest_id: *id, list }));
+            notifications.extend(id.map(|(id, _)| Notification::Digests { digest_id: *id, list }));
         }
         if self.next_scan.is_some_and(|scan| scan <= now) {
             let expired = self.expired(now);
             if !expired.is_empty() {
-                notices.push(Notice::Idle(expired));
+                notifications.push(Notification::Idle(expired));
             }
             self.schedule_scan(now);
         }
-        notices
+        notifications
     }
 
     /// Returns the time at which the next notification may be due.
-    pub fn next_notice(&self) -> Option<Instant> {
+    pub fn next_notification(&self) -> Option<Instant> {
         if self.digests.is_ready() {
             return Some(Instant::now());
         }

@@ -21,5 +21,5 @@ pub use checkpoint::{Checkpoint, Part};
 pub use entity::{
     ActionCall, CloneSession, CounterValue, DefaultEntry, DigestConfig, DigestList, DirectResources,
     EntryAction, EntryKey, EntryRef, FieldMatch, GroupMember, KeyMatch, MeterColours, MeterConfig,
-    MulticastGroup, Notice, ProfileGroup, ProfileMember, Replica, TableEntry, Watch, WeightedCall,
+    MulticastGroup, Notification, ProfileGroup, ProfileMember, Replica, TableEntry, Watch, WeightedCall,
 };

@@ -8,7 +8,7 @@ use mio::Waker;
 use tokio::sync::oneshot;
 
 use super::state::EngineState;
-use crate::control::Notice;
+use crate::control::Notification;
 use crate::error::ControlError;
 use crate::packet_log::PacketLog;
 use crate::pipeline::Pipeline;
@@ -24,7 +24,7 @@ pub type PacketIns = tokio::sync::mpsc::Receiver<Vec<u8>>;
 
 /// Receives the switch's notifications to its controller.
 /// If the receiver is full, the newest are dropped.
-pub type Notices = tokio::sync::mpsc::Receiver<Notice>;
+pub type Notifications = tokio::sync::mpsc::Receiver<Notification>;
 
 /// A handle on a running switch, for the control plane. Cheap to clone.
 #[derive(Clone)]

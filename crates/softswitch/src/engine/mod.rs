@@ -29,13 +29,13 @@ use crate::outputs::Outputs;
 use crate::switch::Switch;
 use busy_poll::BusyPoll;
 use control::Request;
-pub use control::{Control, Notices, PacketIns};
+pub use control::{Control, Notifications, PacketIns};
 use ports::Ports;
 use state::EngineState;
 
 /// Packets for the controller that may wait for the server to send them.
 const PACKET_INS: usize = 1024;
-/// Notices for the controller that may wait for the server to send them.
+/// Notifications for the controller that may wait for the server to send them.
 const NOTICES: usize = 256;
 /// The control plane's token; a port's token is its index.
 const CONTROL: Token = Token(usize::MAX);
@@ -47,7 +47,7 @@ const EVENTS: usize = 256;
 #[derive(Debug)]
 pub struct Engine {
     control: Control,
-    notices: Option<Notices>,
+    notifications: Option<Notifications>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -89,20 +89,20 @@ impl Engine {
         let (packet_ins, received) = tokio::sync::mpsc::channel(PACKET_INS);
         let ports = Ports::new(ports, cpu_port, packet_ins, poll.registry())?;
         let (sender, requests) = mpsc::channel();
-        let (sender_of_notices, notices) = tokio::sync::mpsc::channel(NOTICES);
+        let (sender_of_notifications, notifications) = tokio::sync::mpsc::channel(NOTICES);
         let mut core = EngineState {
             switch,
             outputs: Outputs::new(),
             ports,
             known_failures: 0,
-            notices: sender_of_notices,
+            notifications: sender_of_notifications,
             stopping: false,
         };
         core.tell_ports();
         let thread = thread::Builder::new().name(format!("switch {name}"));
         let thread = thread.spawn(move || work(core, poll, &requests)).map_err(SwitchError::Thread)?;
         let control = Control::new(sender, waker);
-        Ok((Self { control, notices: Some(notices), thread: Some(thread) }, received))
+        Ok((Self { control, notifications: Some(notifications), thread: Some(thread) }, received))
     }
 
     /// The control plane's handle.
@@ -112,8 +112,8 @@ impl Engine {
 
     /// Returns the receiver of the switches' notifications to their controllers.
     /// The first call takes the only receiver.
-    pub fn notices(&mut self) -> Option<Notices> {
-        self.notices.take()
+    pub fn notifications(&mut self) -> Option<Notifications> {
+        self.notifications.take()
     }
 
     /// Ends the thread and waits for it; this takes no longer than one round.

@@ -6,7 +6,7 @@ use tokio::sync::mpsc::Sender;
 use tributary_link::BATCH;
 
 use super::ports::Ports;
-use crate::control::Notice;
+use crate::control::Notification;
 use crate::outputs::Outputs;
 use crate::switch::Switch;
 
@@ -25,7 +25,7 @@ pub(super) struct EngineState {
     pub(super) ports: Ports,
     /// The number of failed ports at the last notification of the switch.
     pub(super) known_failures: usize,
-    pub(super) notices: Sender<Notice>,
+    pub(super) notifications: Sender<Notification>,
     pub(super) stopping: bool,
 }
 
@@ -74,16 +74,16 @@ impl EngineState {
     /// Returns how long there may be nothing else; `None`: until something comes.
     pub(super) fn tell(&mut self) -> Option<Duration> {
         let switch = self.switch.as_mut()?;
-        let due = switch.next_notice()?;
+        let due = switch.next_notification()?;
         let now = Instant::now();
         if due <= now {
-            for notice in switch.notices(now) {
-                if self.notices.try_send(notice).is_err() {
-                    tracing::debug!("a notice to the controller is dropped: nobody takes it");
+            for notification in switch.notifications(now) {
+                if self.notifications.try_send(notification).is_err() {
+                    tracing::debug!("a notification to the controller is dropped: nobody takes it");
                 }
             }
         }
-        Some(switch.next_notice()?.saturating_duration_since(now))
+        Some(switch.next_notification()?.saturating_duration_since(now))
     }
 
     /// Processes a frame that no port has received.

@@ -13,8 +13,8 @@ use crate::table::{Behaviour, BoundAction, OneShot};
 /// A profile's members and groups.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Profile {
-    members: Places<Member>,
-    groups: Places<Group>,
+    members: Slab<Member>,
+    groups: Slab<Group>,
     /// The ports that are down.
     down: BTreeSet<u16>,
     /// Entries with actions of their own.
@@ -42,18 +42,18 @@ pub(crate) struct Group {
 
 /// Things by id, each at the lowest place that is free when it comes.
 #[derive(Debug, Clone)]
-struct Places<T> {
+struct Slab<T> {
     by_id: BTreeMap<u32, u32>,
     things: Vec<Option<T>>,
 }
 
-impl<T> Default for Places<T> {
+impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self { by_id: BTreeMap::new(), things: Vec::new() }
     }
 }
 
-impl<T> Places<T> {
+impl<T> Slab<T> {
     fn insert(&mut self, id: u32, thing: T) {
         let place = self.things.iter().position(Option::is_none);
         let place = place.unwrap_or_else(|| {

@@ -205,7 +205,7 @@ impl Device {
         }
     }
 
-    /// Posts a packet or a notice to the roles' primary controllers, where there is room for it.
+    /// Posts a packet or a notification to the roles' primary controllers, where there is room for it.
     pub(super) async fn post(&self, update: Update) {
         let roles = self.roles.read().await;
         let mut primaries = roles.primary_mailboxes();

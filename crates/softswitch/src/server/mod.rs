@@ -20,7 +20,7 @@ mod error;
 #[cfg(test)]
 mod interrupted;
 mod loaded;
-mod notices;
+mod notifications;
 mod operation;
 mod packet;
 mod pipeline_config;
@@ -49,7 +49,7 @@ pub use error::ServerError;
 pub use loaded::Loaded;
 pub use status::Refusal;
 
-use crate::engine::{Control, Notices, PacketIns};
+use crate::engine::{Control, Notifications, PacketIns};
 use device::Device;
 pub(crate) use device::Program;
 use service::Service;
@@ -85,7 +85,7 @@ pub struct RunningServer {
 
 impl RunningServer {
     /// Listens on `address` (port 0: any free one) for controllers of the device `device_id`, which
-    /// get the `packets` and `notices` of the switch, which runs `program` if it was started with one. It runs on the
+    /// get the `packets` and `notifications` of the switch, which runs `program` if it was started with one. It runs on the
     /// current tokio runtime.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl RunningServer {
         control: Control,
         program: Option<Arc<Program>>,
         packets: PacketIns,
-        notices: Option<Notices>,
+        notifications: Option<Notifications>,
     ) -> Result<Self, ServerError> {
         let failed = |error| ServerError::listen(address, error);
         let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -104,7 +104,7 @@ impl RunningServer {
         let (stop, stopping) = watch::channel(false);
         let device = Arc::new(Device::new(device_id, control, program, stopping.clone()));
         let mut tasks = vec![tokio::spawn(deliver(device.clone(), packets))];
-        tasks.extend(notices.map(|notices| tokio::spawn(notify(device.clone(), notices))));
+        tasks.extend(notifications.map(|notifications| tokio::spawn(notify(device.clone(), notifications))));
         tasks.push(tokio::spawn(serve(listener, device)));
         tracing::info!(%address, device_id, "P4Runtime server listens");
         Ok(Self { address, stop, tasks })
@@ -164,10 +164,10 @@ async fn deliver(device: Arc<Device>, packets: PacketIns) {
     }
 }
 
-async fn notify(device: Arc<Device>, notices: Notices) {
+async fn notify(device: Arc<Device>, notifications: Notifications) {
     let mut stopping = device.stopping.clone();
     tokio::select! {
-        () = notices::deliver(&device, notices) => {}
+        () = notifications::deliver(&device, notifications) => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
     }
 }

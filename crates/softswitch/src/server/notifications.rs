@@ -11,15 +11,15 @@ use tributary_p4runtime::p4::v1::{self as message, P4Data, P4Header, P4StructLik
 
 use super::convert;
 use super::device::Device;
-use crate::control::Notice;
-use crate::engine::Notices;
+use crate::control::Notification;
+use crate::engine::Notifications;
 
-/// Delivers notices to the primary controller, until the switch stops.
-pub(super) async fn deliver(device: &Device, mut notices: Notices) {
-    while let Some(notice) = notices.recv().await {
+/// Delivers notifications to the primary controller, until the switch stops.
+pub(super) async fn deliver(device: &Device, mut notifications: Notifications) {
+    while let Some(notification) = notifications.recv().await {
         let Some(program) = device.programs.read().await.running.clone() else { continue };
-        let update = match notice {
-            Notice::Digests { digest_id, list } => {
+        let update = match notification {
+            Notification::Digests { digest_id, list } => {
                 let message = |values| data(program.p4info(), digest_id, values);
                 Update::Digest(message::DigestList {
                     digest_id,
@@ -28,10 +28,12 @@ pub(super) async fn deliver(device: &Device, mut notices: Notices) {
                     timestamp: now(),
                 })
             }
-            Notice::Idle(entries) => Update::IdleTimeoutNotification(message::IdleTimeoutNotification {
-                table_entry: entries.into_iter().map(convert::entry_message).collect(),
-                timestamp: now(),
-            }),
+            Notification::Idle(entries) => {
+                Update::IdleTimeoutNotification(message::IdleTimeoutNotification {
+                    table_entry: entries.into_iter().map(convert::entry_message).collect(),
+                    timestamp: now(),
+                })
+            }
         };
         device.post(update).await;
     }

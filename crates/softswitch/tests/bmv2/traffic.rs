@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use tributary_wire::constants::{FLAG_PROBE, INA_HEADER_BYTES};
 use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, emit, frame_len};
 use tributary_wire::{
-    Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally,
+    Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Totals,
 };
 
 use super::tables::{JOBS, Job, NODE, PORTS, UP, mac, sender};
@@ -155,7 +155,7 @@ fn header(random: &mut ChaCha8Rng, kind: Kind, job: &Job, seq: Seq) -> Header {
         job: JobId::new(id).unwrap(),
         rank: Rank::new(random.choose_from(&[1, 2, u16::MAX])),
         seq,
-        tally: Tally {
+        totals: Totals {
             contributors: random.random(),
             weight: random.random(),
             tag: Tag { high: random.random(), low: random.random() },

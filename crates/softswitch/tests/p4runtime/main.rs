@@ -15,7 +15,7 @@ mod fixture;
 mod groups;
 mod initial;
 mod meters;
-mod notices;
+mod notifications;
 mod packets;
 mod pipeline;
 mod profiles;

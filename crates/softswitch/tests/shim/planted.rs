@@ -113,6 +113,6 @@ async fn each_bug_that_is_planted_is_noticed() {
     let expected = run(&program_in("32"), &packets).await;
     for bug in BUGS {
         let (left, counted) = run(&compiled(&folder.path().join("p4"), bug), &packets).await;
-        assert!(left != expected.0 || counted != expected.1, "nobody notices {bug:?}");
+        assert!(left != expected.0 || counted != expected.1, "nobody notifications {bug:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! GRADIENT packets are processed as sections 3 and 5 of `docs/specification.md` require.
 
-use tributary_wire::{Header, Tag, Tally};
+use tributary_wire::{Header, Tag, Totals};
 
 use crate::support::{
     Admit, BASE, GRADIENT, JOB, JOB_INDEX, NODE, Rig, Sent, UP, Values, WINDOW, hop, received, values,
@@ -28,7 +28,7 @@ fn is_consumed(rig: &mut Rig, port: u16, sent: &Sent) {
 /// Checks that `probe` is `sent` made into a PROBE by this switch, without its entry.
 fn is_probe_of(probe: &Sent, sent: &Sent) {
     assert_eq!(probe.values, None);
-    assert_eq!(probe.header, Header { tally: Tally::default(), ..sent.header });
+    assert_eq!(probe.header, Header { totals: Totals::default(), ..sent.header });
     assert_eq!(probe.hops, sent.hops[1..]);
 }
 
@@ -40,10 +40,10 @@ fn the_last_of_all_children_carries_the_sum_of_everything() {
     let last = Sent::gradient(1, 3, SEQ, values(i32::MAX));
     let up = goes_up(&mut rig, 2, &last);
     assert_eq!(up.values, Some(sum(&sum(&values(3), &values(-5)), &values(i32::MAX))));
-    let tally = Tally { contributors: 3, weight: 2 + 3 + 4, tag: Tag { high: 0x7000_0000, low: 21 } };
+    let totals = Totals { contributors: 3, weight: 2 + 3 + 4, tag: Tag { high: 0x7000_0000, low: 21 } };
     assert_eq!(
         up.header,
-        Header { tally, ..last.header },
+        Header { totals, ..last.header },
         "all else is that of the packet that completed it"
     );
     assert_eq!(up.hops, last.hops[1..]);
@@ -96,8 +96,8 @@ fn a_duplicate_is_not_added_again() {
     assert_eq!(again.values, Some(sum(&values(1), &values(2))));
     assert_eq!(again.header.rank, first.header.rank);
     assert_eq!(
-        again.header.tally,
-        Tally { contributors: 2, weight: 5, tag: Tag { high: 0x3000_0000, low: 9 } }
+        again.header.totals,
+        Totals { contributors: 2, weight: 5, tag: Tag { high: 0x3000_0000, low: 9 } }
     );
     assert_eq!(rig.job("job_duplicate"), 2);
     assert_eq!(rig.job("job_contributed"), 2);
@@ -122,7 +122,7 @@ fn a_newer_slice_takes_the_slot_over() {
     is_consumed(&mut rig, 1, &Sent::gradient(0, 2, SEQ + WINDOW, values(4)));
     let up = goes_up(&mut rig, 2, &Sent::gradient(1, 2, SEQ + WINDOW, values(5)));
     assert_eq!(up.values, Some(sum(&values(4), &values(5))));
-    assert_eq!(up.header.tally.contributors, 2);
+    assert_eq!(up.header.totals.contributors, 2);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn sequence_numbers_wrap() {
     let zero = 0_u32.wrapping_sub(WINDOW).wrapping_add(WINDOW);
     let mut rig = Rig::aggregating(2);
     is_consumed(&mut rig, 1, &Sent::gradient(0, 2, zero, values(6)));
-    assert_eq!(goes_up(&mut rig, 2, &Sent::gradient(1, 2, zero, values(6))).header.tally.contributors, 2);
+    assert_eq!(goes_up(&mut rig, 2, &Sent::gradient(1, 2, zero, values(6))).header.totals.contributors, 2);
 }
 
 #[test]

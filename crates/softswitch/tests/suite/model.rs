@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tributary_wire::{JobId, Operator, Seq, Tag, Tally};
+use tributary_wire::{JobId, Operator, Seq, Tag, Totals};
 
 use crate::support::{
     Admit, BASE, GRADIENT, JOB, JOB_INDEX, RESULT, Rig, Sent, UP, VALUES, Values, received, values,
@@ -24,13 +24,13 @@ struct Slot {
     cur: u32,
     bitmap: u64,
     count: u8,
-    tally: Tally,
+    totals: Totals,
     values: Values,
 }
 
 impl Default for Slot {
     fn default() -> Self {
-        Self { job: 0, cur: 0, bitmap: 0, count: 0, tally: Tally::default(), values: [0; VALUES] }
+        Self { job: 0, cur: 0, bitmap: 0, count: 0, totals: Totals::default(), values: [0; VALUES] }
     }
 }
 
@@ -59,15 +59,15 @@ impl Model {
                 values.iter_mut().for_each(|value| *value &= i32::MAX);
             }
             if slot.count == 0 {
-                (slot.values, slot.tally) = (values, header.tally);
+                (slot.values, slot.totals) = (values, header.totals);
             } else {
-                combine(slot, &values, header.operator, header.tally);
+                combine(slot, &values, header.operator, header.totals);
             }
             slot.bitmap |= bit;
             slot.count += 1;
         }
         if slot.count == hop.fan_in {
-            (out.values, out.header.tally) = (Some(slot.values), slot.tally);
+            (out.values, out.header.totals) = (Some(slot.values), slot.totals);
             return Some(out);
         }
         header.retransmit.then(|| probe(out))
@@ -81,26 +81,26 @@ impl Model {
     }
 }
 
-fn combine(slot: &mut Slot, values: &Values, operator: Operator, tally: Tally) {
+fn combine(slot: &mut Slot, values: &Values, operator: Operator, totals: Totals) {
     for (held, value) in slot.values.iter_mut().zip(values) {
         *held = match operator {
             Operator::Sum => held.wrapping_add(*value),
             Operator::Max => (*held).max(*value),
         };
     }
-    slot.tally.add(tally);
+    slot.totals.add(totals);
 }
 
 fn probe(mut sent: Sent) -> Sent {
     sent.values = None;
-    sent.header.tally = Tally::default();
+    sent.header.totals = Totals::default();
     sent
 }
 
 /// Something that comes in.
 #[derive(Debug, Clone)]
 enum Event {
-    Gradient { job: usize, child: u8, seq: u32, seed: i32, tally: [u32; 4], retransmit: bool, probe: bool },
+    Gradient { job: usize, child: u8, seq: u32, seed: i32, totals: [u32; 4], retransmit: bool, probe: bool },
     Result { job: usize, seq: u32 },
 }
 
@@ -115,8 +115,8 @@ fn event() -> impl Strategy<Value = Event> {
     let gradient =
         (job(), 0..FAN_IN, seq(), any::<i32>(), any::<[u32; 4]>(), any::<bool>(), prop::bool::weighted(0.1));
     prop_oneof![
-        8 => gradient.prop_map(|(job, child, seq, seed, tally, retransmit, probe)| {
-            Event::Gradient { job, child, seq, seed, tally, retransmit, probe }
+        8 => gradient.prop_map(|(job, child, seq, seed, totals, retransmit, probe)| {
+            Event::Gradient { job, child, seq, seed, totals, retransmit, probe }
         }),
         1 => (job(), seq()).prop_map(|(job, seq)| Event::Result { job, seq }),
     ]
@@ -168,7 +168,7 @@ fn gradient(event: &Event) -> Option<Sent> {
         child,
         seq,
         seed,
-        tally: [contributors, weight, high, low],
+        totals: [contributors, weight, high, low],
         retransmit,
         probe,
     } = *event
@@ -180,7 +180,7 @@ fn gradient(event: &Event) -> Option<Sent> {
     sent.header.seq = Seq(seq);
     sent.header.operator = operator(seq);
     sent.header.retransmit = retransmit;
-    sent.header.tally = Tally { contributors, weight, tag: Tag { high, low } };
+    sent.header.totals = Totals { contributors, weight, tag: Tag { high, low } };
     if probe {
         sent.values = None;
     }

@@ -19,7 +19,7 @@ fn half_full() -> Rig {
 /// Returns true if the slot still holds the values that the first child has sent.
 fn still_holds(rig: &mut Rig) -> bool {
     let out = rig.send(2, &Sent::gradient(1, 2, SEQ, values(2)).frame());
-    out.first().is_some_and(|(_, frame)| received(frame).header.tally.contributors == 2)
+    out.first().is_some_and(|(_, frame)| received(frame).header.totals.contributors == 2)
 }
 
 /// A result for everyone: no stack.
@@ -58,7 +58,7 @@ fn a_result_empties_its_slot() {
     // The slot waits for the slice that is one window later.
     assert_eq!(rig.send(1, &Sent::gradient(0, 2, SEQ + WINDOW, values(3)).frame()), []);
     let out = rig.send(2, &Sent::gradient(1, 2, SEQ + WINDOW, values(4)).frame());
-    assert_eq!(received(&out[0].1).header.tally.contributors, 2);
+    assert_eq!(received(&out[0].1).header.totals.contributors, 2);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn later_copies_of_a_result_leave_the_slot_alone() {
     rig.send(UP, &Sent::result(SEQ, 2).frame());
     assert_eq!((rig.job("job_result"), rig.job("job_released")), (2, 1));
     let out = rig.send(2, &Sent::gradient(1, 2, SEQ + WINDOW, values(4)).frame());
-    assert_eq!(received(&out[0].1).header.tally.contributors, 2, "the slot was in use again");
+    assert_eq!(received(&out[0].1).header.totals.contributors, 2, "the slot was in use again");
 }
 
 #[test]

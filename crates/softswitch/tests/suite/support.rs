@@ -11,7 +11,7 @@ use tributary_softswitch::control::{
 use tributary_softswitch::{Outputs, Pipeline, Switch};
 use tributary_wire::constants::RANK_ALL;
 use tributary_wire::frame::{FrameHeader, FrameView, MacAddr, emit, frame_len};
-use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Tally};
+use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, Tag, Totals};
 
 use crate::program::PROGRAM;
 
@@ -272,7 +272,7 @@ impl Sent {
                 job: JobId::new(JOB).unwrap(),
                 rank: Rank::new(u16::from(child) + 100),
                 seq: Seq(seq),
-                tally: Tally {
+                totals: Totals {
                     contributors: 1,
                     weight: 2 + u32::from(child),
                     tag: Tag { high: 0x1000_0000 << child, low: 3 << child },

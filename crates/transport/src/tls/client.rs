@@ -9,11 +9,11 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, version};
 
+use super::certificate_check::{self, Usage};
 use super::current::{self, Current, Loaded};
 use super::error::TlsError;
 use super::files::{TlsFiles, provider};
-use super::fitness::{self, Usage};
-use super::{HTTP2, words};
+use super::{HTTP2, messages};
 use crate::cause::carried;
 use crate::connection::Stream;
 use crate::service::Service;
@@ -98,15 +98,15 @@ impl ClientTls {
         error: &(dyn std::error::Error + 'static),
         service: Service,
     ) -> Option<String> {
-        carried(error).map(|error| words::of_client(error, service, &self.files))
+        carried(error).map(|error| messages::of_client(error, service, &self.files))
     }
 }
 
 fn read(files: &TlsFiles, host: Option<&str>) -> Result<Loaded<ClientConfig>, TlsError> {
     let credentials = files.load()?;
-    fitness::check(files, &credentials, Usage::Client)?;
+    certificate_check::check(files, &credentials, Usage::Client)?;
     if let Some(host) = host {
-        fitness::check_host(files, &credentials, host)?;
+        certificate_check::check_host(files, &credentials, host)?;
     }
     let expires = current::expires(&credentials.chain);
     let config = ClientConfig::builder_with_provider(provider())

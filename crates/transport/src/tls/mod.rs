@@ -2,13 +2,13 @@
 //!
 //! Outside this folder, the crate uses only what `without_tls.rs` has, too.
 
+mod certificate_check;
 mod client;
 mod current;
 mod error;
 mod files;
-mod fitness;
+mod messages;
 mod server;
-mod words;
 
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;

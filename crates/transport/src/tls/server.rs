@@ -11,11 +11,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::{ServerConfig, version};
 
+use super::certificate_check::{self, Usage};
 use super::current::{self, Current, Loaded};
 use super::error::TlsError;
 use super::files::{TlsFiles, provider};
-use super::fitness::{self, Usage};
-use super::{HTTP2, names_of, words};
+use super::{HTTP2, messages, names_of};
 use crate::cause::carried;
 use crate::connection::{Peer, Stream};
 
@@ -56,7 +56,7 @@ impl ServerTls {
 
 fn read(files: &TlsFiles) -> Result<Loaded<ServerConfig>, TlsError> {
     let credentials = files.load()?;
-    fitness::check(files, &credentials, Usage::Server)?;
+    certificate_check::check(files, &credentials, Usage::Server)?;
     let expires = current::expires(&credentials.chain);
     let verifier = WebPkiClientVerifier::builder_with_provider(credentials.roots, provider())
         .build()
@@ -97,7 +97,7 @@ impl ServerTls {
             }
             Ok(Err((error, stream))) => {
                 match carried(&error) {
-                    Some(error) => refused(&words::of_server(error, &self.files)),
+                    Some(error) => refused(&messages::of_server(error, &self.files)),
                     // Gone before it has shown anything: perhaps a port scan.
                     None => tracing::debug!(%address, %error, "a client gave up"),
                 }

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::controller_server::{Controller, ControllerServer};
 use tributary_api::v1::{self, host_order::Order, host_report::Report, job_event::Event};
-use tributary_api::{JobConfig, MAX_MESSAGE_BYTES, Ticket};
+use tributary_api::{JobConfig, JobCredentials, MAX_MESSAGE_BYTES};
 use tributary_transport::Remote;
 
 /// The token of the job.
@@ -294,7 +294,7 @@ impl Controller for Service {
         &self,
         request: Request<v1::AnswerRequest>,
     ) -> Result<Response<v1::AnswerResponse>, Status> {
-        check_token(&Ticket::read(request.metadata()).unwrap().token)?;
+        check_token(&JobCredentials::read(request.metadata()).unwrap().token)?;
         let request = request.into_inner();
         // A test that is over does not listen.
         let _ = self.state().answered.send(request);

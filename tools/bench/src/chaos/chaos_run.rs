@@ -13,7 +13,7 @@ use tributary_topology::Topology;
 
 use super::agreement::Agreement;
 use super::event::{Event, Moment};
-use super::foreign::{Foreign, ForeignTally};
+use super::foreign::{Foreign, ForeignStatistics};
 use super::members::{Members, ProcessReport, ReportKind};
 use super::progress::Progress;
 use super::reach;
@@ -24,7 +24,7 @@ use super::timeline::Timeline;
 use tributary::lab::{Record, job, operations};
 
 /// A repair that takes time.
-type Mending<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+type Repairing<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// A member that should make progress and makes none for longer than this is stuck.
 pub(super) const STUCK: Duration = Duration::from_secs(10);
@@ -69,7 +69,7 @@ struct Outcome {
     /// When the first thing was hit.
     began: Moment,
     /// When the last target was repaired.
-    mended: Moment,
+    repaired: Moment,
     /// When all members were in again, or the wait for them ended.
     over: Moment,
     fate: Fate,
@@ -121,7 +121,7 @@ impl<'a> ChaosRun<'a> {
     /// As for [`Foreign::start`].
     pub(super) fn start_foreign(&mut self) -> Result<()> {
         self.foreign = Some(Foreign::start(self.lab, self.topology)?);
-        self.report.foreign = Some(ForeignTally::default());
+        self.report.foreign = Some(ForeignStatistics::default());
         Ok(())
     }
 
@@ -157,18 +157,18 @@ impl<'a> ChaosRun<'a> {
     /// One blow, until all members are in again.
     async fn strike(&mut self, blow: &Blow) -> Result<()> {
         self.kinds = blow.disturbances.iter().map(|disturbance| disturbance.target.kind).collect();
-        let (began, mended) = self.hit(&blow.disturbances).await?;
-        let fate = match self.all_in(mended, STUCK).await? {
+        let (began, repaired) = self.hit(&blow.disturbances).await?;
+        let fate = match self.all_in(repaired, STUCK).await? {
             true => Fate::Well,
             false if self.is_lost() => Fate::Lost,
             false => Fate::Stuck,
         };
-        self.judge(blow, &Outcome { began, mended, over: Moment::now(), fate });
+        self.judge(blow, &Outcome { began, repaired, over: Moment::now(), fate });
         match fate {
-            Fate::Well => self.await_foreign(mended).await?,
+            Fate::Well => self.await_foreign(repaired).await?,
             _ if self.stop_at_failure => {}
             Fate::Lost => self.renew().await?,
-            Fate::Stuck => self.restart(mended).await?,
+            Fate::Stuck => self.restart(repaired).await?,
         }
         self.kinds.clear();
         Ok(())
@@ -179,13 +179,13 @@ impl<'a> ChaosRun<'a> {
     async fn hit(&mut self, disturbances: &[Disturbance]) -> Result<(Moment, Moment)> {
         let start = Instant::now();
         let hits = disturbances.iter().map(|hit| (start + hit.at, hit, true));
-        let mends = disturbances.iter().map(|hit| (start + hit.at + hit.outage, hit, false));
-        let mut due: Vec<_> = hits.chain(mends).collect();
+        let repairs = disturbances.iter().map(|hit| (start + hit.at + hit.outage, hit, false));
+        let mut due: Vec<_> = hits.chain(repairs).collect();
         // The next one is the last element.
         due.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
         let began = Moment::now();
-        let mut mending = FuturesUnordered::new();
-        while !due.is_empty() || !mending.is_empty() {
+        let mut repairing = FuturesUnordered::new();
+        while !due.is_empty() || !repairing.is_empty() {
             let next = due.last().map_or(start, |(at, ..)| *at);
             tokio::select! {
                 () = sleep_until(next), if !due.is_empty() => {
@@ -194,10 +194,10 @@ impl<'a> ChaosRun<'a> {
                         self.progress.hit(disturbance);
                         self.break_it(&disturbance.target).await?;
                     } else {
-                        mending.extend(self.mend(&disturbance.target)?);
+                        repairing.extend(self.repair(&disturbance.target)?);
                     }
                 }
-                Some(mended) = mending.next() => mended?,
+                Some(repaired) = repairing.next() => repaired?,
                 report = self.members.next() => self.hear(report)?,
             }
         }
@@ -218,14 +218,14 @@ impl<'a> ChaosRun<'a> {
     }
 
     /// Repairs a target; a repair that takes time is returned for the caller to await.
-    fn mend(&mut self, target: &Target) -> Result<Option<Mending<'a>>> {
+    fn repair(&mut self, target: &Target) -> Result<Option<Repairing<'a>>> {
         match &target.part {
             LabPart::Daemon { station, .. } => {
                 let (lab, station) = (self.lab, station.clone());
                 return Ok(Some(Box::pin(start_again(lab, station))));
             }
             LabPart::Process { rank, .. } => self.members.start(*rank)?,
-            LabPart::Link { name, .. } => drop(self.lab.mend(name)?),
+            LabPart::Link { name, .. } => drop(self.lab.repair(name)?),
             LabPart::Interface { station, name, .. } => self.lab.set_interface(station, name, true)?,
         }
         Ok(None)
@@ -263,7 +263,7 @@ impl<'a> ChaosRun<'a> {
             if Instant::now() > deadline {
                 self.progress.failure(&format!("no foreign datagram comes from {}", silent.join(", ")));
                 let silent = silent.len() as u64;
-                self.report.foreign.iter_mut().for_each(|tally| tally.stuck += silent);
+                self.report.foreign.iter_mut().for_each(|statistics| statistics.stuck += silent);
                 break;
             }
             tokio::select! {
@@ -277,8 +277,8 @@ impl<'a> ChaosRun<'a> {
 
     /// Brings the report's counts of foreign datagrams up to date.
     fn count_foreign(&mut self) {
-        if let (Some(foreign), Some(tally)) = (&self.foreign, &mut self.report.foreign) {
-            *tally = ForeignTally { stuck: tally.stuck, ..foreign.tally() };
+        if let (Some(foreign), Some(statistics)) = (&self.foreign, &mut self.report.foreign) {
+            *statistics = ForeignStatistics { stuck: statistics.stuck, ..foreign.statistics() };
         }
     }
 
@@ -334,7 +334,7 @@ impl<'a> ChaosRun<'a> {
 
     fn wrong(&mut self, problem: &str) {
         self.progress.failure(problem);
-        self.report.count(&self.kinds, |tally| tally.wrong += 1);
+        self.report.count(&self.kinds, |statistics| statistics.wrong += 1);
     }
 
     /// Returns true if the job is over; `false` if the controller does not answer.
@@ -344,7 +344,7 @@ impl<'a> ChaosRun<'a> {
 
     /// Counts the effects of a blow.
     fn judge(&mut self, blow: &Blow, outcome: &Outcome) {
-        let Outcome { began, mended, over, fate } = *outcome;
+        let Outcome { began, repaired, over, fate } = *outcome;
         let away: Vec<_> = blow.disturbances.iter().map(|disturbance| &disturbance.target).collect();
         let gap = |rank: &usize| self.timeline.longest_gap(*rank, began, over);
         // The job has gone on in the part whose members paused least.
@@ -354,18 +354,19 @@ impl<'a> ChaosRun<'a> {
         let all = 0..self.members.ranks();
         let hit = all.filter(|rank| !spared.contains(rank));
         let back: Vec<_> = hit
-            .filter_map(|rank| Some(self.timeline.first_after(rank, mended, false)?.since(mended)))
+            .filter_map(|rank| Some(self.timeline.first_after(rank, repaired, false)?.since(repaired)))
             .collect();
         let mut stuck: BTreeSet<_> = spared.into_iter().filter(|rank| gap(rank) > STUCK).collect();
-        stuck.extend(self.timeline.not_back(mended));
+        stuck.extend(self.timeline.not_back(repaired));
         let unattended = blow.is_unattended();
         for kind in self.kinds.clone() {
-            self.report.count(&[kind], |tally| {
-                tally.kills += 1;
+            self.report.count(&[kind], |statistics| {
+                statistics.kills += 1;
                 if fate != Fate::Lost {
-                    let pauses = if unattended { &mut tally.unattended_s } else { &mut tally.pauses_s };
+                    let pauses =
+                        if unattended { &mut statistics.unattended_s } else { &mut statistics.pauses_s };
                     pause.into_iter().for_each(|pause| pauses.add(pause));
-                    back.iter().for_each(|back| tally.back_s.add(*back));
+                    back.iter().for_each(|back| statistics.back_s.add(*back));
                 }
             });
         }
@@ -373,9 +374,9 @@ impl<'a> ChaosRun<'a> {
             Fate::Lost => (1, Vec::new()),
             Fate::Well | Fate::Stuck => (0, stuck.into_iter().collect()),
         };
-        self.report.count(&self.kinds, |tally| {
-            tally.lost_jobs += lost;
-            tally.stuck += stuck.len() as u64;
+        self.report.count(&self.kinds, |statistics| {
+            statistics.lost_jobs += lost;
+            statistics.stuck += stuck.len() as u64;
         });
         self.progress.done(blow, pause, back.iter().max().copied(), lost > 0, &stuck);
     }
@@ -394,7 +395,7 @@ impl<'a> ChaosRun<'a> {
         }
         self.progress
             .failure("members stay stuck when their processes are started anew: the job is given up");
-        self.report.count(&self.kinds, |tally| tally.lost_jobs += 1);
+        self.report.count(&self.kinds, |statistics| statistics.lost_jobs += 1);
         self.renew().await
     }
 

@@ -49,7 +49,7 @@ struct Flow {
 
 /// The counts of all flows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(super) struct ForeignTally {
+pub(super) struct ForeignStatistics {
     /// Datagrams that the hosts sent.
     pub(super) sent: u64,
     /// Datagrams that arrived.
@@ -92,11 +92,11 @@ impl Foreign {
     }
 
     /// The present counts, except for `stuck`.
-    pub(super) fn tally(&self) -> ForeignTally {
+    pub(super) fn statistics(&self) -> ForeignStatistics {
         let sum = |count: fn(&Flow) -> &AtomicU64| {
             self.flows.iter().map(|flow| count(flow).load(Ordering::Relaxed)).sum()
         };
-        ForeignTally {
+        ForeignStatistics {
             sent: sum(|flow| &flow.sent),
             received: sum(|flow| &flow.received),
             damaged: sum(|flow| &flow.damaged),

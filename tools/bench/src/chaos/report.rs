@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::foreign::ForeignTally;
+use super::foreign::ForeignStatistics;
 use super::targets::Kind;
 use tributary_cli::output;
 
@@ -21,17 +21,17 @@ pub(super) struct Report {
     /// Sums that were checked, counted once for each member that received them.
     pub(super) checked: u64,
     #[serde(flatten)]
-    pub(super) all: Tally,
+    pub(super) all: Statistics,
     /// Ordinary datagrams between the hosts; `None` if there were none.
-    pub(super) foreign: Option<ForeignTally>,
+    pub(super) foreign: Option<ForeignStatistics>,
     /// Times between consecutive sums while nothing is hit.
     pub(super) calm_s: Spread,
-    pub(super) by_kind: BTreeMap<Kind, Tally>,
+    pub(super) by_kind: BTreeMap<Kind, Statistics>,
 }
 
 /// The effects of disturbances.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Tally {
+pub(super) struct Statistics {
     /// The number of disturbances.
     pub(super) kills: u64,
     /// Sums that were wrong, or differed between members.
@@ -81,15 +81,15 @@ impl From<Spread> for Summary {
 }
 
 impl Report {
-    /// Changes the overall tally, and the tallies of `kinds`.
-    pub(super) fn count(&mut self, kinds: &[Kind], change: impl Fn(&mut Tally)) {
+    /// Changes the overall statistics, and the statistics of `kinds`.
+    pub(super) fn count(&mut self, kinds: &[Kind], change: impl Fn(&mut Statistics)) {
         change(&mut self.all);
         kinds.iter().for_each(|kind| change(self.by_kind.entry(*kind).or_default()));
     }
 
     /// The failures in words; `None` if there are none.
     pub(super) fn failure(&self) -> Option<String> {
-        let Tally { wrong, lost_jobs, stuck, .. } = self.all;
+        let Statistics { wrong, lost_jobs, stuck, .. } = self.all;
         let foreign = self.foreign.unwrap_or_default();
         let of_job = (wrong > 0 || lost_jobs > 0 || stuck > 0).then(|| {
             format!("{wrong} sums were wrong, {lost_jobs} jobs were lost, {stuck} members were stuck")
@@ -110,27 +110,27 @@ impl Report {
             ["what was hit", "times", "wrong", "lost jobs", "stuck", "pause: median", "99 %", "longest"];
         let others = ["unattended", "back: median", "longest"];
         let mut table = output::number_table(&[&header[..], &others[..]].concat());
-        let tallies = self.by_kind.iter().map(|(kind, tally)| (kind.to_string(), tally));
-        for (name, tally) in tallies.chain([("all".to_owned(), &self.all)]) {
-            let counts =
-                [tally.kills, tally.wrong, tally.lost_jobs, tally.stuck].map(|count| count.to_string());
-            let pauses = Summary::from(tally.pauses_s.clone());
-            let back = Summary::from(tally.back_s.clone());
-            let unattended = Summary::from(tally.unattended_s.clone()).max;
+        let statistics = self.by_kind.iter().map(|(kind, statistics)| (kind.to_string(), statistics));
+        for (name, statistics) in statistics.chain([("all".to_owned(), &self.all)]) {
+            let counts = [statistics.kills, statistics.wrong, statistics.lost_jobs, statistics.stuck]
+                .map(|count| count.to_string());
+            let pauses = Summary::from(statistics.pauses_s.clone());
+            let back = Summary::from(statistics.back_s.clone());
+            let unattended = Summary::from(statistics.unattended_s.clone()).max;
             let times =
                 [pauses.median, pauses.p99, pauses.max, unattended, back.median, back.max].map(seconds);
             table.add_row(std::iter::once(name).chain(counts).chain(times));
         }
         let calm = Summary::from(self.calm_s.clone());
         let foreign = self.foreign.map_or_else(String::new, |foreign| {
-            let ForeignTally { sent, received, damaged, .. } = foreign;
+            let ForeignStatistics { sent, received, damaged, .. } = foreign;
             format!("\nforeign datagrams: {sent} sent, {received} received, {damaged} of them damaged")
         });
         format!(
             "{table}\n\
              {} sums checked in {:.0} s on {} ({}), seed {}; from one to the next {} (median) while nothing is wrong\n\
              pause: the longest time between two sums of a member that was not hit; unattended: the longest one while the\n\
-             controller was away, too; back: from the mending to the first sum of a member that was hit{foreign}",
+             controller was away, too; back: from the repairing to the first sum of a member that was hit{foreign}",
             self.checked,
             self.seconds,
             self.topology,
@@ -167,14 +167,14 @@ mod tests {
     #[test]
     fn a_report_has_the_keys_that_programs_ask_for() {
         let mut report = Report { topology: "t".into(), seed: 7, ..Report::default() };
-        report.count(&[Kind::Root, Kind::Link], |tally| {
-            tally.kills += 1;
-            tally.pauses_s.add(Duration::from_millis(500));
+        report.count(&[Kind::Root, Kind::Link], |statistics| {
+            statistics.kills += 1;
+            statistics.pauses_s.add(Duration::from_millis(500));
         });
         assert_eq!(report.failure(), None);
-        report.count(&[], |tally| tally.stuck += 1);
+        report.count(&[], |statistics| statistics.stuck += 1);
         assert!(report.failure().unwrap().contains("1 members were stuck"));
-        report.foreign = Some(ForeignTally { sent: 9, received: 8, damaged: 1, stuck: 0 });
+        report.foreign = Some(ForeignStatistics { sent: 9, received: 8, damaged: 1, stuck: 0 });
         assert!(report.failure().unwrap().contains("stuck; 1 foreign datagrams"));
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["foreign"], json!({ "sent": 9, "received": 8, "damaged": 1, "stuck": 0 }));

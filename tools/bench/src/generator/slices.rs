@@ -9,7 +9,7 @@ use std::ops::Range;
 use tributary_wire::constants::{HOP_BYTES, INA_HEADER_BYTES};
 use tributary_wire::frame::{ENCAPSULATION_BYTES, FrameHeader, FrameView, emit};
 use tributary_wire::{
-    Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Tally, WireError,
+    Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Totals, WireError,
 };
 
 use super::{Arrived, GeneratorError, Load, SENDERS};
@@ -108,7 +108,7 @@ impl Load for Contributions {
             job: self.flow.job,
             rank: Rank::new(child as u16),
             seq,
-            tally: Tally { contributors: 1, weight: 1, tag: Tag { high: step, low: !step } },
+            totals: Totals { contributors: 1, weight: 1, tag: Tag { high: step, low: !step } },
         };
         let message = Message { header, hops: &self.hops[child], values: Some(&self.outgoing) };
         emit(&self.flow.frames[child], &message, frame).map_err(GeneratorError::Unwritable)
@@ -126,14 +126,14 @@ impl Load for Contributions {
         };
         let step = STEPS.iter().fold(0_u32, |sum, step| sum.wrapping_add(*step)).wrapping_mul(header.seq.0);
         let children = CHILDREN as u32;
-        let tally = [
-            ("contributors", children, header.tally.contributors),
-            ("weight", children, header.tally.weight),
-            ("high digit of the tag", step, header.tally.tag.high),
-            ("low digit of the tag", step.wrapping_neg().wrapping_sub(children), header.tally.tag.low),
+        let totals = [
+            ("contributors", children, header.totals.contributors),
+            ("weight", children, header.totals.weight),
+            ("high digit of the tag", step, header.totals.tag.high),
+            ("low digit of the tag", step.wrapping_neg().wrapping_sub(children), header.totals.tag.low),
         ];
         let wrong = |what, expected, got| GeneratorError::WrongSum { seq: header.seq, what, expected, got };
-        for (field, expected, got) in tally {
+        for (field, expected, got) in totals {
             if expected != got {
                 return Err(wrong(field.to_owned(), expected, got));
             }
@@ -196,7 +196,7 @@ mod tests {
     fn sum(
         contributions: &mut Contributions,
         seq: Seq,
-        damage: impl FnOnce(&mut [i32], &mut Tally),
+        damage: impl FnOnce(&mut [i32], &mut Totals),
     ) -> Vec<u8> {
         let frames = [0, 1].map(|child| {
             let mut frame = vec![0; contributions.flow.frame_bytes()];
@@ -207,10 +207,10 @@ mod tests {
         let [a, b] = [0, 1].map(|child: usize| FrameView::parse(&frames[child]).unwrap());
         let mut values: Vec<i32> = a.message().values().unwrap().iter().collect();
         values.iter_mut().zip(b.message().values().unwrap().iter()).for_each(|(a, b)| *a = a.wrapping_add(b));
-        let [mut tally, other] = [a, b].map(|view| view.message().header().tally);
-        tally.add(other);
-        damage(&mut values, &mut tally);
-        let header = Header { tally, ..*b.message().header() };
+        let [mut totals, other] = [a, b].map(|view| view.message().header().totals);
+        totals.add(other);
+        damage(&mut values, &mut totals);
+        let header = Header { totals, ..*b.message().header() };
         let hops: Vec<Hop> = b.message().hops().skip(1).collect();
         let mut frame = vec![0; contributions.flow.frame_bytes()];
         let message = Message { header, hops: &hops, values: Some(&values) };
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_missing_contribution_is_noticed() {
         let mut contributions = contributions(SliceWidth::ETHERNET);
-        let frame = sum(&mut contributions, Seq::FIRST, |_, tally| tally.contributors = 1);
+        let frame = sum(&mut contributions, Seq::FIRST, |_, totals| totals.contributors = 1);
         let error = contributions.check(&frame).unwrap_err().to_string();
         assert!(error.contains("contributors: expected 0x2, got 0x1"), "{error}");
     }

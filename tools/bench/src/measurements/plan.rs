@@ -157,8 +157,8 @@ fn round(file: &str, slots: u32) -> Result<Times> {
     for dead in victims(&planned) {
         let mut state = state.clone();
         state.dead_nodes.insert(dead);
-        let (seconds, mended) = timed(|| replan(&topology, &state, &job, &planned));
-        mended?;
+        let (seconds, repaired) = timed(|| replan(&topology, &state, &job, &planned));
+        repaired?;
         again = again.max(seconds);
     }
     Ok(Times { read, plan: of_plan, print, whole: read + of_plan + print, replan: again })

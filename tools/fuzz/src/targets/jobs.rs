@@ -11,7 +11,7 @@ use prost::Message;
 use tributary_api::agent::SegmentName;
 use tributary_api::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver, v1};
 use tributary_protocol as protocol;
-use tributary_wire::{JobSecret, Operator, Rank, Seq, SliceWidth, Tally};
+use tributary_wire::{JobSecret, Operator, Rank, Seq, SliceWidth, Totals};
 
 use crate::bounded::within;
 use crate::finding::sound;
@@ -101,9 +101,9 @@ fn member(config: JobConfig) {
             let server = match take_over {
                 None => protocol::Server::new(config),
                 Some(TakeOver { dues, finished }) => {
-                    let slice = |FinishedSlice { seq, job, operator, tally, values }| {
+                    let slice = |FinishedSlice { seq, job, operator, totals, values }| {
                         let values = tributary_wire::values::to_bytes(&values).into();
-                        protocol::FinishedSlice { seq, job, operator, tally, values }
+                        protocol::FinishedSlice { seq, job, operator, totals, values }
                     };
                     let finished: Vec<_> = finished.into_iter().map(slice).collect();
                     protocol::Server::take_over(config, &dues, &finished)
@@ -150,7 +150,7 @@ fn seeds() -> Vec<Seed> {
         seq: Seq(13),
         job: worker.job,
         operator: Operator::Max,
-        tally: Tally::default(),
+        totals: Totals::default(),
         values: values(1).into(),
     };
     let take_over = TakeOver { dues: [16, 17, 18, 15].map(Seq).to_vec(), finished: vec![finished.clone()] };

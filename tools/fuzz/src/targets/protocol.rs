@@ -14,7 +14,7 @@ use tributary_protocol::{
     AllReduce, Downlink, GradientData, OperationEvent, OperationId, Reduced, Server, ServerConfig, Time,
     Timers, Worker, WorkerConfig, vouching_key,
 };
-use tributary_wire::{Hop, JobId, JobSecret, Kind, MessageView, Operator, Rank, Seq, SliceWidth, Tally};
+use tributary_wire::{Hop, JobId, JobSecret, Kind, MessageView, Operator, Rank, Seq, SliceWidth, Totals};
 
 use crate::finding::sound;
 use crate::input::Input;
@@ -62,7 +62,7 @@ struct World {
 #[derive(Debug, Clone, PartialEq)]
 struct Slice {
     operator: Operator,
-    tally: Tally,
+    totals: Totals,
     values: Box<[u8]>,
 }
 
@@ -102,7 +102,7 @@ fn result(bytes: &[u8]) -> Option<(Seq, Slice)> {
     let view = MessageView::parse(bytes).ok()?;
     let header = view.header();
     let values = view.values()?.bytes().into();
-    let slice = Slice { operator: header.operator, tally: header.tally, values };
+    let slice = Slice { operator: header.operator, totals: header.totals, values };
     (header.kind == Kind::Result).then_some((header.seq, slice))
 }
 
@@ -319,8 +319,8 @@ fn believe(world: &mut World, end: End, bytes: &[u8]) {
     }
     let (seq, slice) = sound(result(bytes).ok_or("what is no result was believed"));
     let truth = sound(TRUTH.slices.get(&seq.0).ok_or("a slice was believed that nobody has summed"));
-    assert_eq!(slice.tally.contributors, truth.tally.contributors, "slice {seq}");
-    assert_eq!((slice.operator, slice.tally.weight), (truth.operator, truth.tally.weight), "slice {seq}");
+    assert_eq!(slice.totals.contributors, truth.totals.contributors, "slice {seq}");
+    assert_eq!((slice.operator, slice.totals.weight), (truth.operator, truth.totals.weight), "slice {seq}");
     if slice.operator == Operator::Sum {
         assert_eq!(&slice.values, &truth.values, "slice {seq} at {end:?}");
     }

@@ -75,7 +75,7 @@ fn run(bytes: &[u8]) {
     let sum: Vec<i32> = view.message().values().into_iter().flat_map(|values| values.iter()).collect();
     let expected: Values = std::array::from_fn(|lane| values(0)[lane].wrapping_add(values(1)[lane]));
     assert_eq!((port, sum), (OTHERS_UP, expected.to_vec()), "somebody has changed the other job's sum");
-    assert_eq!(view.message().header().tally.contributors, 2);
+    assert_eq!(view.message().header().totals.contributors, 2);
 }
 
 /// Checks what leaves because of one frame.

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_stream::Stream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
-use tributary_api::Ticket;
+use tributary_api::JobCredentials;
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message as Said;
 use tributary_api::ps::{DropParts, EndParts, Hello, Push, PushPart, Ready, Urge, WorkerMessage};
@@ -97,8 +97,8 @@ impl Serving {
             None => Self::start().await,
         };
         let job = sound(serving.unused.pop().ok_or("a server without a job"));
-        let ticket = Ticket { job: job.clone(), token: Vec::new() };
-        let request = ticket.onto(tokio_stream::iter(messages));
+        let credentials = JobCredentials { job: job.clone(), token: Vec::new() };
+        let request = credentials.onto(tokio_stream::iter(messages));
         if let Err(status) = answered(&mut serving.client, request).await {
             assert!(!status.message().is_empty(), "{status}");
             assert!(!matches!(status.code(), Code::Internal | Code::Unknown | Code::Unavailable), "{status}");

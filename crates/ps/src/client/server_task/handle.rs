@@ -18,7 +18,7 @@ use crate::values;
 
 impl ServerTask {
     /// Handles an event of the session; returns the step, if the server has sent one.
-    pub(super) async fn attend(&mut self, heard: Heard) -> Result<Option<Step>, Trouble> {
+    pub(super) async fn handle(&mut self, heard: Heard) -> Result<Option<Step>, Trouble> {
         let told = match heard {
             Heard::Told(told) => told.map_err(|status| self.judge(status))?,
             Heard::Failure(group, reason) => {

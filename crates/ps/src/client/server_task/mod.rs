@@ -3,7 +3,7 @@
 //! A task of its own reads what the server sends, so that zeros can go out on request while a gradient is being
 //! computed.
 
-mod attend;
+mod handle;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
-use tributary_api::Ticket;
+use tributary_api::JobCredentials;
 use tributary_api::agent::Moments;
 use tributary_api::ps::parameter_server_client::ParameterServerClient;
 use tributary_api::ps::worker_message::Message;
@@ -41,7 +41,7 @@ const MESSAGE_ROOM: usize = 64 << 10;
 /// The state of the task.
 pub(super) struct ServerTask {
     remote: Remote,
-    ticket: Ticket,
+    credentials: JobCredentials,
     hello: Hello,
     length: usize,
     agreement: Arc<Agreement>,
@@ -85,7 +85,7 @@ impl ServerTask {
         initial: &[f32],
         agreement: Arc<Agreement>,
     ) -> Self {
-        let ticket = Ticket { job: options.job.clone(), token: options.token.clone() };
+        let credentials = JobCredentials { job: options.job.clone(), token: options.token.clone() };
         let hello = Hello {
             worker: options.worker.into(),
             first: range.start as u64,
@@ -103,7 +103,7 @@ impl ServerTask {
         let seed = u64::from(options.worker) << 32 | server as u64;
         Self {
             remote: options.servers[server].clone(),
-            ticket,
+            credentials,
             hello,
             length: range.len(),
             agreement,
@@ -143,7 +143,7 @@ impl ServerTask {
                 () = until(rejoin) => self.join_again().await,
                 heard = hear(&mut self.session, &mut self.groups, &mut released) => {
                     let (computing, pulled) = (self.iteration, self.updates);
-                    match self.attend(heard).await {
+                    match self.handle(heard).await {
                         Ok(None) => {}
                         // The gradient that is being computed is of this iteration, and of the parameters from before.
                         Ok(Some(step)) if step.iteration == computing => self.updates = pulled,
@@ -304,7 +304,7 @@ impl ServerTask {
             .max_decoding_message_size(most)
             .max_encoding_message_size(usize::MAX);
         let (messages, receiver) = mpsc::channel(MESSAGES);
-        let opened = client.train(self.ticket.onto(ReceiverStream::new(receiver))).await;
+        let opened = client.train(self.credentials.onto(ReceiverStream::new(receiver))).await;
         let told = opened.map_err(|status| self.judge(status))?.into_inner();
         self.session = Some(Session { messages, told, good: false, known: Known::default() });
         self.send(Message::Hello(self.hello.clone())).await;
@@ -328,7 +328,7 @@ impl ServerTask {
             if matches!(heard, Heard::Released) {
                 released = None;
             }
-            if let Some(step) = self.attend(heard).await? {
+            if let Some(step) = self.handle(heard).await? {
                 return Ok(step);
             }
         }

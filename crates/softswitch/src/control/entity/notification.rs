@@ -26,7 +26,7 @@ pub struct DigestList {
 
 /// Notification from the switch to its controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub enum Notification {
     /// Messages of a digest.
     Digests {
         /// Id of the digest.

@@ -102,39 +102,51 @@ impl Stage<'_> {
         let steps = if spec.goal == Goal::Trained { self.steps } else { ENDLESS };
         let arguments = [&self.arguments[..], &["--steps".to_owned(), steps.to_string()]].concat();
         let processes = Processes::start(self.lab, self.record, &arguments)?;
-        let mut course = Course::new(self.record.workers.len(), processes);
-        let phase = self.observe(spec, &mut course, tell).await;
-        course.processes.kill().await?;
+        let mut progress = PhaseProgress::new(self.record.workers.len(), processes);
+        let phase = self.observe(spec, &mut progress, tell).await;
+        progress.processes.kill().await?;
         self.slow(spec.slow, Slowdown::new(1.0)?).await?;
         phase
     }
 
-    async fn observe(&self, spec: &Spec, course: &mut Course, tell: impl Fn(String)) -> Result<Phase> {
+    async fn observe(
+        &self,
+        spec: &Spec,
+        progress: &mut PhaseProgress,
+        tell: impl Fn(String),
+    ) -> Result<Phase> {
         let (all, relieved) = (0..self.record.workers.len(), spec.theta.is_some());
         let group: Vec<usize> = all.filter(|rank| !relieved || !spec.slow.contains(rank)).collect();
         let steps = match spec.goal {
             Goal::Trained => None,
             Goal::Measured(steps) | Goal::Returned(steps) => Some(steps),
         };
-        course
-            .until(&tell, |course| match steps {
-                None => course.all_done(),
-                Some(steps) => course.measured() >= steps && course.members == group,
+        progress
+            .until(&tell, |progress| match steps {
+                None => progress.all_done(),
+                Some(steps) => progress.measured() >= steps && progress.members == group,
             })
             .await?;
         let explained = explain(self.lab, self.record)?;
-        let mut phase = self.phase(spec, course, &explained)?;
+        let mut phase = self.phase(spec, progress, &explained)?;
         if let Goal::Returned(steps) = spec.goal {
             self.slow(spec.slow, Slowdown::new(1.0)?).await?;
-            let (made, all) = (course.steps.len(), self.record.workers.len());
-            course.until(&tell, |course| course.members.len() == all && course.measured() >= steps).await?;
-            phase.steps_until_return = Some(course.since - made);
+            let (made, all) = (progress.steps.len(), self.record.workers.len());
+            progress
+                .until(&tell, |progress| progress.members.len() == all && progress.measured() >= steps)
+                .await?;
+            phase.steps_until_return = Some(progress.since - made);
         }
         Ok(phase)
     }
 
-    fn phase(&self, spec: &Spec, course: &Course, explained: &v1::ExplainJobResponse) -> Result<Phase> {
-        let measured = &course.steps[course.steps.len() - course.measured()..];
+    fn phase(
+        &self,
+        spec: &Spec,
+        progress: &PhaseProgress,
+        explained: &v1::ExplainJobResponse,
+    ) -> Result<Phase> {
+        let measured = &progress.steps[progress.steps.len() - progress.measured()..];
         let seconds: Vec<f64> = measured.iter().map(|step| step.seconds).collect();
         let change = explained.last_change.as_ref();
         ensure!(
@@ -152,17 +164,17 @@ impl Stage<'_> {
                 v1::DegradedMode::Detach => Some("detach"),
                 v1::DegradedMode::Shrink => Some("shrink"),
             },
-            members: course.members.len(),
-            outages: course.outages,
+            members: progress.members.len(),
+            outages: progress.outages,
             samples: measured.last().context("no step was measured")?.samples,
             step_s: Summary::of(&seconds)?.median,
             steps: seconds.len(),
             predicted_s: change.map_or(explained.today_seconds, |change| change.predicted_seconds),
             predicted_before_s: change.map(|change| change.before_seconds),
-            steps_until_change: change.map(|_| course.since),
+            steps_until_change: change.map(|_| progress.since),
             steps_until_return: None,
-            accuracy: course.done.values().next().map(|(accuracy, _)| *accuracy),
-            same_bits: course.same_bits(),
+            accuracy: progress.done.values().next().map(|(accuracy, _)| *accuracy),
+            same_bits: progress.same_bits(),
             verdict: explained.verdict.clone(),
         })
     }
@@ -183,7 +195,7 @@ struct Step {
 }
 
 /// The events and measurements of a phase up to the present.
-struct Course {
+struct PhaseProgress {
     processes: Processes,
     /// The steps of rank 0.
     steps: Vec<Step>,
@@ -197,7 +209,7 @@ struct Course {
     done: BTreeMap<usize, (f64, u64)>,
 }
 
-impl Course {
+impl PhaseProgress {
     fn new(ranks: usize, processes: Processes) -> Self {
         let members = (0..ranks).collect();
         Self { processes, steps: Vec::new(), since: 0, members, outages: 0, done: BTreeMap::new() }

@@ -144,14 +144,14 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<()> {
     }
     let settings = settings(args)?;
     let studies: Vec<Study> = args.studies.iter().copied().map(Study::from).collect();
-    let bar = ProgressBar::new(studies.iter().map(|study| study.places() as u64).sum());
+    let bar = ProgressBar::new(studies.iter().map(|study| study.points() as u64).sum());
     bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}")?);
     let mut studied = Vec::new();
     for study in studies {
         let mut points = Vec::new();
-        for place in 0..study.places() {
+        for point in 0..study.points() {
             bar.set_message(format!("{study:?}").to_lowercase());
-            points.push(settings.measure(study, place)?);
+            points.push(settings.measure(study, point)?);
             bar.inc(1);
         }
         studied.push(Studied { study, points });

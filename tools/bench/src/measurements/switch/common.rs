@@ -117,14 +117,14 @@ impl RunArgs {
 }
 
 /// Describes a measurement to users.
-pub(super) struct Words<Setting> {
+pub(super) struct Labels<Setting> {
     /// The items that are counted: slices, packets.
     pub(super) items: &'static str,
     /// A setting in a few words.
     pub(super) describe: fn(&Setting) -> String,
 }
 
-impl<Setting: Serialize> Words<Setting> {
+impl<Setting: Serialize> Labels<Setting> {
     /// Runs a measurement of `settings` settings with progress, and prints its report.
     ///
     /// # Errors

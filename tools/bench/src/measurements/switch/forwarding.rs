@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use tributary_bench::switch_lab::SwitchUnderTest;
 use tributary_bench::switch_lab::forwarding::{Program, Setting, measure};
 
-use super::common::{RunArgs, Words};
+use super::common::{Labels, RunArgs};
 
 /// The switches that take part by default: all that run programs.
 const SWITCHES: [SwitchUnderTest; 3] =
@@ -57,8 +57,8 @@ impl From<Which> for Program {
 pub(crate) fn run(args: &ForwardingArgs) -> Result<()> {
     let programs: Vec<Program> = args.program.iter().copied().map(Into::into).collect();
     let options = args.run.options("forwarding", &SWITCHES)?;
-    let words = Words { items: "packets", describe };
-    words.show(&args.run, (programs.len() * options.windows.len(), &options), |stop, done| {
+    let labels = Labels { items: "packets", describe };
+    labels.show(&args.run, (programs.len() * options.windows.len(), &options), |stop, done| {
         measure(&options, &programs, args.bytes, stop, done)
     })
 }

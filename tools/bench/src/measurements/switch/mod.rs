@@ -9,7 +9,7 @@ use tributary_bench::switch_lab::SwitchUnderTest;
 use tributary_bench::switch_lab::aggregation::{Setting, measure};
 use tributary_controller::built_in_slots;
 
-use common::{RunArgs, Words};
+use common::{Labels, RunArgs};
 use tributary::WrongUse;
 
 /// The switches that take part by default.
@@ -45,8 +45,8 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
         return Err(WrongUse(format!("--window {window}: a switch has {slots} slots")).into());
     }
     let options = args.run.options("switch", &SWITCHES)?;
-    let words = Words { items: "slices", describe };
-    words.show(&args.run, (args.mtu.len() * options.windows.len(), &options), |stop, done| {
+    let labels = Labels { items: "slices", describe };
+    labels.show(&args.run, (args.mtu.len() * options.windows.len(), &options), |stop, done| {
         measure(&options, &args.mtu, stop, done)
     })
 }

@@ -1,6 +1,6 @@
 //! Studies: a comparison of methods while one property of a cluster changes.
 //!
-//! A [`Study`] has points on its axis ([`Study::places`]); each is measured by a call of its own
+//! A [`Study`] has points on its axis ([`Study::points`]); each is measured by a call of its own
 //! ([`Settings::measure`]), so that the caller can show progress.
 
 mod congestion;
@@ -39,7 +39,7 @@ impl Study {
     pub const ALL: [Self; 5] = [Self::Scaling, Self::Jobs, Self::Slots, Self::Congestion, Self::Failures];
 
     /// The number of points on its axis.
-    pub fn places(self) -> usize {
+    pub fn points(self) -> usize {
         match self {
             Self::Scaling => scaling::WORKERS.len(),
             Self::Jobs => jobs::JOBS.len(),
