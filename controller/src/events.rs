@@ -1,8 +1,8 @@
 //! Recent events: a ring in memory that drops the oldest event for each new one.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tributary_api::v1;
 use tributary_api::v1::EventKind;
 
@@ -65,7 +65,7 @@ impl Events {
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
         // A panic elsewhere cannot spoil it.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

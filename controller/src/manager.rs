@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -122,7 +123,7 @@ impl Manager {
     /// that is locked: a topology may be replaced by one that has more nodes.
     pub(crate) fn topology(&self) -> Arc<Topology> {
         // It is only ever replaced as a whole, so a panic elsewhere can't spoil it.
-        self.topology.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.topology.read().clone()
     }
 
     /// Takes over as much as possible of another topology, and has the switches brought up to date.
@@ -130,7 +131,7 @@ impl Manager {
         let reload = {
             let mut state = self.state();
             let reload = state.evolve(newer);
-            *self.topology.write().unwrap_or_else(PoisonError::into_inner) = state.topology().clone();
+            *self.topology.write() = state.topology().clone();
             state.health.touch(Instant::now());
             state.look_at_all();
             reload
@@ -143,7 +144,7 @@ impl Manager {
     /// Locks the controller's state, which must only be for a moment.
     pub(crate) fn state(&self) -> MutexGuard<'_, ControllerState> {
         // Every change to the state is a call that leaves it consistent, so a panic elsewhere can't spoil it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Orders that switches be brought into the state that they should be in now.

@@ -2,8 +2,8 @@
 //! on one whose journal is gone.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tributary_api::MAX_JOB_NAME;
 
 /// Names come from outside: only this many are remembered, and no others are logged.
@@ -31,7 +31,7 @@ impl Orphans {
 
     fn is_news(&self, job: &str) -> bool {
         // Names are only ever added, so a panic elsewhere can't spoil the set.
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.0.lock();
         names.len() < REMEMBERED && job.len() <= MAX_JOB_NAME && names.insert(job.to_owned())
     }
 }

@@ -5,9 +5,10 @@
 //! differs.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tributary_api::v1;
@@ -112,7 +113,7 @@ impl Diagnoses {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<JobKey, Diagnosis>> {
         // Every change is a single call that leaves the state consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,8 +1,7 @@
 //! Codecs, by their names. Values are passed as buffers of f32, and codes as bytes.
 #![allow(clippy::needless_pass_by_value, reason = "what Python hands over")]
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
@@ -21,7 +20,7 @@ pub(crate) struct Codec {
 impl Codec {
     fn lock(&self) -> MutexGuard<'_, Box<dyn tributary_codec::Codec>> {
         // An encoder that panicked while encoding is still sound: its error feedback is unchanged.
-        self.codec.lock().unwrap_or_else(PoisonError::into_inner)
+        self.codec.lock()
     }
 }
 

@@ -4,10 +4,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tributary_client::{ClientError, NotFinite, Reduced, Step, Waiting};
@@ -63,7 +64,7 @@ pub(crate) fn end_deliveries(py: Python<'_>) {
     py.detach(|| {
         let began = Instant::now();
         // The callback may itself wait forever; nothing can be done about that.
-        while matches!(DELIVERING.try_lock(), Err(TryLockError::WouldBlock)) && began.elapsed() < PATIENCE {
+        while DELIVERING.is_locked() && began.elapsed() < PATIENCE {
             thread::sleep(LOOK);
         }
     });
@@ -90,7 +91,7 @@ pub(crate) fn deliveries() -> PyResult<Sender<Delivery>> {
 
 fn run(deliveries: &Receiver<Delivery>) {
     for delivery in deliveries {
-        let _delivering = DELIVERING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _delivering = DELIVERING.lock();
         // Once deliveries have ended, the interpreter is shutting down, and no thread waits for a result.
         if ENDED.load(Ordering::SeqCst) || Python::try_attach(|py| deliver(py, delivery)).is_none() {
             return;

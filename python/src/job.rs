@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -32,7 +32,7 @@ pub(crate) struct Job(Owned<Mutex<Option<tributary_client::Job>>>);
 impl Job {
     fn get(&self, py: Python<'_>) -> PyResult<tributary_client::Job> {
         check_not_forked(py)?;
-        let job = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = self.0.lock();
         job.clone().ok_or_else(|| exception(py, &left()))
     }
 }
@@ -262,14 +262,14 @@ impl Job {
     /// Ends this process's part; the job goes on without its host.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.0.lock().take();
         Ok(())
     }
 
     /// Ends this process's part; the host stays a member until the job is ended.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
-        let job = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let job = self.0.lock().take();
         let Some(job) = job else { return Ok(()) };
         wait(py, job.close())?.map_err(|error| exception(py, &error))
     }
@@ -277,7 +277,7 @@ impl Job {
     /// Ends this process's part at the end of its training; the job ends once all have done so.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
-        let job = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let job = self.0.lock().take();
         let Some(job) = job else { return Ok(()) };
         wait(py, job.finish())?.map_err(|error| exception(py, &error))
     }

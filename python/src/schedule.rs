@@ -1,9 +1,9 @@
 //! Schedules of gradients without a controller: for predictions, and for a
 //! worker of a parameter server.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tributary_planner::schedule::{Decision, Gradient, Profile, Schedule, Stall, decide};
 
@@ -35,7 +35,7 @@ impl Scheduler {
     /// The sets that follow from a profile, as from `time_points`, and `""`; or none, and the
     /// reason why it is thrown out.
     fn decide(&self, sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> (Vec<SetOfGradients>, String) {
-        let mut thrown_out = self.thrown_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thrown_out = self.thrown_out.lock();
         match decide(&profile(sizes, ready, start_up), &thrown_out) {
             Decision::ThrownOut(stall) => {
                 thrown_out.push(stall);

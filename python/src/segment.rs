@@ -1,8 +1,8 @@
 //! Memory that is shared with the agent.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 
 use crate::runtime::Owned;
@@ -19,7 +19,7 @@ impl Segment {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, tributary_client::Segment> {
         // Every change is a single call that leaves the segment sound.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

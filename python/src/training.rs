@@ -3,9 +3,9 @@
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tributary_client::{Agent, ClientError, Observer, TrainingOptions};
@@ -30,7 +30,7 @@ impl Training {
         act: impl FnOnce(&tributary_client::Training) -> Result<T, ClientError>,
     ) -> PyResult<T> {
         check_not_forked(py)?;
-        let training = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let training = self.0.lock();
         let acted = training.as_ref().ok_or_else(left).and_then(act);
         acted.map_err(|error| exception(py, &error))
     }
@@ -138,7 +138,7 @@ impl Training {
     /// Leaves the job.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.0.lock().take();
         Ok(())
     }
 }

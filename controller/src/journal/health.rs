@@ -1,9 +1,11 @@
 //! Watches the writing of jobs to disk, and reports an error, or a disk that does not answer at all.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::error::JournalError;
 
@@ -44,7 +46,7 @@ impl Health {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change leaves the state consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Notes that a write begins now.
@@ -104,8 +106,7 @@ impl Health {
             {
                 tracing::warn!(%error, "jobs cannot be written down; no job changes over until that is repaired");
             }
-            let looked = self.closed.wait_timeout(state, self.patience / 2);
-            state = looked.unwrap_or_else(PoisonError::into_inner).0;
+            self.closed.wait_for(&mut state, self.patience / 2);
         }
     }
 }

@@ -12,8 +12,8 @@ use std::mem;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition, WriteTransaction,
 };
@@ -154,7 +154,7 @@ impl Store {
 
     fn state(&self) -> MutexGuard<'_, StoreState> {
         // A panic never leaves anything in here half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Ensures that writes go to the file with the journal's name; other writes would be lost.

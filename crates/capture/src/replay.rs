@@ -11,9 +11,10 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tributary_link::{FramePort, InterfaceMeter};
 
 use crate::error::{CaptureError, Problem, check_is_file};
@@ -232,5 +233,5 @@ impl Timeline {
 
 /// A panic while it was locked left it as it is: nothing is half done between its lines.
 fn lock(timeline: &Mutex<Timeline>) -> MutexGuard<'_, Timeline> {
-    timeline.lock().unwrap_or_else(PoisonError::into_inner)
+    timeline.lock()
 }

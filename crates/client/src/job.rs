@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tonic::Streaming;
@@ -50,7 +51,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.sign_of_life.abort();
-        self.requests.get_mut().unwrap_or_else(PoisonError::into_inner).close();
+        self.requests.get_mut().close();
     }
 }
 
@@ -209,8 +210,7 @@ impl Job {
         let Inner { session, watchdog, options, runtime, membership, requests, rank, host, .. } = &*self.0;
         let request = operation.request(&session.id, segment, options);
         let mut asked = (v1::AllReduceRequest { regroup_generation, ..request }, segment.lend()?);
-        // Poisoning is harmless: each change is one call that leaves the state consistent.
-        let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = requests.lock();
         loop {
             watchdog.waits().check()?;
             match requests.ask(asked.0, asked.1) {

@@ -4,9 +4,10 @@
 //! anything; a task then sends the requests.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -206,7 +207,6 @@ impl RequestStream {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Poisoning is harmless: each change is one call that leaves the state consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

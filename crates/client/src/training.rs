@@ -1,9 +1,10 @@
 use std::num::NonZeroU16;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tonic::Streaming;
@@ -266,7 +267,7 @@ impl Training {
         C: Future<Output = Result<T, ClientError>> + Send + 'static,
     {
         let (done, is_done) = oneshot::channel();
-        let before = self.parts.lock().unwrap_or_else(PoisonError::into_inner).replace(is_done);
+        let before = self.parts.lock().replace(is_done);
         let call = self.call(what, call);
         async move {
             // Dropped together with this future, which releases the following call.

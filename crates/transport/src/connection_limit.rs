@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Room for up to `most` connections.
 /// One address gets at most half of it: a client that opens as many as it can must not shut out the others.
@@ -56,9 +58,8 @@ impl Drop for Permit {
     }
 }
 
-/// Poisoning is harmless: the numbers are always right.
 fn locked(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
-    taken.lock().unwrap_or_else(PoisonError::into_inner)
+    taken.lock()
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! A server, as its clients reach it.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::oneshot;
@@ -88,7 +89,7 @@ impl Remote {
         let dial = self.clone();
         let connector = service_fn(move |_: Uri| {
             let dial = dial.clone();
-            let tell = tell.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let tell = tell.lock().take();
             async move { Ok::<_, io::Error>(TokioIo::new(FirstRead::new(dial.stream().await?, tell))) }
         });
         let channel = self.endpoint.connect_with_connector(connector).await;

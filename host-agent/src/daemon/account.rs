@@ -1,7 +1,8 @@
 //! The resources that one session takes from the agent.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::budget::{Budget, LimitError, Permit, Resource, User};
@@ -126,8 +127,7 @@ impl Account {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        // Poisoning is harmless: each change is one call that leaves the state consistent.
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 
     /// Reserves `bytes` bytes for a segment that is about to be mapped.

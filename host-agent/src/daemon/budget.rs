@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use thiserror::Error;
 use tonic::Status;
 
@@ -150,8 +151,7 @@ impl Budget {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        // Poisoning is harmless: each change is one call that leaves the state consistent.
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Processes' counts of their collectives: how much went which way, and why.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tonic::Status;
 use tributary_api::agent::v1;
 
@@ -50,8 +50,7 @@ impl Collectives {
             return Err(Status::invalid_argument(problem));
         }
         let counts = counts.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // Poisoning is harmless: each change is one call that leaves the state consistent.
-        let mut amounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut amounts = self.0.lock();
         for (mut kind, added) in counts {
             if amounts.len() >= KINDS && !amounts.contains_key(&kind) {
                 let CollectiveKind { collective, reason, .. } = &mut kind;
@@ -67,7 +66,7 @@ impl Collectives {
 
     /// The amounts of all kinds.
     pub(crate) fn amounts(&self) -> Vec<(CollectiveKind, CollectiveAmount)> {
-        let amounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let amounts = self.0.lock();
         amounts.iter().map(|(kind, amount)| (kind.clone(), *amount)).collect()
     }
 }

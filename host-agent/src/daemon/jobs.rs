@@ -1,8 +1,9 @@
 //! The jobs of this host.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
@@ -150,8 +151,7 @@ impl Jobs {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Poisoning is harmless: each change is one call that leaves the state consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! A job's worker that works for the processes of this host.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tributary_api::{JobConfig, Role, v1};
@@ -170,7 +171,6 @@ impl Running {
     }
 
     fn training_progress(&self) -> MutexGuard<'_, TrainingProgress> {
-        // Poisoning is harmless: each change is one call that leaves the state consistent.
-        self.training_progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.training_progress.lock()
     }
 }

@@ -1,8 +1,9 @@
 //! The shared memory that one training process has opened.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tonic::Status;
 use tributary_api::agent::SegmentName;
@@ -36,8 +37,7 @@ impl Segments {
         if bytes > limits.segment_bytes {
             return Err(LimitError::SegmentBytes { bytes, limit: limits.segment_bytes }.into());
         }
-        // Poisoning is harmless: each change is one call that leaves the state consistent.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if state.open.len() >= limits.segments as usize {
             return Err(LimitError::Segments { limit: limits.segments }.into());
         }
@@ -49,7 +49,7 @@ impl Segments {
     }
 
     pub(crate) fn close(&self, id: u32) -> Result<(), Status> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.open.remove(&id).map(release).ok_or_else(|| no_segment(id))
     }
 
@@ -61,7 +61,7 @@ impl Segments {
         element_type: ElementType,
         count: u64,
     ) -> Result<(Arc<Segment>, ElementRange), Status> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let segment = state.open.get(&id).ok_or_else(|| no_segment(id))?;
         let place = segment.place(offset, element_type, count)?;
         Ok((Arc::clone(segment), place))
@@ -70,7 +70,7 @@ impl Segments {
 
 impl Drop for Segments {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.get_mut();
         if !state.open.is_empty() {
             release(std::mem::take(&mut state.open));
         }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tonic::Status;
 
@@ -77,7 +78,6 @@ impl UnderWay {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Poisoning is harmless: each change is one call that leaves the state consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -7,8 +7,9 @@ mod servers;
 use std::future::{self, Future};
 use std::io::ErrorKind;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tributary_api::JobConfig;
 use tributary_link::FramePort;
 
@@ -29,8 +30,7 @@ pub fn open_once(port: impl FramePort + 'static) -> OpenPort {
     Arc::new(move || {
         let taken =
             || AgentError::System { step: "open a port twice", reason: ErrorKind::ResourceBusy.into() };
-        // Poisoning is harmless: the option either holds the port or is empty.
-        port.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(taken)
+        port.lock().take().ok_or_else(taken)
     })
 }
 

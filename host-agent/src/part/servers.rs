@@ -1,8 +1,9 @@
 //! The jobs that a host serves, each with an aggregation server of its own.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tributary_api::{JobConfig, v1};
@@ -184,7 +185,6 @@ impl Servers {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Poisoning is harmless: each change is one call that leaves the state consistent.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }

@@ -1,7 +1,8 @@
 //! Check that a worker's servers have the same job, because they do not talk to each other.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::error::ClientError;
 
@@ -15,7 +16,7 @@ impl Agreement {
     /// # Errors
     /// [`ClientError::OtherJob`]: another server's job has other settings.
     pub(super) fn note(&self, server: &str, settings: u32) -> Result<(), ClientError> {
-        let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = self.0.lock();
         servers.insert(server.to_owned(), settings);
         match servers.iter().find(|(_, other)| **other != settings && **other != 0 && settings != 0) {
             Some((other, _)) => {

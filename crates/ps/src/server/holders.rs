@@ -1,8 +1,8 @@
 //! The holder of each of a job's workers.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tonic::Status;
 use tributary_transport::Names;
 
@@ -27,7 +27,7 @@ impl Holders {
     /// # Errors
     /// A session with another certificate is open.
     pub(super) fn take(&self, worker: Worker, session: u64, names: &Names) -> Result<(), Status> {
-        let mut holders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holders = self.0.lock();
         match holders.get(&worker) {
             Some(holder) if holder.names != *names => {
                 let said = format!(
@@ -46,7 +46,7 @@ impl Holders {
 
     /// A session has ended.
     pub(super) fn give_back(&self, worker: Worker, session: u64) {
-        let mut holders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holders = self.0.lock();
         if holders.get(&worker).is_some_and(|holder| holder.session == session) {
             holders.remove(&worker);
         }

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -235,7 +235,7 @@ pub struct View {
 impl View {
     /// The figures of all jobs, by name.
     pub fn stats(&self) -> Vec<(String, JobStats)> {
-        let stats = |job: &Served| job.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let stats = |job: &Served| job.stats.lock().clone();
         self.jobs.iter().map(|(name, job)| (name.clone(), stats(job))).collect()
     }
 

@@ -2,9 +2,9 @@
 //!
 //! A job must know this before it concludes that a worker has left.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tributary_transport::{Standstill, StandstillDetector};
 
@@ -39,6 +39,6 @@ impl Pulse {
     }
 
     fn detector(&self) -> MutexGuard<'_, StandstillDetector> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

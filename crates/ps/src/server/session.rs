@@ -1,11 +1,12 @@
 //! One worker's stream: messages are checked here, so that a job gets only what it can use.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;

@@ -1,10 +1,12 @@
 //! A thread that writes checkpoints, as the disk is slow and training should not wait for it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
 
 use super::checkpoint::{self, Snapshot};
 use super::stats::JobStats;
@@ -30,7 +32,7 @@ impl Writer {
         let write = move || {
             let write = |snapshot: &Snapshot| {
                 let written = checkpoint::write(&file, snapshot);
-                let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut stats = stats.lock();
                 *if written.is_ok() { &mut stats.checkpoints } else { &mut stats.checkpoint_failures } += 1;
                 written
             };

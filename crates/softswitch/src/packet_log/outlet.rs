@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// The most text that waits to be written.
 const ROOM: usize = 4 << 20;
@@ -43,7 +45,7 @@ struct Waiting {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 
@@ -95,13 +97,10 @@ impl Outlet {
         while unwritten(&mut waiting) {
             let before = waiting.written;
             let no_more = |waiting: &mut Waiting| unwritten(waiting) && waiting.written == before;
-            let waited = self.shared.changed.wait_timeout_while(waiting, PATIENCE, no_more);
-            let (guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             // The reader has stopped draining the output.
-            if timeout.timed_out() {
+            if self.shared.changed.wait_while_for(&mut waiting, no_more, PATIENCE).timed_out() {
                 return false;
             }
-            waiting = guard;
         }
         true
     }
@@ -120,8 +119,8 @@ fn write(shared: &Shared, mut to: impl Write) {
     let mut text = String::new();
     loop {
         let idle = |waiting: &mut Waiting| waiting.text.is_empty() && !waiting.ending;
-        let waiting = shared.changed.wait_while(shared.lock(), idle);
-        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = shared.lock();
+        shared.changed.wait_while(&mut waiting, idle);
         if waiting.text.is_empty() {
             return;
         }

@@ -1,7 +1,8 @@
 //! The state that all connections share: who is primary, and what the switch runs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock, RwLockReadGuard, mpsc, watch};
 use tonic::Status;
 use tributary_p4runtime::P4Info;
@@ -111,7 +112,7 @@ impl Programs {
     {
         match &self.saved {
             // A panic while it was locked ended only that request; the state is as the request left it.
-            Some(saved) => Ok(work(&mut saved.switch.lock().unwrap_or_else(PoisonError::into_inner))),
+            Some(saved) => Ok(work(&mut saved.switch.lock())),
             None => control.run(work).await.map_err(|error| Refusal::from(error).into()),
         }
     }

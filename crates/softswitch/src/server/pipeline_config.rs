@@ -4,8 +4,9 @@
 //! BMv2's replication engine keeps the old groups all the same, and sends packets twice when a controller inserts them
 //! again; ours really are gone.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tonic::Status;
 use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
@@ -104,7 +105,7 @@ impl Change {
             }
             Self::CommitSaved => {
                 let saved = programs.saved.take().ok_or_else(|| Status::not_found("no program was saved"))?;
-                (saved.program, saved.switch.into_inner().unwrap_or_else(PoisonError::into_inner))
+                (saved.program, saved.switch.into_inner())
             }
             Self::Reconcile(program) => {
                 let switch = reconciled(control, programs.running.clone(), &program).await?;

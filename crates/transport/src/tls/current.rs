@@ -1,7 +1,8 @@
 //! The latest contents of certificate files; they can be read again while in use.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use x509_parser::parse_x509_certificate;
 
@@ -37,11 +38,11 @@ impl<C> Current<C> {
     /// The contents for future connections.
     pub(crate) fn get(&self) -> Loaded<C> {
         // It is only ever replaced as a whole, so a panic elsewhere cannot spoil it.
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().clone()
     }
 
     pub(crate) fn replace(&self, loaded: Loaded<C>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        *self.0.write() = loaded;
     }
 }
 

@@ -7,9 +7,10 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use memmap2::{MmapOptions, MmapRaw};
+use parking_lot::Mutex;
 use rustix::fs::{SeekFrom, seek};
 use thiserror::Error;
 
@@ -60,8 +61,7 @@ impl Mapping {
         permit: impl FnOnce() -> Result<Permit, LimitError>,
     ) -> Result<Arc<Self>, MappingError> {
         let key = (user, identity, bytes);
-        // Poisoning is harmless: each change is one call that leaves the map consistent.
-        let mut mappings = MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mappings = MAPPINGS.lock();
         if let Some(mapping) = mappings.get(&key).and_then(Weak::upgrade).filter(|mapping| !mapping.is_lost())
         {
             return Ok(mapping);

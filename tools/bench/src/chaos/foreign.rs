@@ -3,11 +3,12 @@
 //! checksums, which would hide damage.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
@@ -107,7 +108,7 @@ impl Foreign {
 
 impl Flow {
     fn last(&self) -> Moment {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last.lock()
     }
 }
 
@@ -138,7 +139,7 @@ async fn receive(socket: Arc<tokio::net::UdpSocket>, flow: Arc<Flow>) {
         // An error is one of sending, such as an ICMP message that has come.
         let Ok(length) = socket.recv(&mut datagram).await else { continue };
         flow.received.fetch_add(1, Ordering::Relaxed);
-        *flow.last.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
+        *flow.last.lock() = Moment::now();
         if !is_whole(&datagram[..length]) {
             flow.damaged.fetch_add(1, Ordering::Relaxed);
         }

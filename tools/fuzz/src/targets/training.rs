@@ -6,9 +6,10 @@
 //! worker has brought, or none.
 
 use std::num::{NonZeroU16, NonZeroU64};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -58,10 +59,10 @@ fn run(bytes: &[u8]) {
         let len = input.number();
         messages.extend(WorkerMessage::decode(input.take(len)).ok());
     }
-    let serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let serving = SERVING.lock().take();
     let serving =
         RUNTIME.block_on(async { sound(timeout(PATIENCE, Serving::talk(serving, messages)).await) });
-    *SERVING.lock().unwrap_or_else(PoisonError::into_inner) = serving;
+    *SERVING.lock() = serving;
 }
 
 /// The server for the next input.

@@ -3,9 +3,9 @@
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
+use parking_lot::Mutex;
 
 use super::Workload;
 
@@ -36,7 +36,7 @@ impl Torch {
 
     /// Calls `ask` with an idle process, or with a new process if all are in use.
     fn with<T>(&self, ask: impl FnOnce(&mut Oracle) -> Result<T>) -> Result<T> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         let mut oracle = match idle {
             Some(oracle) => oracle,
             None => {
@@ -49,7 +49,7 @@ impl Torch {
             }
         };
         let answer = ask(&mut oracle)?;
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(oracle);
+        self.idle.lock().push(oracle);
         Ok(answer)
     }
 }

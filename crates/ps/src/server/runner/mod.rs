@@ -5,11 +5,12 @@ mod workers;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use parking_lot::{Mutex, MutexGuard};
 use tonic::Status;
 use tributary_api::ps::ServerMessage;
 use tributary_api::ps::server_message::Message;
@@ -160,7 +161,7 @@ impl State {
     /// Applies an event to the job, and carries out the outputs.
     fn with_job(&mut self, event: impl FnOnce(&mut Job, &mut JobStats) -> Outputs) {
         let Some(job) = &mut self.job else { return };
-        let mut guard = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.stats.lock();
         let stats = &mut *guard;
         let mut outputs = event(job, stats);
         outputs.extend(job.conclude(Instant::now(), stats));
@@ -202,7 +203,7 @@ impl State {
     }
 
     fn lock(&self) -> MutexGuard<'_, JobStats> {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stats.lock()
     }
 }
 

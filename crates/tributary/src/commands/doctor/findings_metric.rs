@@ -1,9 +1,10 @@
 //! Findings for Prometheus: each is a sample as long as it lasts.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Result;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::finding::Finding;
@@ -16,7 +17,7 @@ pub(super) struct LastLook(Arc<Mutex<(u64, Vec<Finding>)>>);
 impl LastLook {
     /// Takes the findings of a new look.
     pub(super) fn replace(&self, found: &[Finding]) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         *last = (last.0 + 1, found.to_vec());
     }
 
@@ -30,7 +31,7 @@ impl LastLook {
     }
 
     fn page(&self) -> Page {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.0.lock();
         let (looks, found) = &*last;
         let sample = |Finding { code, severity, place, .. }: &Finding| {
             let (code, severity) = (code.name(), severity.to_string());

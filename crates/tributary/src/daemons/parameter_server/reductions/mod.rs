@@ -1,9 +1,10 @@
 //! The synchronous groups' reductions: each is a fabric job, created for one group and ended with it.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -38,7 +39,7 @@ impl Reductions {
 
     /// Waits until the reductions that were dropped have ended.
     pub(crate) async fn finished(&self) {
-        let mut running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut running = std::mem::take(&mut *self.running.lock());
         let all = async { while running.join_next().await.is_some() {} };
         if timeout(END_TIMEOUT, all).await.is_err() {
             tracing::warn!("the controller has not ended all reductions: it will find this host gone");
@@ -52,7 +53,7 @@ impl GroupFabric for Reductions {
         let name = name(&request.job, self.life, request.group);
         let (member, servers) = (Arc::clone(&self.member), self.servers.clone());
         let wanted = Wanted { name, request, events, member, servers };
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         while running.try_join_next().is_some() {}
         running.spawn_on(wanted.run(expected), &self.runtime);
         Box::new(Rounds(expect))
