@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo deb deb-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
+.PHONY: help demo deb deb-tools deny deny-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -122,6 +122,13 @@ deb: ## a Debian package in target/debian, with units, manual pages and completi
 deb-tools: ## install cargo-deb, for `make deb`, with `cargo install`
 	$(CARGO) install --locked cargo-deb
 
+deny: ## licenses, versions, sources and advisories of dependencies (needs the network, and cargo-deny: `make deny-tools`)
+	@$(CARGO) deny --version >/dev/null 2>&1 || { echo "cargo-deny is missing: \`make deny-tools\` installs it" >&2; exit 1; }
+	$(CARGO) deny --locked check
+
+deny-tools: ## install cargo-deny, for `make deny` and `make lint`, with `cargo install`
+	$(CARGO) install --locked cargo-deny
+
 # The version of Cargo.toml, and the programs of its archive: each is built from the package of this name.
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 PROGRAMS = tributary
@@ -163,6 +170,9 @@ lint: ## formatting, lints and prose, warnings are errors
 # Without the features that only daemons need.
 	$(CARGO) clippy -p tributary-demo --locked -- -D warnings
 	python3 tools/prose/check.py
+# Advisories are left to `make deny`, which needs the network for them.
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline --locked --log-level error check bans licenses sources; \
+	else echo "Dependencies are not checked here: \`make deny-tools\` installs what that needs" >&2; fi
 	@if [ -e $(PYTHON_READY) ]; then $(MAKE) --no-print-directory lint-python; \
 	else echo "Python and spelling are not linted here: \`make lint-python\` installs what that needs" >&2; fi
 

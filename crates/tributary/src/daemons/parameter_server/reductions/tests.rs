@@ -60,7 +60,7 @@ impl Network {
         let port = Mutex::new(Some(self.port("ps")));
         let taken =
             || AgentError::System { step: "open the port twice", reason: io::ErrorKind::AddrInUse.into() };
-        let open_port = Arc::new(move || port.lock().unwrap().take().ok_or_else(taken));
+        let open_port = Arc::new(move || port.lock().take().ok_or_else(taken));
         reductions(open_port, self.remote.clone())
     }
 
