@@ -78,7 +78,7 @@ pub enum SwitchError {
     Refused {
         /// The switch.
         switch: String,
-        /// Each change, with its table and key, and the switch's words.
+        /// Each refused change: its table, its key and the switch's error message.
         refusals: Vec<RefusedChange>,
     },
     /// The session with the switch is lost; the switch gets its state when it returns.

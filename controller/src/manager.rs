@@ -147,9 +147,9 @@ impl Manager {
         self.state.lock()
     }
 
-    /// Orders that switches be brought into the state that they should be in now.
+    /// Requests that each of the switches `keys` is brought into its desired state.
     fn order(&self, keys: impl IntoIterator<Item = NodeKey>) -> Vec<(NodeKey, Pending)> {
-        // Orders are given while the controller's state is locked, so that a switch's last order is the latest one.
+        // The controller's state stays locked meanwhile, so that a switch's last request has the newest state.
         let state = self.state();
         let order = |key: NodeKey| {
             let switch = self.switches.get(&key)?;

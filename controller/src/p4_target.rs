@@ -19,9 +19,9 @@ pub(crate) enum P4Target {
 impl P4Target {
     const ALL: [Self; 2] = [Self::V1model, Self::Tofino];
 
-    /// The file beside the P4Info that is for the switch: P4Runtime's `p4_device_config`.
-    /// For v1model it is p4c's output; for Tofino it is what Stratum's `bf_pipeline_builder` makes of that
-    /// (`docs/tofino.md`).
+    /// The name of the file that is sent to the switch as P4Runtime's `p4_device_config`. It lies beside
+    /// the P4Info. For v1model it is p4c's output; for Tofino, Stratum's `bf_pipeline_builder` makes it from the
+    /// compiler's output (`docs/tofino.md`).
     pub(crate) fn device_config(self) -> &'static str {
         match self {
             Self::V1model => "tributary.json",

@@ -125,7 +125,7 @@ fn check_name(name: &str) -> Result<(), RequestError> {
     Err(RequestError::Name(name.chars().take(MAX_JOB_NAME).collect()))
 }
 
-/// The node of that name; whether it is a host is for the planner to check.
+/// Returns the node of that name. The planner checks later that it is a host.
 fn host(topology: &Topology, name: &str) -> Result<NodeKey, RequestError> {
     topology.find(name).ok_or_else(|| RequestError::UnknownHost {
         host: name.to_owned(),

@@ -106,7 +106,8 @@ fn copied<T: Element + Default>(py: Python<'_>, buffer: &PyBuffer<T>) -> PyResul
     Ok(values)
 }
 
-/// Takes memory, or raises MemoryError: an ordinary allocation that fails ends the process.
+/// Allocates `count` zeros, or raises MemoryError. An ordinary allocation that fails would end the
+/// process.
 fn zeros<T: Default + Clone>(count: usize) -> PyResult<Vec<T>> {
     let mut values = Vec::new();
     let no_memory = |_| PyMemoryError::new_err(format!("there is no memory for {count} values"));

@@ -47,7 +47,7 @@ pub(crate) fn forked_error(py: Python<'_>) -> PyErr {
     raise(py, "TributaryError", error, &PyDict::new(py))
 }
 
-/// The exception for a thread that the system does not start.
+/// The exception for a thread that could not be started.
 pub(crate) fn thread_error(error: &io::Error) -> PyErr {
     PyRuntimeError::new_err(format!("cannot start a thread: {error}"))
 }

@@ -541,9 +541,9 @@ impl Job {
         }
     }
 
-    /// Announces that generation `number` becomes the present one, with this beginning.
-    /// Members are notified only once the announcement, part of the [lasting](Self::lasting) record from now on, is on
-    /// disk. Returns false if the job is over.
+    /// Announces that generation `number`, with this beginning, replaces the present generation. The
+    /// announcement is part of the [lasting](Self::lasting) record from now on. Members are notified after the record
+    /// is on disk. Returns false if the job is over.
     pub(crate) fn announce(&mut self, number: u32, reason: &str, beginning: Beginning) -> bool {
         let is_alive = self.is_alive();
         let Some(generation) = self.record.numbered(number).filter(|_| is_alive) else { return false };

@@ -38,11 +38,11 @@ pub(super) struct Direction {
 /// The certainty that a missing probe of a beat was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audibility {
-    /// A probe that has not arrived has got lost.
+    /// The probe was lost: it was sent, and a reachable node would have received it.
     Audible,
-    /// A probe may have arrived: the nodes that would report it are unreachable.
+    /// The probe may have arrived, but the nodes that would report it are unreachable.
     Doubtful,
-    /// No probe was sent, or no node was there to receive it.
+    /// The probe was not sent, or the receiving node did not run.
     Away,
 }
 

@@ -62,7 +62,7 @@ fn why_left(lab: &str, killed: &HashSet<Pid>, left: Vec<Pid>) -> Result<(), LabE
     Err(LabError::RestartedProcesses { lab: lab.into(), starters })
 }
 
-/// The process that started this one; `None` once this one has ended.
+/// Returns the id of the parent of process `pid`; `None` if `pid` has ended.
 fn parent(pid: Pid) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{}/status", plain(pid))).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()

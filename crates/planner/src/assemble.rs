@@ -182,7 +182,8 @@ impl Usage {
         senders.into_iter().map(admitted).collect()
     }
 
-    /// `below`: the workers whose gradients may come in, if any may.
+    /// Makes an admission entry. `below` names the workers whose gradients may enter by the port; `None`
+    /// admits none.
     fn admitted(
         &self,
         ingress_port: u16,

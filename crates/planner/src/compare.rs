@@ -17,9 +17,9 @@ use crate::tree::Tree;
 /// start-up and round trips.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Comparison {
-    /// On this tree, in seconds.
+    /// Time on this tree, in seconds.
     pub tree_seconds: f64,
-    /// By a ring all-reduce, in seconds; 0 for a single worker.
+    /// Time of a ring all-reduce, in seconds; 0 for a single worker.
     ///
     /// In a ring of N workers each sends 2 (N - 1) / N of the gradient to the next one. The ring is laid so that no
     /// link direction is part of two of its steps, which is the best that a ring can do on links of one speed.
@@ -27,9 +27,9 @@ pub struct Comparison {
     pub ring_seconds: f64,
     /// Bytes on each link direction of that ring.
     pub ring_bytes: u64,
-    /// By a parameter server without aggregation in the network, in seconds: all gradients go to
-    /// the server one by one, and each worker gets its own result, in the same frames as ours, over the best of the
-    /// trees that the planner looked at.
+    /// Time with a parameter server without aggregation in the network, in seconds. Each gradient goes to
+    /// the server separately, and the server sends each worker its own copy of the result. The frames have this
+    /// project's format. Of the trees that the planner compared, this is the time on the best one.
     pub parameter_server_seconds: f64,
     /// Bytes on the busiest link direction of the parameter server.
     pub parameter_server_bytes: u64,

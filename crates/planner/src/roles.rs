@@ -38,7 +38,7 @@ pub(crate) struct Roles {
 }
 
 impl Roles {
-    /// Lets every switch of the tree aggregate that is allowed to and can.
+    /// Lets every switch of the tree aggregate, if the job allows it and the switch can.
     pub(crate) fn on(tree: &Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
         Self::with(tree, fabric, |branch, streams, level| {
             match streams > 1 && level <= job.aggregation.levels() {

@@ -70,7 +70,7 @@ pub enum TakeOverError {
         /// The slice that the member reports as due in the slot.
         due: Seq,
     },
-    /// A member has results of slices that another one cannot have contributed to.
+    /// A member has the results of slices that are too new for another member to have contributed to.
     #[error(
         "rank {ahead} waits for slice {due}, but rank {behind} for slice {due_behind}: members are one window of \
          {window} apart at most, so one of them is not where it says, and has to leave"

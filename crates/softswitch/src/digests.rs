@@ -15,7 +15,7 @@ const MAX_KNOWN: usize = 1 << 16;
 /// The most lists that may wait to be fetched; further ones are dropped.
 const MAX_READY: usize = 64;
 
-/// The values of a message's fields, one behind the other in whole bytes.
+/// The values of a message's fields, concatenated; each is padded to whole bytes.
 type Sample = Box<[u8]>;
 
 /// All digests of a switch.

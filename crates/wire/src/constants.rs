@@ -18,9 +18,9 @@ pub const FLAG_RETRANSMIT: u8 = 0x02;
 pub const FLAG_PROBE: u8 = 0x04;
 /// The rank that stands for every member of the job.
 pub const RANK_ALL: u16 = 0xffff;
-/// The data-plane job id that no job has: what an unused slot holds.
+/// Stands for "no job": an unused slot holds this data-plane job id.
 pub const NO_JOB: u16 = 0;
-/// The node id that no switch has: a switch with this id forwards by MAC address only.
+/// Stands for "no node id": a switch with this id forwards by MAC address only.
 pub const NO_NODE: u16 = 0;
 /// Values in one block.
 pub const VALUES_PER_BLOCK: u16 = 32;

@@ -74,7 +74,7 @@ pub struct Header {
     pub retransmit: bool,
     /// The job's generation to which it belongs.
     pub job: JobId,
-    /// The worker it is from or for.
+    /// The rank of the worker that sends or receives the message.
     pub rank: Rank,
     /// The slice.
     pub seq: Seq,

@@ -174,7 +174,7 @@ impl<'a> Conversation<'a> {
 
 /// The probes of this host's cable.
 pub(super) struct Probing {
-    /// `None`: no probes are wanted.
+    /// The probes that the controller wants; `None` if it wants none.
     wanted: Option<WantedProbes>,
     prober: Option<Prober>,
     /// When a prober was last started.
@@ -193,7 +193,7 @@ impl Probing {
         looks
     }
 
-    /// Starts a prober if one is wanted and none runs.
+    /// Starts a prober if the controller wants probes and no prober runs.
     fn keep_up(&mut self, config: &AttendConfig) {
         let (Some(wanted), Some(cable)) = (self.wanted, &config.cable) else { return };
         if self.prober.is_some() || self.tried.is_some_and(|tried| tried.elapsed() < RETRY) {

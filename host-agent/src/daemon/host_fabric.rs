@@ -88,8 +88,8 @@ impl GroupMember {
 }
 
 impl Drop for GroupMember {
-    /// When a member of the group goes, the server notices and ends the job: leaving before
-    /// that would fail the job.
+    /// Leaves the job, unless it has ended. A member that leaves earlier would fail the job; the server
+    /// ends the job when it notices that a member has gone.
     fn drop(&mut self) {
         self.member.leave_unless_ended("its worker has left the group, and nobody has ended the job");
     }

@@ -41,7 +41,8 @@ pub struct Limits {
     pub session_memory: u64,
     /// The size of the largest segment in bytes.
     pub segment_bytes: u64,
-    /// Bytes of all processes' segments that are open at a time: each is mapped as a whole.
+    /// The most bytes in open segments of all processes together. A segment counts with its full size,
+    /// because the agent maps all of it.
     pub mapped_bytes: u64,
     /// The most segments of one session.
     pub segments: u32,
@@ -84,7 +85,7 @@ impl Limits {
     }
 }
 
-/// The most that one user or session may have of a limit: the others must not find nothing left.
+/// The share of a limit that one user or session may use, so that something remains for other users.
 pub(super) fn most_of(limit: u64) -> u64 {
     limit - limit / 4
 }

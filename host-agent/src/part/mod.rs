@@ -156,7 +156,7 @@ type Answering<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// The result of handling an event.
 enum Next {
-    /// The part has ended well.
+    /// The part has ended without an error.
     Over,
     /// The agent is in this generation and must confirm it to the controller.
     Changed(u32),

@@ -26,7 +26,8 @@ pub(super) const READY: &str = "ready";
 const RUN: &str = "/run";
 /// The former contents of `/run`.
 const OUTSIDE: &str = "/run/.outside";
-/// The folders that labs have in `/run`. The folders of the machine's own labs are not visible.
+/// Folders that labs keep in `/run`. A rootless lab does not see these folders of the machine, because
+/// it has its own.
 const OWN: [&str; 2] = ["netns", "tributary"];
 
 /// Makes a user's namespaces and holds them until SIGTERM. The holder reports the result to its parent,

@@ -34,9 +34,9 @@ pub const WORTH_IT: f64 = 0.9;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// No process uses their data.
+    /// No process uses the data of the excluded processes.
     Detach,
-    /// The others process their data.
+    /// The active processes process the data of the excluded ones.
     Shrink,
 }
 

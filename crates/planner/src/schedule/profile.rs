@@ -42,7 +42,7 @@ pub enum ProfileError {
         gradients: usize,
         /// The rank of the worker that it is compared with.
         other: u32,
-        /// The number of that worker's gradients.
+        /// The number of gradients of the worker `other`.
         others: usize,
     },
     /// A parameter has different sizes.

@@ -300,7 +300,7 @@ impl Worker {
         WorkerStats { round_trip, timeout: self.recovery.timeout(), ..self.stats }
     }
 
-    /// Queues those of `positions` that their slots are at and that wait for nothing else.
+    /// Makes each of the `positions` ready to be sent if its slot is idle and has reached the position.
     fn make_ready(&mut self, positions: Range<u64>) {
         for position in positions {
             if let Some(slot) = self.slots.at(position)

@@ -446,7 +446,7 @@ impl SourceInfo {
         Some((self.0.get("filename")?.as_str()?, self.0.get("line")?.as_u64()?))
     }
 
-    /// The source text; p4c ends what is longer than a line with "...".
+    /// The source text. If it is longer than a line, p4c cuts it off and appends "...".
     pub(crate) fn text(&self) -> Option<&str> {
         self.0.get("source_fragment")?.as_str()
     }

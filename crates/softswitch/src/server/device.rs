@@ -84,7 +84,7 @@ pub(super) struct Saved {
 }
 
 impl Program {
-    /// Compiles and checks a program. That takes milliseconds: off the async threads, please.
+    /// Compiles and checks a program. This takes milliseconds, so do not call it on an async thread.
     pub(super) fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Self, Refusal> {
         let p4info = config.p4info.clone().ok_or_else(|| Refusal::invalid("the config has no P4Info"))?;
         let json = device_config::json(&config.p4_device_config)?;

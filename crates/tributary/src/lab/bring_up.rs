@@ -105,17 +105,17 @@ impl FabricArgs {
         Self { loss, no_rates, mtu, switch, aggregation, downlink, window, pin, confidential, page }
     }
 
-    /// The same, aggregating there.
+    /// Sets the switches that aggregate.
     pub fn aggregating(self, aggregation: Aggregation) -> Self {
         Self { aggregation, ..self }
     }
 
-    /// The same, with this MTU on all links; `None` for the topology's.
+    /// Sets the MTU of all links; `None` keeps the topology's MTUs.
     pub fn with_mtu(self, mtu: Option<u16>) -> Self {
         Self { mtu, ..self }
     }
 
-    /// The same, with each node's programs on one processor.
+    /// Pins each node's programs to one processor.
     pub fn pinned(self) -> Self {
         Self { pin: true, ..self }
     }

@@ -17,9 +17,9 @@ const SPREAD: u32 = 0x9e37_79b1;
 /// A flow: its packets differ in their numbers only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketFlow {
-    /// The host that sends it, less than [`SENDERS`](super::SENDERS).
+    /// The host that sends the flow, less than [`SENDERS`](super::SENDERS).
     pub sender: usize,
-    /// Its frame.
+    /// The frame that the generator sends.
     pub sent: Vec<u8>,
     /// The expected output frame, of the same length.
     pub expected: Vec<u8>,

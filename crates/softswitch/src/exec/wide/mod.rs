@@ -106,7 +106,7 @@ fn sum_of_lanes(a: &Line, b: &Line) -> Line {
     sum
 }
 
-/// d = a * b; `d` is neither of them.
+/// Computes d = a * b. `d` must differ from `a` and `b`.
 pub(super) fn mul(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     let count = usize::from(n) * LIMBS;
     limbs_mut(lines, d, n).fill(0);

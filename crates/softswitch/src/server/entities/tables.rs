@@ -1,4 +1,4 @@
-//! Entries of tables: between P4Runtime's messages and the switch's own types.
+//! Converts entries of tables between P4Runtime's messages and the switch's own types.
 
 use std::sync::Arc;
 

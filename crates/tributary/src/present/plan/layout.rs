@@ -26,7 +26,7 @@ pub(crate) struct Layout {
     pub(crate) columns: usize,
     /// Number of rows.
     pub(crate) rows: usize,
-    /// Workers that are not drawn, by the one whose place stands for them.
+    /// The workers that are not drawn, by the drawn worker that stands for them.
     pub(crate) represented: Below,
 }
 
