@@ -73,7 +73,7 @@ pub enum SwitchError {
         /// The mismatch between the change and the program.
         reason: Box<EntryError>,
     },
-    /// The switch refused changes; those after them were not tried.
+    /// The switch refused changes; later changes were not tried.
     #[error("switch {switch} refused to {}", Listed(refusals))]
     Refused {
         /// The switch.

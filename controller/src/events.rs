@@ -58,7 +58,7 @@ impl Events {
         ring.last.push_back(event);
     }
 
-    /// The events that are kept and came after the one of this number, the oldest first.
+    /// The kept events with a higher number than `number`, the oldest first.
     pub(crate) fn after(&self, number: u64) -> Vec<v1::FabricEvent> {
         self.ring().last.iter().filter(|event| event.number > number).cloned().collect()
     }

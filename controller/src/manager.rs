@@ -69,8 +69,8 @@ pub(crate) enum CreateFailure {
 pub(crate) struct EndFailure(JournalError);
 
 impl Manager {
-    /// `packet_ins`: where packets from switches arrive.
-    /// Must be called in a tokio runtime, which then runs the background tasks.
+    /// Creates a manager; packets from switches arrive on `packet_ins`. Must be called in a tokio runtime,
+    /// which then runs the background tasks.
     pub(crate) fn start(
         topology: Arc<Topology>,
         journal: Journal,

@@ -3,8 +3,8 @@
 /// The creator of all jobs where callers show no certificates.
 pub(crate) const LOCAL: &str = "local";
 
-/// Limits on those who create jobs: on each name in a certificate, or on all callers together where
-/// certificates are not used.
+/// Limits for creators of jobs. A creator is a name in a certificate; without certificates, all callers
+/// together are one creator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quotas {
     /// Jobs of one creator that are alive, including those that wait for slots; `None`: no limit.

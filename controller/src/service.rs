@@ -293,7 +293,7 @@ fn role(number: i32) -> Result<v1::MemberRole, Status> {
     v1::MemberRole::try_from(number).map_err(unknown)
 }
 
-/// Matches those participants of a host that a role stands for.
+/// Returns a test for the participants of a host that have the role `number`.
 fn meant(number: i32) -> Result<impl Fn(&ParticipantId) -> bool, Status> {
     let role = role(number)?;
     Ok(move |id: &ParticipantId| match role {
@@ -303,7 +303,7 @@ fn meant(number: i32) -> Result<impl Fn(&ParticipantId) -> bool, Status> {
     })
 }
 
-/// `losses`: the dead parts of the fabric, in words.
+/// Makes the status for a job that was not created. `losses` describes the dead parts of the fabric.
 fn create_status(failure: CreateFailure, losses: Option<String>) -> Status {
     let message = failure.to_string();
     match failure {

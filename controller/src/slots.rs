@@ -116,7 +116,7 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Allocate(u32),
-        /// The position of the block to release among those owned at that time.
+        /// The position, among the blocks owned at that time, of the block to release.
         Release(usize),
     }
 

@@ -98,7 +98,7 @@ impl Diagnoses {
     pub(crate) async fn verdict(&self, job: JobKey) -> String {
         let complete = self.lock().get(&job).map(|diagnosis| Arc::clone(&diagnosis.complete));
         if let Some(complete) = complete {
-            // The verdict names those that have not reported by then.
+            // The verdict names the members that have not reported by then.
             let _ = timeout(PATIENCE, complete.notified()).await;
         }
         self.lock().get(&job).map(|diagnosis| diagnosis.comparison.to_string()).unwrap_or_default()
@@ -132,7 +132,8 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Once an all-reduce differs, so do those after it: each member's first report counts.
+    /// Keeps each member's first report: after an all-reduce that differs, all later all-reduces differ,
+    /// too.
     fn note(&mut self, rank: Rank, report: WrongSumReport) {
         match self.reports.get(&rank) {
             Some(known) if !known.operation.is_newer_than(report.operation) => {}

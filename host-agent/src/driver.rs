@@ -39,7 +39,7 @@ pub(crate) trait Role: Send + 'static {
 
 /// A command from a handle to its agent's thread. Closing the channel stops the agent.
 pub(crate) enum Command<R: Role> {
-    /// End, and give this reason to those who wait.
+    /// End, and report this reason to all waiting callers.
     End(String),
     /// Send the counters.
     Stats(Sender<AgentStats<R::Stats>>),

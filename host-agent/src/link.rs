@@ -15,8 +15,8 @@ pub struct Traffic {
     pub sent: u64,
     /// Frames taken from the port.
     pub received: u64,
-    /// Received frames that were valid but not for this agent.
-    /// An interface's port leaves out those of other jobs.
+    /// Received frames that were valid but not for this agent. An interface's port does not count frames of
+    /// other jobs.
     pub not_ours: u64,
     /// Received frames that claim to be INA messages but are damaged.
     pub malformed: u64,

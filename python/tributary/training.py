@@ -231,7 +231,7 @@ class Training(SharesMemory):
     def _share_gradient(
         self, gradient: Elements, taken: Memory | None, borrowed: list[Memory]
     ) -> tuple[_native.Segment, int, int]:
-        """Puts the gradient into a segment other than that of the parameters."""
+        """Puts the gradient into a segment of its own, separate from the parameters' segment."""
         found = self._pool.find(gradient)
         if found is not None and found[0] is not taken:
             memory, first = found

@@ -67,7 +67,8 @@ fn counters(
     }
 }
 
-/// By index, the last job that was given it, if it uses the switch and no later one has its name.
+/// For each job index, the last job that had it. Omits a job if it does not use the switch, or if a
+/// later job has its name.
 fn owners(jobs: &Registry, switch: NodeKey) -> BTreeMap<u64, (JobKey, &Job)> {
     let mut owners: BTreeMap<_, _> =
         jobs.iter().map(|(key, job)| (u64::from(job.record.job_index), (key, job))).collect();

@@ -16,11 +16,10 @@ use super::membership_view::{MembershipView, can_serve};
 use super::participant::ParticipantId;
 use crate::liveness::{Doubt, ProvenPaths};
 
-/// Time for which a job waits for members that are alive but cut off before it
-/// goes on without them, ...
+/// Time for which a job waits for members that are alive but cut off, before it continues without them.
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
-/// ... and how long if those members could not join again: a job that admits no workers would lose them
-/// permanently. Most switches that die are rebooted, and most cables that are pulled are plugged in again.
+/// Time for which a job that admits no workers waits for members that are cut off. It would lose them
+/// permanently, and most switches that die are rebooted, and most pulled cables are plugged in again.
 const LOST_FOR_GOOD_PATIENCE: Duration = Duration::from_secs(10);
 /// Time after the last change of the fabric at which a job moves to a better
 /// tree that it does not need.

@@ -1,5 +1,4 @@
-//! The thread that writes to disk.
-//! A disk may take its time; only those who need the outcome wait for it.
+//! The thread that writes to disk. A disk may be slow; only callers that need the outcome wait for it.
 
 use std::io;
 use std::sync::Arc;
@@ -39,7 +38,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// `patience`: how long the disk may take before it is reported to hang.
+    /// Starts the thread. A write that takes longer than `patience` is reported as a hang of the disk.
     pub(super) fn start(store: Arc<Store>, patience: Duration) -> io::Result<Self> {
         let (entries, handed_in) = channel();
         let health = Health::watched(store.file().to_owned(), patience)?;

@@ -35,7 +35,7 @@ enum State {
         certain: u32,
     },
     Dead {
-        /// Beats with a sign of life, minus those without.
+        /// The number of beats with a sign of life, minus the number of beats without one.
         steady: u32,
     },
 }

@@ -36,8 +36,8 @@ impl Compare {
     }
 }
 
-/// Compares with the state that the switch was last brought into.
-/// `None`: it is meanwhile to hold another one.
+/// Compares with the state that the switch was last brought into. Returns `None` if the desired state
+/// has changed meanwhile.
 pub(super) async fn compare(
     session: &Session,
     connector: &Connector,

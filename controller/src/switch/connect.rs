@@ -83,7 +83,7 @@ pub(super) struct Connector {
 
 impl Connector {
     /// Becomes the switch's primary controller, makes it run our program, and brings it into its newest
-    /// desired state. While another controller is primary, it waits for that one to go.
+    /// desired state. While another controller is primary, it waits until that controller disconnects.
     pub(super) async fn connect(&mut self) -> Result<Ready, SwitchError> {
         let session = self.claim().await?;
         let right = tokio::select! {

@@ -18,9 +18,9 @@ impl Elections {
         Self { started: u64::try_from(since.as_micros()).unwrap_or(u64::MAX), count: 0 }
     }
 
-    /// The next id: above this controller's earlier ones, and below those of any controller that is
-    /// started later. A switch may not have noticed yet that the previous session is over, and would refuse the next
-    /// one under the same id.
+    /// The next id: above this controller's earlier ids, and below the ids of every controller that starts
+    /// later. A switch may not have noticed yet that the previous session is over, and would refuse the next one under
+    /// the same id.
     pub(crate) fn next(&mut self) -> u128 {
         self.count += 1;
         u128::from(self.started) << 64 | u128::from(self.count)

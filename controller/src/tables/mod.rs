@@ -16,8 +16,8 @@ pub(crate) use schema::TableSchema;
 
 /// A table that the controller writes.
 ///
-/// The order is that in which entries are added: of those that a job has, `admission` is last, because it is the
-/// gate.
+/// Entries are added in the order of the variants. Of a job's entries those of `admission` are added last, because they
+/// let the job's packets in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Table {
     /// The identity of this switch's node.

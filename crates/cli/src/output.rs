@@ -48,8 +48,8 @@ pub fn is_read() -> bool {
     !(closed && ends[0].revents().contains(PollFlags::ERR))
 }
 
-/// Sentences.
-/// On a terminal their lines are no longer than that is wide; a program gets them as they are.
+/// Wraps sentences at the width of the terminal; if the output is not a terminal, returns them
+/// unchanged.
 pub fn sentences(text: &str) -> String {
     match Term::stdout().size_checked() {
         Some((_, columns)) => textwrap::fill(text, usize::from(columns)),

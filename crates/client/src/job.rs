@@ -245,8 +245,8 @@ impl Job {
     /// all get the same answer.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]: the members' models differ, the deadline has passed (the message names those who are
-    /// missing), or the job is over. [`ClientError::BadAnswer`].
+    /// [`ClientError::Refused`]: the members' models differ, the deadline has passed (the message names the missing
+    /// members), or the job is over. [`ClientError::BadAnswer`].
     pub async fn hand_in_profile(
         &self,
         number: ProfileNumber,

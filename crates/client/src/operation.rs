@@ -101,7 +101,7 @@ impl From<v1::Run> for Run {
 pub struct NotFinite {
     /// The first element for which some member has one.
     pub element: u64,
-    /// A member that has one near there: the one with the highest rank if there are several.
+    /// The member that contributes such an element; of several members, the member with the highest rank.
     pub rank: u32,
 }
 

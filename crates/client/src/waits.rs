@@ -116,7 +116,7 @@ impl Waits {
     /// Waits for the answer to a call, unless the process gives the agent up.
     ///
     /// # Errors
-    /// Those of the call, [`ClientError::AgentSilent`], [`ClientError::GivenUp`].
+    /// The errors of the call, [`ClientError::AgentSilent`], [`ClientError::GivenUp`].
     pub(crate) async fn call<T>(
         self: &Arc<Self>,
         what: &str,

@@ -44,7 +44,7 @@ pub(crate) fn kmeans(points: &[Point], k: usize) -> Vec<Cluster> {
             costs: vec![0.0; costs.len()],
             starts: vec![0; costs.len()],
         };
-        // No cluster is empty, and of all `k` clusters only those of all points matter.
+        // No cluster is empty. The last layer, with all `k` clusters, only needs the cost of clustering all points.
         let first = if clusters == k { points.len() } else { clusters };
         layer.solve(first..points.len() + 1, clusters - 1..points.len());
         let Layer { costs: next, starts: start, .. } = layer;

@@ -173,8 +173,8 @@ type Sum = [f64; 2];
 
 /// The most parts of a gradient that are summed separately: few, as each has a table of sums.
 const MOST_PARTS: usize = 32;
-/// The number of sums of a bucket, to which values are added in turn, as an addition has to
-/// wait for the one before.
+/// The number of sums of a bucket, to which values are added in turn, because an addition to a sum has
+/// to wait for the previous addition.
 const ROWS: usize = 4;
 
 /// Writes the bucket of each value, and returns the buckets' means, ascending.

@@ -112,7 +112,7 @@ fn range_of_threshold(gradient: &[f32], count: usize) -> usize {
     enough.unwrap_or_default()
 }
 
-/// The positions of all values in this range and those above it, in ascending order.
+/// The positions of all values in the range `least` or a higher range, in ascending order.
 fn not_below(gradient: &[f32], least: usize) -> Vec<u32> {
     let of_piece = |(piece, values): (usize, &[f32])| {
         let positions = values.iter().zip((piece * PIECE) as u32..);

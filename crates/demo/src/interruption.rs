@@ -43,7 +43,7 @@ impl Interruption {
     /// Drives `work` to its end, or drops it at a signal.
     ///
     /// # Errors
-    /// Those of the work; [`Interrupted`].
+    /// The errors of the work; [`Interrupted`].
     pub(crate) async fn or<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             done = work => done,

@@ -24,8 +24,8 @@ use crate::tools::{self, LAB_VARIABLE};
 
 /// An emulated network on this machine.
 ///
-/// The one that [`up`](Self::up) returns removes the lab when it is dropped; one from [`open`](Self::open)
-/// only uses it.
+/// A value from [`up`](Self::up) removes the lab when it is dropped; a value from [`open`](Self::open) only uses the
+/// lab.
 #[derive(Debug)]
 pub struct Lab {
     record: Record,

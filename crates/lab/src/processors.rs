@@ -27,8 +27,8 @@ pub(crate) fn assign(topology: &Topology, processors: &[usize]) -> HashMap<NodeK
     nodes.iter().enumerate().map(|(place, node)| (*node, share(place))).collect()
 }
 
-/// All nodes, those behind a switch one after the other: it goes from where trees have their root, the
-/// first server's switch, into the depth, and to a switch's hosts last.
+/// All nodes, depth first from the root of the trees, the first server's switch. A switch's hosts come
+/// last.
 fn in_depth(topology: &Topology) -> Vec<NodeKey> {
     let servers = topology.servers();
     let root =

@@ -28,7 +28,8 @@ const LONGEST_RUN: Duration = Duration::from_millis(10);
 const LONGEST_STOP: Duration = Duration::from_secs(1);
 /// The interval of searches for new processes at the station.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// The highest priority: otherwise the processes themselves could keep this one from stopping them.
+/// The highest priority. With a lower priority, this process might not get the processor in time to
+/// stop the others.
 const PRIORITY: i32 = -20;
 
 /// The factor by which a station's processes run slower: from 1, full speed, to 100.
@@ -84,7 +85,7 @@ pub(crate) fn slow_down(namespace: &str, slowdown: Slowdown, end: &Receiver<()>)
     Ok(())
 }
 
-/// Lets all processes of a namespace run, including those left stopped by a process that has died.
+/// Lets all processes of a namespace run, including processes that a dead process has left stopped.
 pub(crate) fn wake(namespace: &str) -> Result<(), LabError> {
     Group::of(namespace)?.signal(Signal::CONT);
     Ok(())

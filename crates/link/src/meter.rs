@@ -78,7 +78,8 @@ pub struct LinkMeter {
 pub struct InterfaceMeter {
     /// Frames that the port has put on the interface.
     pub sent: DirectionMeter,
-    /// Frames that the port has handed out; those that came in as one count when the first one is.
+    /// Frames that the port has handed out. Frames that arrived joined count when the first of them is
+    /// handed out.
     pub received: DirectionMeter,
     /// Repairs of the port's own queues.
     pub repairs: RepairMeter,

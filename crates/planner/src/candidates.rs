@@ -31,8 +31,8 @@ use crate::request::{Aggregation, JobRequest};
 use crate::tree::Tree;
 use crate::widest::Pace;
 
-/// Numbers of switches that are tried as meeting points: in any case, and if those give no tree that is
-/// about as fast as any can be. Each costs a search of the whole fabric.
+/// Numbers of switches that are tried as meeting points. The second number is tried only if the first
+/// gives no tree that is about as fast as any tree can be. Each switch costs a search of the whole fabric.
 pub(crate) const MEETING_POINTS: [usize; 2] = [32, 128];
 /// Number of the workers' switches that are used to measure how near a switch is to all of them.
 const SAMPLE: usize = 16;
@@ -106,8 +106,8 @@ impl<'a> Terrain<'a> {
         self.pace.least(&self.edges, members, |_| true)
     }
 
-    /// The links that are about as fast as the best tree needs them to be, if there is a tree: through all
-    /// switches, and through those that have slots.
+    /// The links that are fast enough for the best tree: one set over all switches and, if some switches
+    /// have no slots, one over the others. A set is omitted if its links give no tree.
     fn fast_links(&self, members: &Members<'_>) -> Vec<Links> {
         let within = |may_pass: &dyn Fn(NodeKey) -> bool| {
             let least = self.pace.least(&self.edges, members, may_pass);

@@ -115,7 +115,7 @@ fn plannable(terrain: &Terrain<'_>, job: &JobRequest) -> Vec<Member> {
 /// Which hosts reach each other over what is alive.
 struct Reach<'a> {
     fabric: &'a Fabric<'a>,
-    /// By node: the number of its connected component.
+    /// For each node, the number of its connected component.
     pieces: Vec<usize>,
     /// The components with plain switches, where not every way is open to everyone.
     with_plain: BTreeSet<usize>,

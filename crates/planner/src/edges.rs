@@ -44,7 +44,7 @@ fn may_use(fabric: &Fabric<'_>, node: NodeKey, via: &Neighbour) -> bool {
 
 /// The edges between all live switches.
 pub(crate) struct Edges {
-    /// By switch: the start of its edges in `all`; one entry more than there are switches.
+    /// For each switch, the start of its edges in `all`; one entry more than there are switches.
     starts: Vec<usize>,
     /// The edges of each switch, by port.
     all: Vec<Edge>,

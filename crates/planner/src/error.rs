@@ -22,9 +22,9 @@ pub enum PlanError {
     /// Ranks that repeat or are out of order.
     #[error("rank {rank} comes after rank {before}: name the workers by rising rank, each rank once")]
     RanksNotRising {
-        /// The rank that is not higher than the one before it.
+        /// The rank that is not higher than its predecessor.
         rank: u16,
-        /// The one before it.
+        /// The predecessor's rank.
         before: u16,
     },
     /// A host has two ranks.

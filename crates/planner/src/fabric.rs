@@ -24,8 +24,7 @@ pub struct FabricState {
     pub dead_nodes: HashSet<NodeKey>,
     /// Links that are down.
     pub dead_links: HashSet<LinkKey>,
-    /// Links that lose packets which they should carry by their `mtu`: those of slices as
-    /// wide as this, and wider.
+    /// Links that lose packets although their `mtu` allows them: slices of this width or wider are lost.
     pub short_of_mtu: HashMap<LinkKey, SliceWidth>,
     /// The present forwarding of ordinary frames, and so of the job's frames, by plain switches.
     ///
@@ -86,11 +85,11 @@ pub(crate) struct Fabric<'a> {
     state: &'a FabricState,
     /// Computed when first needed: without plain switches that is rare.
     forwarding: OnceCell<Forwarding>,
-    /// By node.
+    /// For each node, true if it is live.
     live: Vec<bool>,
-    /// By node; `None` for hosts.
+    /// For each node, what it can do as a switch; `None` for hosts.
     switches: Vec<Option<Ability>>,
-    /// By link, for each direction.
+    /// The load of each link, in both directions.
     loads: Vec<[u64; 2]>,
     links: Adjacency,
 }
@@ -103,7 +102,7 @@ struct Ability {
 }
 
 impl<'a> Fabric<'a> {
-    /// `width`: the width of the slices; links that do not carry packets of that width count as down.
+    /// Counts links as down if they do not carry packets with slices of `width`.
     pub(crate) fn new(topology: &'a Topology, state: &'a FabricState, width: SliceWidth) -> Self {
         let live: Vec<_> = topology.nodes().map(|(key, _)| !state.dead_nodes.contains(&key)).collect();
         let ability = |(key, node): (NodeKey, &Node)| {
@@ -209,7 +208,7 @@ pub(crate) fn fits(link: &Link, width: SliceWidth) -> bool {
 
 /// The live neighbours of every node, over links that carry the packets.
 struct Adjacency {
-    /// By node: the start of its neighbours in `all`; one entry more than there are nodes.
+    /// For each node, the start of its neighbours in `all`; one entry more than there are nodes.
     starts: Vec<usize>,
     all: Vec<Neighbour>,
 }

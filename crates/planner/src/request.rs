@@ -35,9 +35,9 @@ impl Aggregation {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Downlink", rename_all = "lowercase")]
 pub enum DownlinkName {
-    /// By multicast.
+    /// The server sends one packet, and the switches copy it.
     Multicast,
-    /// By unicast.
+    /// The server sends each worker its own copy.
     Unicast,
 }
 

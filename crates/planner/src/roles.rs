@@ -54,8 +54,8 @@ impl Roles {
         Self::with(tree, fabric, |branch, _, _| (aggregates(branch), None))
     }
 
-    /// `decide`: whether a switch aggregates, given how many streams meet there and how many links it is
-    /// above the nearest worker.
+    /// Assigns roles. `decide` returns true if a switch aggregates; it takes the number of streams that
+    /// meet at the switch, and the switch's distance in links from the nearest worker.
     fn with(
         tree: &Tree,
         fabric: &Fabric<'_>,

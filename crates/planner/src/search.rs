@@ -108,7 +108,7 @@ pub(crate) fn search(terrain: &Terrain<'_>, job: &JobRequest) -> Result<SearchRe
     search_on(terrain, Judge::new(terrain.fabric, job))
 }
 
-/// The same, starting from the trees already judged.
+/// Finds the best tree, starting from the trees that `judge` has already compared.
 pub(crate) fn search_on(terrain: &Terrain<'_>, mut judge: Judge<'_>) -> Result<SearchResult, PlanError> {
     if let Some(members) = Members::new(terrain.fabric, judge.job.hosts(), judge.job.server) {
         terrain.candidates(&members).for_each(|tree| judge.look_at(tree));

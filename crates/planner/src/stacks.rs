@@ -42,7 +42,7 @@ struct Walk<'a> {
     tree: &'a Tree,
     /// Ordered by key, each with its index in the request.
     workers: Vec<(NodeKey, usize)>,
-    /// By place in the tree: streams that have left it and not yet arrived.
+    /// For each place in the tree, the streams that have left it and not yet arrived.
     sent: Vec<Vec<Stream>>,
     stacks: Vec<Vec<Hop>>,
 }

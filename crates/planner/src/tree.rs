@@ -19,10 +19,10 @@ pub(crate) struct Tree {
     leaves: Vec<Leaf>,
     /// Each after all branches below it.
     branches: Vec<Branch>,
-    /// By node: its place among the branches. Only as long as necessary.
+    /// For each node, its place among the branches. Only as long as necessary.
     places: Vec<u32>,
-    /// By place, then for the server: where its children begin in `children`; finally the
-    /// end of the last ones.
+    /// For each place, and then for the server, the index of its first child in `children`. The last entry
+    /// is the length of `children`.
     starts: Vec<usize>,
     children: Vec<Neighbour>,
 }
@@ -212,7 +212,7 @@ impl Tree {
 #[derive(Default)]
 struct ReachedSwitches {
     ways: Vec<(NodeKey, Neighbour)>,
-    /// By node: its place in `ways`.
+    /// For each node, its place in `ways`.
     places: Vec<u32>,
 }
 

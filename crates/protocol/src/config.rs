@@ -160,7 +160,7 @@ pub enum ConfigError {
         /// The job's window.
         window: u32,
     },
-    /// A finished slice that is not the one before what is due in its slot.
+    /// A finished slice is not the predecessor of the slice that is due in its slot.
     #[error("slice {finished} cannot be the last one that was finished in its slot: {due} is due there")]
     NotTheLast {
         /// The finished slice.
@@ -178,7 +178,7 @@ pub enum ConfigError {
         /// Number of values that it should have.
         width: usize,
     },
-    /// A server that reads the sums would start without those of an operation's earlier slices.
+    /// A server that reads the sums takes over, and would lack the sums of an operation's earlier slices.
     #[error("a server that reads the sums cannot take over from another one: it would miss earlier slices")]
     ReadsAfterTakeOver,
     /// The server waits for no child, or for more than a hop entry can count.

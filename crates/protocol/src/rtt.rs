@@ -25,7 +25,8 @@ struct Estimate {
 
 impl RoundTrip {
     /// Takes in one measurement.
-    /// The caller leaves out those that a retransmission (Karn's rule) or the wait for a slow member has blurred.
+    /// The caller leaves out measurements that a retransmission (Karn's rule) or the wait for a slow member
+    /// has falsified.
     pub(crate) fn sample(&mut self, sample: Duration) {
         let (shortest, count) = self.round.unwrap_or((sample, 0));
         let shortest = shortest.min(sample);

@@ -1,9 +1,10 @@
 //! Meters, as P4Runtime has them.
 //!
-//! Each rate has a bucket of tokens, one a packet or one a byte. With two rates (RFC 2698, as on BMv2) the peak bucket is
-//! asked first: a packet that finds too few tokens there is red, and takes none; one that finds too few in the committed
-//! bucket is yellow, and took those of the peak bucket. With a single rate (RFC 2697) the committed bucket is asked first,
-//! and then the excess bucket, which gets what the committed one has no room for.
+//! Each rate has a bucket of tokens, one a packet or one a byte. With two rates (RFC 2698, as on BMv2) the meter checks
+//! the peak bucket first. A packet is red if that bucket has too few tokens, and takes no token. A packet is yellow if
+//! only the committed bucket has too few, and takes tokens of the peak bucket. With a single rate (RFC 2697) the meter
+//! checks the committed bucket first, then the excess bucket. Tokens that overflow the committed bucket go to the
+//! excess bucket.
 
 use std::time::Instant;
 

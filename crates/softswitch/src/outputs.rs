@@ -32,7 +32,7 @@ impl Outputs {
         self.ports.iter().copied().zip(self.frames.iter())
     }
 
-    /// The same, and the port at which each frame's packet came in, in front.
+    /// For each frame, the port at which its packet came in, the port at which it left, and the frame.
     pub(crate) fn with_origins(&self) -> impl Iterator<Item = (u16, u16, &[u8])> {
         self.origins.iter().zip(self.iter()).map(|(origin, (port, frame))| (*origin, port, frame))
     }

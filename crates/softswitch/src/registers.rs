@@ -114,8 +114,8 @@ impl Registers {
         self.neighbours_mut(array, 0, index)
     }
 
-    /// A cell of a wide array, and those of the `more` arrays behind it, each of which is
-    /// [next](RegisterProgram::is_next_to) to the one before.
+    /// A cell of a wide array, followed by the same cell of the `more` arrays behind it. Each array must be
+    /// [next](RegisterProgram::is_next_to) to its predecessor.
     #[inline(always)]
     pub(crate) fn neighbours_mut(&mut self, array: usize, more: usize, index: u64) -> Option<&mut [Line]> {
         let Array::Lines { block, first, .. } = self.arrays[array] else { return None };

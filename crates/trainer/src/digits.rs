@@ -33,7 +33,7 @@ impl Digits {
     ///
     /// # Errors
     ///
-    /// Those of [`from_gzip`](Self::from_gzip), if the program was built with a damaged file.
+    /// The errors of [`from_gzip`](Self::from_gzip), if the program was built with a damaged file.
     pub fn embedded() -> Result<Self, TrainerError> {
         Self::from_gzip(include_bytes!("../data/digits.csv.gz"))
     }

@@ -73,7 +73,7 @@ impl ElasticLearner {
     ///
     /// # Errors
     ///
-    /// Those of [`Model::apply`]; then the step is not over.
+    /// The errors of [`Model::apply`]; the step is then not over.
     pub fn apply(&mut self, summed: &[f32], weight: u64) -> Result<(), TrainerError> {
         self.model.apply(summed, weight, self.training.learning_rate(self.step))?;
         self.step += 1;

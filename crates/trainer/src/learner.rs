@@ -46,7 +46,7 @@ impl Learner {
     ///
     /// # Errors
     ///
-    /// Those of [`Model::apply`]; then the round is not over.
+    /// The errors of [`Model::apply`]; the round is then not over.
     pub fn apply(&mut self, summed: &[f32], total_samples: u64) -> Result<(), TrainerError> {
         self.model.apply(summed, total_samples, self.training.learning_rate(self.round))?;
         self.round += 1;

@@ -68,7 +68,7 @@ impl Probe {
         frame
     }
 
-    /// The same, filled up to `bytes`.
+    /// The whole frame, padded with zeros to `bytes`.
     pub fn to_long_frame(self, source: MacAddr, bytes: usize) -> Vec<u8> {
         let mut frame = self.to_frame(source).to_vec();
         frame.resize(bytes.max(FRAME_BYTES), 0);

@@ -20,7 +20,7 @@ pub(super) struct UnderWay {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By the order in which they were started.
+    /// The ranges of the all-reduces under way, in the order in which these were started.
     stretches: BTreeMap<u64, Stretch>,
     entered: u64,
 }

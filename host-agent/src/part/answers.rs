@@ -1,4 +1,4 @@
-//! A member's answers when its job is about to change over.
+//! A member's answers when its job is about to change its generation.
 
 use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;

@@ -31,7 +31,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// By the job's name; `None`: another part of this process serves it.
+    /// The served jobs, by name; `None` if another part of this process serves the job.
     served: BTreeMap<String, Option<Served>>,
     agents: Vec<(String, Weak<ServerAgent>)>,
     work: JoinSet<()>,

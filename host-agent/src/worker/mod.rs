@@ -57,10 +57,10 @@ pub(crate) struct Terms {
     pub(crate) position: StreamPosition,
 }
 
-/// An all-reduce's place among all-reduces that are started one after another
-/// without waiting for the results. If one of them is not started, none behind it is: they would take its place in the
-/// order of the job's operations, and be summed with others' of another name. Those before it are started, even if the
-/// worker gets to them later.
+/// An all-reduce's place among all-reduces that are started one after another without waiting for the
+/// results. If one of them is not started, no later one is started: a later all-reduce would take its place in the
+/// order of the job's operations, and would be added to other members' all-reduces of another name. Earlier all-reduces
+/// are started, even if the worker handles them later.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamPosition {
     place: u64,
@@ -192,7 +192,7 @@ impl WorkerAgent {
         self.0.ask(|reply| Command::Proceed { until, reply }).await
     }
 
-    /// The results of those of the slices that the worker still has.
+    /// The results of the `slices`, as far as the worker still has them.
     ///
     /// # Errors
     /// [`AgentError::Ended`].

@@ -352,7 +352,7 @@ impl WorkerRole {
     }
 }
 
-/// The members of a generation; `before` are the members of the one before it.
+/// The members of a generation; `before` are the members of the previous generation.
 fn members(config: &JobConfig, before: Option<&Members>) -> Arc<Members> {
     let mut shards = [config.ranks.as_slice(), &config.adopted].concat();
     shards.sort_unstable();

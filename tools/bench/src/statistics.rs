@@ -58,7 +58,7 @@ impl Ratio {
     ///
     /// # Errors
     /// [`StatisticsError::NotPaired`] when they have different numbers of runs; [`StatisticsError::NotPositive`] when
-    /// one of `others` is zero or less, and no ratio to it exists; and those of [`Summary::of`].
+    /// one of `others` is zero or less, and no ratio to it exists; and the errors of [`Summary::of`].
     pub fn of_pairs(ours: &[f64], others: &[f64]) -> Result<Self, StatisticsError> {
         if ours.len() != others.len() {
             return Err(StatisticsError::NotPaired { ours: ours.len(), others: others.len() });

@@ -13,8 +13,8 @@ pub(crate) type Values = Rc<[u8]>;
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
     pub(crate) header: Header,
-    /// On the way up: the worker's whole hop stack.
-    /// On the way down it is empty, since the tree determines the way.
+    /// The worker's whole hop stack on the way up. It is empty on the way down, because the tree determines
+    /// the way.
     pub(crate) stack: Rc<[Hop]>,
     /// Number of entries left on the stack.
     pub(crate) hops: usize,

@@ -412,7 +412,7 @@ fn gradient(worker: usize, element: usize) -> f32 {
     (f32::from(wave) / 65536.0 - 0.5) * magnitude * (worker + 1) as f32
 }
 
-/// The same, as integers.
+/// A worker's contribution to an element of integers.
 fn integer(worker: usize, element: usize) -> i32 {
     let mixed = (element as u32 ^ (worker as u32) << 20).wrapping_mul(2_654_435_761);
     (mixed >> 12).cast_signed() - (1 << 19)

@@ -7,9 +7,10 @@ use tributary_wire::{Hop, NodeId, Rank};
 /// A tree of switches that all aggregate, with the server above the first of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    /// By switch, parents first: the switch above; `None` for the first one, which is linked to the server.
+    /// For each switch, the switch above it; `None` for the first, which is linked to the server. Parents
+    /// come first.
     parents: Vec<Option<usize>>,
-    /// By rank: the switch that the worker is linked to.
+    /// For each rank, the switch that the worker is linked to.
     homes: Vec<usize>,
 }
 

@@ -30,9 +30,9 @@ impl Packet {
         }
     }
 
-    /// The packet that represents this one where every packet stays deliverable for
-    /// ever; `None` if it makes no difference. Then the sender and the number of copies do not matter, nor do requests
-    /// and answers to them.
+    /// The packet that represents this packet in a network where packets stay deliverable forever; `None`
+    /// if the packet makes no difference. Then the sender and the number of copies do not matter, nor do requests and
+    /// answers to them.
     pub(crate) fn lasting(self) -> Option<Self> {
         match self {
             Self::Up { content: None, .. } | Self::Down { rank: Some(_), .. } => None,

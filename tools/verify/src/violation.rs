@@ -6,8 +6,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "property")]
 pub enum Violation {
-    /// The server has finished a slice with a sum other than that of each member's contribution, counted
-    /// once.
+    /// The server has finished a slice with a wrong sum: the right one has each member's contribution once.
     WrongSum {
         /// The number of the slice, from 0.
         slice: u8,

@@ -310,7 +310,7 @@ impl World {
         server.map_or(0, |facts| facts.generation)
     }
 
-    /// Members that have yet to change over to the server's generation.
+    /// Members that have not yet changed to the server's generation.
     pub(crate) fn behind(&self, parts: &Parts) -> Vec<u8> {
         let generation = self.generation(parts);
         let is_behind = |&worker: &u8| {

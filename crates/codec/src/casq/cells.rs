@@ -1,7 +1,7 @@
 //! Sums of buckets. Each bucket is one cell, but a bucket of a cluster with few buckets has several.
 //!
-//! An addition to a cell has to wait for the one before. Most of a gradient is in the cluster around 0, which has few
-//! buckets: one sum for all of these values would take several times as long.
+//! An addition to a cell has to wait for the previous addition. Most of a gradient is in the cluster around 0, which
+//! has few buckets: one sum for all of these values would take several times as long.
 
 use std::ops::Range;
 

@@ -183,9 +183,8 @@ impl Headers {
         }
     }
 
-    /// Makes them those of the next datagram.
-    /// Over IPv4 it has the next number, by which fragments are put together, unless it may not be fragmented, so that
-    /// the number says nothing (RFC 6864).
+    /// Changes the headers to the headers of the next datagram. Over IPv4 this increments the
+    /// identification, unless the datagram must not be fragmented: the identification then has no meaning (RFC 6864).
     pub(super) fn go_on(&mut self) {
         let (fragment_at, id_at) = (self.ip_at + IPV4_FRAGMENT_AT, self.ip_at + IPV4_ID_AT);
         if self.ip != Ip::V6 && self.bytes[fragment_at..fragment_at + 2] != WHOLE {

@@ -28,7 +28,7 @@ const MOST_BYTES: usize = 4096 - 256;
 /// switch before, was closed.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
-/// Virtual cables have at least this one of their queues.
+/// The number of the first queue. Every virtual cable has it.
 const FIRST_QUEUE: u32 = 0;
 
 /// The sending half of a port, past the interface's queue.

@@ -52,7 +52,7 @@ impl Entity {
         self.update(p4info, update::Type::Insert)
     }
 
-    /// The update that changes the entity with this key to this one.
+    /// The update that replaces the entity with the same key by this entity.
     pub fn modify(&self, p4info: &P4Info) -> Result<message::Update, EntryError> {
         self.update(p4info, update::Type::Modify)
     }

@@ -10,8 +10,8 @@ use crate::p4info::{P4Info, Table};
 
 /// An entry of a table, or its default action.
 ///
-/// Entries compare by content, whatever the order in which fields were given. Those that [`TableEntry::from_proto`]
-/// returns use aliases, so use aliases throughout to compare them with your own.
+/// Entries compare by content, whatever the order in which fields were given. [`TableEntry::from_proto`] returns
+/// entries with aliases, so use aliases in your own entries, too, to compare them.
 ///
 /// ```
 /// # use tributary_p4runtime::entry::{ActionCall, TableEntry};

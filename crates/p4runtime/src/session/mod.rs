@@ -145,7 +145,7 @@ impl Session {
         tokio::time::timeout(REQUEST_TIMEOUT, request).await.map_err(|_| silent())
     }
 
-    /// The same, with a refusal as an error, too.
+    /// Waits for the answer to a request; a refusal is an error.
     async fn success<T>(
         &self,
         what: &'static str,

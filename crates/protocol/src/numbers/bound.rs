@@ -37,7 +37,7 @@ impl Bound {
         Self::of_extent(element_type, values, vectors::extent(values))
     }
 
-    /// The same, where the block's [extent](vectors::extent) is known.
+    /// The bound of values whose block has a known [extent](vectors::extent).
     pub(crate) fn of_extent(
         element_type: ElementType,
         values: &[f32],

@@ -46,7 +46,8 @@ impl AllReduce {
 pub enum GradientData {
     /// IEEE 754 single precision.
     F32(Vec<f32>),
-    /// IEEE 754 half precision, each widened.
+    /// IEEE 754 half precision. Values are widened to single precision; their exact sum is rounded to half
+    /// precision.
     F16(Vec<f32>),
     /// The upper half of single precision, each widened.
     BF16(Vec<f32>),
@@ -107,7 +108,7 @@ pub enum ElementType {
     /// IEEE 754 single precision: a sum is off by at most 2^-12 of the sum of its
     /// contributions' magnitudes.
     F32 = 1,
-    /// IEEE 754 half precision; sums are those of single precision, exact before they are rounded to it.
+    /// IEEE 754 half precision. A sum is computed in single precision and then rounded.
     F16 = 2,
     /// The upper half of single precision; sums as for [`F16`](Self::F16).
     BF16 = 3,
@@ -153,8 +154,8 @@ impl ElementType {
     /// For floats: the number of bits below the highest one of a value that its sum keeps, and the exponent
     /// of the type's smallest number, below which there is nothing to keep.
     ///
-    /// With 11 bits of f32, a value is rounded by at most 2^-12 of itself. The other numbers are those of the types' mantissas:
-    /// nothing is rounded.
+    /// With 11 bits of f32, a value is rounded by at most 2^-12 of itself. For the other types the number of bits is
+    /// the length of the mantissa: nothing is rounded.
     pub(crate) fn grid(self) -> (i32, i32) {
         match self {
             Self::F32 => (11, -149),
@@ -186,7 +187,7 @@ impl fmt::Display for ElementType {
 pub struct NotFinite {
     /// The first element for which some member has one.
     pub element: usize,
-    /// A member that has one near there: the one with the highest rank if there are several.
+    /// The member that contributes such an element; of several members, the member with the highest rank.
     pub rank: Rank,
 }
 
@@ -251,7 +252,7 @@ impl Sums {
         self.len() == 0
     }
 
-    /// The sums as f64, which those of 64-bit integers may not fit into exactly.
+    /// The sums as f64. Sums of 64-bit integers may be rounded.
     fn doubles(&self) -> Box<dyn Iterator<Item = f64> + '_> {
         match self {
             Self::F32(sums) => Box::new(sums.iter().map(|sum| f64::from(*sum))),

@@ -48,7 +48,7 @@ pub(crate) struct Total {
 pub(crate) struct Scale {
     /// Binary logarithm of what one unit of the first limb is worth.
     first: i16,
-    /// By how many bits each further limb is finer.
+    /// The number of bits by which each further limb is finer.
     step: u8,
     limbs: NonZeroU8,
     /// The bits that a second limb's sum takes, if several of them fit into one integer; else 0.
@@ -107,13 +107,13 @@ impl Scale {
         }
     }
 
-    /// Returns the number of second limbs that one integer carries, if several.
+    /// Returns the number of second limbs that one integer carries; `None` if it carries one only.
     fn fields(self) -> Option<usize> {
         (SUM_BITS as usize).checked_div(self.field_bits.into())
     }
 
-    /// The further limbs of some values in the form in which they travel: `limb` has the one of this number
-    /// (from 1) of the value at an index.
+    /// The further limbs of some values in the form in which they travel: `limb` returns the limb with the
+    /// given number (from 1) of the value at an index.
     pub(crate) fn pack(self, values: usize, limb: impl Fn(usize, usize) -> i32) -> Vec<i32> {
         let Some(fields) = self.fields() else {
             let indices = (1..self.limbs()).flat_map(|number| (0..values).map(move |at| (number, at)));

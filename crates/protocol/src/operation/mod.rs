@@ -126,8 +126,8 @@ pub(crate) struct Operation<C> {
     least_weight: u32,
     /// The bounds of what is contributed here, if they were known at the start.
     measured: Option<Vec<Bound>>,
-    /// Per block: the lanes of what is contributed here, from when its MAX slice is sent until that slice's
-    /// result replaces them by those that are agreed on.
+    /// The lanes of each block: from when its MAX slice is sent, the lanes of this member's contribution;
+    /// from the result of that slice on, the agreed lanes.
     lanes: Vec<BlockLanes>,
     /// Per MAX slice: its first lane, likewise.
     not_finite: Vec<u32>,
@@ -260,7 +260,7 @@ impl<C> Operation<C> {
         self.agreements.get(self.layout.bound_of(slice)).copied().unwrap_or(Agreement::Awaited)
     }
 
-    /// The first lane of MAX slice `index`, and those of its blocks.
+    /// The first lane of MAX slice `index`, and the lanes of the blocks that it bounds.
     pub(crate) fn lanes_in(&self, index: usize) -> (u32, &[BlockLanes]) {
         let first = self.not_finite.get(index).copied().unwrap_or_default();
         (first, self.lanes.get(self.layout.blocks_bounded_in(index)).unwrap_or_default())

@@ -31,7 +31,7 @@ impl<C> Operations<C> {
     }
 
     /// As much room as an operation takes to which `data` is contributed, which is this tensor's, beside
-    /// it. `bounds` are those of the data, if they are known.
+    /// it. `bounds` are the data's bounds, if they are known.
     ///
     /// # Errors
     /// [`StartError::NoMemory`]: the system does not give it.

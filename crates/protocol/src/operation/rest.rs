@@ -21,7 +21,7 @@ use crate::numbers::{Class, DoesNotFit, NotFinite};
 pub(super) struct Rest {
     /// In order, once all bounds are agreed on.
     blocks: Vec<RestBlock>,
-    /// By block.
+    /// The further limbs that have arrived, by block.
     held: BTreeMap<usize, Held>,
     /// The fewest members that any slice of the rest has come from.
     least_contributors: Option<u32>,

@@ -50,7 +50,7 @@ impl Field {
     /// As `rem_euclid`, and several times as fast: the power of two just above the prime has the remainder `distance`.
     pub(super) fn reduce(self, number: i128) -> u64 {
         let (bits, prime) = (2 * self.digit_bits, u128::from(self.prime));
-        // Those from -1 downwards are -1 less those from 0 upwards.
+        // A number n below 0 is reduced as -1 - n, which is not negative.
         let mut left = (number ^ (number >> 127)).cast_unsigned();
         while left >> bits > 0 {
             left = (left >> bits) * u128::from(self.distance) + (left & ((1 << bits) - 1));

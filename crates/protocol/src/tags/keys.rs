@@ -131,7 +131,7 @@ impl Pads {
         number
     }
 
-    /// The numbers of some members, which take little longer than that of one.
+    /// The numbers of `N` members. Computing them together takes little longer than computing one.
     fn numbers<const N: usize>(&self, job: JobId, meaning: &Meaning, ranks: [Rank; N]) -> [i128; N] {
         let Meaning { subject, operator, seq, scale } = *meaning;
         let subject = match operator {

@@ -98,7 +98,8 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// `ranks`: each once. Secret and width are the job's for life.
+    /// The membership of a generation with these `ranks`, each named once. All generations of the job have
+    /// the same secret and width.
     pub(crate) fn new((secret, width): (&JobSecret, SliceWidth), job: JobId, ranks: &[Rank]) -> Self {
         Self::with_keys(Keys::new(secret, width, Field::new(ranks.len())).into(), job, ranks)
     }
@@ -177,8 +178,8 @@ impl Membership {
         lanes.map(|(lane, coefficient)| if owned(*lane) { *coefficient } else { 0 }).sum::<u64>().into()
     }
 
-    /// One member's tag over its `values`, and the sum of all members' pads; `lanes` are those of the
-    /// bounds of a SUM slice's blocks.
+    /// One member's tag over its `values`, and the sum of all members' pads; `lanes` are the agreed lanes
+    /// of a SUM slice's blocks.
     pub(crate) fn tag(
         &self,
         meaning: &Meaning,

@@ -80,8 +80,9 @@ impl Operation<Contribution> {
         (meaning.operator, Totals { contributors: 1, weight, tag }, pads)
     }
 
-    /// Gives nothing to what `is_sent` says has not been announced: the members agree on weight and scale
-    /// by the MAX slices, so what those have announced must follow, and what they have not can be left out.
+    /// Contributes nothing to a slice whose bounds were not announced: `is_sent` returns false for its MAX
+    /// slice. The members agree on weight and scale by the MAX slices, so values whose bounds were announced must
+    /// follow, and values whose bounds were not announced can be left out.
     pub(super) fn withhold_unless(&mut self, is_sent: impl Fn(u64) -> bool) {
         self.own.withheld = self.layout.max_positions().map(|position| !is_sent(position)).collect();
         if self.own.withheld.contains(&true) {

@@ -88,7 +88,8 @@ impl Generations {
         self.past.iter().skip(number.saturating_sub(self.before)).chain([&self.present])
     }
 
-    /// `between`: whether no operation is under way, so that members may join and the past does not matter.
+    /// Changes to a generation. `between` is true if no operation is under way: members may then join, and
+    /// earlier generations do not matter.
     fn change(
         &mut self,
         job: JobId,
@@ -117,8 +118,8 @@ fn members_with(rank: Rank, members: Vec<Rank>) -> Result<Vec<Rank>, ConfigError
 }
 
 impl Worker {
-    /// Stops where it is, to answer for where it [stands](Self::standing): from now on it takes no result,
-    /// sends nothing and begins no operation; those that are started wait in order. It ends with
+    /// Freezes the worker, so that its [progress](Self::standing) does not change: from now on it takes no
+    /// result, sends nothing and begins no operation. Operations that are started wait in order. It ends with
     /// [`proceed`](Self::proceed) or [`change_generation`](Self::change_generation).
     pub fn freeze(&mut self) {
         self.gate = Gate::Frozen;

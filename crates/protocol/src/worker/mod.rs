@@ -281,8 +281,8 @@ impl Worker {
         self.unfinished() == 0
     }
 
-    /// Operations that were started and are not done, those that were [given up](Self::abandon) included:
-    /// this worker holds the data of each, and it is for the caller to bound them.
+    /// The number of operations that were started and are not done, including [abandoned](Self::abandon)
+    /// operations. The worker holds the data of each, so the caller must limit their number.
     pub fn unfinished(&self) -> usize {
         self.operations.len() + self.waiting.len()
     }

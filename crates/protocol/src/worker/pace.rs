@@ -73,9 +73,9 @@ impl Pace {
         self.leaving = false;
     }
 
-    /// The number of slices that leave together: those that are answered in [`TOGETHER`], by Little's law.
-    /// By the same law, a part of those in flight is only in queues; more than that part must not wait, or the way
-    /// would be idle.
+    /// The number of slices that leave together: as many as are answered in [`TOGETHER`], by Little's law.
+    /// By the same law, a part of the slices in flight waits in queues. A larger group than that part would leave the
+    /// links idle.
     fn together(&self, round_trip: Option<Duration>) -> u64 {
         let (Some(round_trip), Some(shortest)) = (round_trip, self.shortest) else { return 1 };
         let share = |part: Duration| {

@@ -92,7 +92,7 @@ pub(crate) struct Recovery {
     requests: RetransmitRequests,
     /// Timeouts since a result came without having been asked for.
     streak: u32,
-    /// This worker's place, in 0..1, among those that ask into the present silence.
+    /// This worker's place, in 0..1, among the members that send requests in the present silence.
     place: f64,
 }
 
@@ -336,8 +336,8 @@ fn mix(word: u32) -> u32 {
     word ^ word >> 16
 }
 
-/// A worker's place among those that ask about `subject`: in 0..1, another one for each rank,
-/// subject and attempt.
+/// A pseudo-random number in 0..1 for a rank, subject and attempt: the worker's place among the members
+/// that send requests about `subject`.
 fn lot(rank: Rank, subject: u32, attempt: u32) -> f64 {
     let words = [rank.get().into(), subject, attempt];
     let lot = words.into_iter().fold(mix(4), |state, word| mix(state.wrapping_mul(GOLDEN) ^ word));

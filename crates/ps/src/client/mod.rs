@@ -164,8 +164,8 @@ impl Client {
                     (&released, handle.exchange(hand_in(handle), released.subscribe(), &turn));
                 async move {
                     let step = answered.await;
-                    // The other servers must not hold a worker that this one has released: they could wait for each
-                    // other.
+                    // The other servers must not hold a worker that this server has released: the servers could wait
+                    // for each other.
                     released.send_replace(true);
                     step
                 }

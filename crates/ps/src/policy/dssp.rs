@@ -18,7 +18,7 @@ pub struct Dssp {
     /// Decides who may go on without credit, and who is too far ahead.
     ssp: Ssp,
     most: u64,
-    /// When each worker's last gradient came, and the time since the one before.
+    /// For each worker, the time of its last gradient, and the interval between its last two gradients.
     last: BTreeMap<Worker, (Instant, Option<Duration>)>,
     /// Iterations that a worker may still do beyond the bound.
     credit: BTreeMap<Worker, u64>,

@@ -17,7 +17,7 @@ use crate::translation::Translation;
 /// The ids by which the P4Info names the objects of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    /// By id.
+    /// Tables by id.
     pub(crate) tables: BTreeMap<u32, TableIds>,
     /// Ids of tables that the compiler left out, since no packet ever gets to them.
     pub(crate) absent_tables: BTreeSet<u32>,
@@ -27,11 +27,11 @@ pub(crate) struct Directory {
     pub(crate) meters: BTreeMap<u32, usize>,
     /// Index by id.
     pub(crate) registers: BTreeMap<u32, usize>,
-    /// By id.
+    /// Parser value sets by id.
     pub(crate) value_sets: BTreeMap<u32, ValueSetIds>,
     /// Index by id.
     pub(crate) digests: BTreeMap<u32, usize>,
-    /// By id.
+    /// Action profiles by id.
     pub(crate) profiles: BTreeMap<u32, ProfileIds>,
     /// The header in front of packets to the controller.
     pub(crate) packet_in: Vec<ControllerField>,

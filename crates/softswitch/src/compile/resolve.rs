@@ -28,7 +28,7 @@ pub(super) struct Scope<'a> {
 /// A header.
 pub(super) enum HeaderRef {
     One(u16),
-    /// The one at an index.
+    /// The header that an index chooses.
     OneOf(Term, Vec<u16>),
 }
 

@@ -1,8 +1,8 @@
 //! Makes one step of several on neighbouring registers.
 //!
-//! What is wider than a field can be, a program keeps in several registers, and does the same with each of them. Their cells
-//! lie one behind the other in memory: going through them at once, the processor meets the next one while it works on this
-//! one.
+//! A program keeps a value that is wider than a field in several registers, and does the same with each of them. Their
+//! cells are adjacent in memory. If one step covers all of them, the processor prefetches the next cell while it works
+//! on the present one.
 
 use crate::program::{Op, RegisterProgram};
 

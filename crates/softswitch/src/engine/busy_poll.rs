@@ -26,7 +26,8 @@ const SLEEPS_TO_A_TRIAL: u8 = 16;
 pub(super) struct BusyPoll {
     /// When there were frames last.
     last: Instant,
-    /// True while the thread polls, beyond the one poll that needs no decision.
+    /// True while the thread polls because [`goes_on`](Self::goes_on) decided so. The first poll after a
+    /// sleep needs no decision.
     looks: bool,
     /// Results of the last eight polls, the last one in the lowest bit: 1 if the poll found a frame.
     found: u8,

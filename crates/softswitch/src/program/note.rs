@@ -9,7 +9,7 @@ use super::machine::{Place, Word};
 /// All that the packet log needs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notes {
-    /// By the index that [`Op::Note`](super::Op::Note) names.
+    /// The notes, at the indexes that [`Op::Note`](super::Op::Note) names.
     pub(crate) notes: Vec<Note>,
     /// Headers and structs of metadata, in the order of the program's headers.
     pub(crate) headers: Vec<HeaderNames>,

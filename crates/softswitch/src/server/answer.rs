@@ -172,7 +172,8 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds an entity. Returns those before it if one message could not hold them together with it.
+    /// Adds an entity. If the message would become too long, returns the earlier entities and begins a new
+    /// message.
     fn push(&mut self, entity: Entity) -> Option<Vec<Entity>> {
         // The tag and length of a repeated message take at most 6 bytes at these sizes.
         let size = entity.encoded_len() + 6;

@@ -19,9 +19,9 @@ pub(super) enum Query {
     Entry { key: EntryKey, show: Show },
     /// The default action of a table.
     Default { table: u32, show: Show },
-    /// Cells of a counter; all, or the one with this index.
+    /// The cells of a counter: all cells, or the cell with this index.
     Counter { counter: u32, index: Option<i64> },
-    /// Cells of a meter array; all, or the one with this index.
+    /// The cells of a meter array: all cells, or the cell with this index.
     Meter { meter: u32, index: Option<i64>, colours: bool },
     /// Cells of a register array; whether one is asked for, which has to be there.
     Register { register: u32, first: u64, count: usize, one: bool },
@@ -29,13 +29,13 @@ pub(super) enum Query {
     ValueSet { value_set: u32 },
     /// The controller's configuration of a digest, if the digest is on.
     Digest { digest: u32 },
-    /// Members of an action profile; all, or the one with this id.
+    /// The members of an action profile: all members, or the member with this id.
     Members { profile: u32, id: Option<u32> },
-    /// Groups of a selector; all, or the one with this id.
+    /// The groups of a selector: all groups, or the group with this id.
     ProfileGroups { profile: u32, id: Option<u32> },
-    /// Multicast groups; all, or the one with this id.
+    /// All multicast groups, or the group with this id.
     Groups(Option<u16>),
-    /// Clone sessions; all, or the one with this id.
+    /// All clone sessions, or the session with this id.
     Sessions(Option<u16>),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Filter {
 /// Form in which an entry is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Show {
-    /// The entry, and of its resources those that the reader names.
+    /// The entry, with the resources (counter, meter and so on) that the reader names.
     Entry {
         counter: bool,
         meter: bool,
@@ -160,7 +160,7 @@ impl Filter {
     }
 }
 
-/// All of them, or the one with this id, which has to be there.
+/// Returns all of `all`, or only the element with this id. An unknown id is an error.
 fn picked<T, Id: Copy + Eq + std::fmt::Display>(
     mut all: Vec<T>,
     id: Option<Id>,
@@ -178,7 +178,7 @@ fn gather_cells(switch: &Switch, counter_id: u32, index: Option<i64>) -> Result<
     Ok(QueryResult::Cells { counter_id, first, cells })
 }
 
-/// All cells, or the one with this index, and the index of the first.
+/// All cells, or only the cell with this index; also returns the index of the first cell.
 fn one_or_all<T: Clone>(
     cells: Vec<T>,
     index: Option<i64>,

@@ -50,7 +50,7 @@ pub struct Sampler {
     batch: usize,
     /// In ascending order.
     members: Vec<u16>,
-    /// Shards in use, in ascending order; they include those of all members.
+    /// Shards in use, in ascending order; the shards of all members are among them.
     used: Vec<u16>,
     /// Number of samples taken from each shard's sequence.
     taken: Vec<u64>,

@@ -141,7 +141,7 @@ pub async fn up(
     up_with_page(name, topology_file, (args, None), stop).await
 }
 
-/// The same, and shows the controller's page there.
+/// Starts a lab as [`up`] does, and shows the controller's page at `page`.
 pub async fn up_with_page(
     name: &str,
     topology_file: &Path,

@@ -19,7 +19,7 @@ pub(super) struct Members<'a> {
     record: &'a Record,
     /// The tensor's size, in bytes.
     size: u64,
-    /// By rank; `None` where the process was killed.
+    /// The process of each rank; `None` if it was killed.
     processes: Vec<Option<Process>>,
     /// Number of processes that have been started.
     started: u64,

@@ -15,7 +15,7 @@ struct Completed {
 /// The all-reduces since the last [`restart`](Timeline::restart), and the last one before it.
 #[derive(Debug)]
 pub(super) struct Timeline {
-    /// By rank, ordered by time.
+    /// For each rank, its sums ordered by time.
     ranks: Vec<Vec<Completed>>,
 }
 

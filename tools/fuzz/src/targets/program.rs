@@ -190,8 +190,8 @@ fn run(bytes: &[u8]) {
     }
 }
 
-/// Runs a program on frames that reach all of ours and of those that choose by the
-/// first byte, and on `frame`.
+/// Runs a program on `frame`, and on frames that reach all code of our programs and of programs that
+/// choose by the first byte.
 fn exercise(pipeline: Pipeline, frame: &[u8]) {
     let mut switch = Switch::new(Arc::new(pipeline));
     let mut outputs = Outputs::new();

@@ -54,7 +54,8 @@ struct World {
     /// INA messages and their recipients.
     wire: VecDeque<(End, Vec<u8>)>,
     outcomes: Vec<(End, OperationEvent)>,
-    /// By end, the server last: true if an operation has failed there. Such an end no longer checks sums.
+    /// For each end, the server last, true if an operation has failed there. Such an end no longer checks
+    /// sums.
     has_failed: [bool; 3],
 }
 

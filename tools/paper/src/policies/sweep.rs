@@ -9,7 +9,7 @@ use super::contenders::Contender;
 use super::training::{Outcome, Setting, train};
 use crate::progress::Progress;
 
-/// Times that rates are doubled, or halved, beyond those to begin with.
+/// The most times that rates are doubled, or halved, beyond the initial rates.
 const MOST_STEPS: usize = 5;
 
 /// A contender's trainings, by ascending rate.

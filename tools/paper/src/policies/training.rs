@@ -41,9 +41,9 @@ pub(crate) struct Setting<'a> {
 pub(crate) struct Look {
     /// In steps of the fastest worker.
     pub(crate) time: f64,
-    /// On held-out data, 0 to 1.
+    /// The accuracy on held-out data, 0 to 1.
     pub(crate) accuracy: f64,
-    /// By how many epochs the fastest worker is ahead of the slowest.
+    /// The number of epochs by which the fastest worker is ahead of the slowest.
     pub(crate) gap: u64,
     /// Workers of the synchronous group.
     pub(crate) group: usize,
@@ -81,7 +81,7 @@ impl Outcome {
 
 /// A gradient, or the sum of a worker's own steps, that a worker hands in.
 ///
-/// `updates` and `gradients` count those in the parameters that the worker began with.
+/// `updates` and `gradients` are the numbers of updates and gradients in the parameters that the worker began with.
 struct Gradient {
     values: Vec<f32>,
     updates: u64,

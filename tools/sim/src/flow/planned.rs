@@ -118,7 +118,8 @@ impl Tree {
         links.any(|link| network.dead.is_link_dead(network.topology, link))
     }
 
-    /// The number of switches that aggregate, and of those at which streams meet and go on separately.
+    /// The number of switches that aggregate, and the number of switches at which streams meet and stay
+    /// separate.
     pub(super) fn switches(&self) -> (usize, usize) {
         let aggregating = self.plan.switches.iter().filter(|role| role.aggregate).count();
         let meeting = self.plan.switches.iter().filter(|role| role.down.len() > 1).count();

@@ -49,7 +49,7 @@ enum Bottleneck {
 struct Filling {
     /// Capacity left for streams that still grow, in bytes/s.
     left: f64,
-    /// Capacity that those streams use together at rate 1.
+    /// Capacity that these streams use together at rate 1.
     weight: f64,
     growing: usize,
     users: Vec<usize>,

@@ -18,7 +18,7 @@ pub(super) struct Multipliers {
 }
 
 impl Multipliers {
-    /// `coefficients`: numbers of the field.
+    /// Prepares to multiply by `coefficients`, which are numbers of the field.
     pub(super) fn new(field: Field, coefficients: &[u64]) -> Self {
         let coefficients: Box<_> =
             coefficients.iter().map(|number| nearest_to_zero(field, *number)).collect();

@@ -33,12 +33,12 @@ impl Gathering {
         (0..workers.get()).filter(|worker| !self.present.contains(worker)).collect()
     }
 
-    /// When training starts without those that are missing.
+    /// Returns the time at which training starts without the missing workers.
     pub(super) fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Ends the gathering with those that are present.
+    /// Ends the gathering, and returns the workers that are present.
     pub(super) fn end(self) -> BTreeSet<Worker> {
         self.present
     }

@@ -189,8 +189,8 @@ impl Job {
         gathering.end().into_iter().flat_map(|worker| self.begin(worker, stats)).collect()
     }
 
-    /// All workers have lost this server, whether or not they know it yet: they are gathered again, as
-    /// those of a server that starts from a checkpoint, and push again what was not used. What they leave behind must
+    /// All workers have lost this server, whether or not they know it yet: the server gathers them again,
+    /// as it does after a start from a checkpoint, and they push unused gradients again. What they leave behind must
     /// not be used before all of them are back.
     pub(super) fn gather_again(&mut self, stats: &mut JobStats) -> Outputs {
         let mut out = Outputs::new();

@@ -59,7 +59,7 @@ impl State {
 
     /// Checks that a worker has the settings of the other workers that are present.
     fn agree(&mut self, worker: Worker, settings: String) -> Result<(), String> {
-        // Those that the server has lost by its own doing have their time to come back.
+        // Workers that lost the server because it stood still get time to reconnect.
         let may_come_back = |standstill: &Standstill| standstill.to.elapsed() < self.spec.gather_time();
         let is_alone = self.sessions.keys().all(|other| *other == worker);
         if is_alone && !self.stood_still.as_ref().is_some_and(may_come_back) {

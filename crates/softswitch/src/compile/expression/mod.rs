@@ -61,8 +61,7 @@ impl<'a> Expressions<'a> {
         Ok(())
     }
 
-    /// Assigns to a field, or to the one that an index chooses; to none if the index is
-    /// behind the last one.
+    /// Assigns to a field. If an index chooses the field and lies beyond the last one, it assigns nothing.
     pub(super) fn assign_to(&mut self, target: &FieldRef, value: &Term) -> Result<(), LoadError> {
         match target {
             FieldRef::One(slot) => self.assign(*slot, value),

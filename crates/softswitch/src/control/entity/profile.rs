@@ -7,12 +7,12 @@ use super::ActionCall;
 /// The port on which it depends whether a selector chooses something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Watch {
-    /// None: it may always be chosen.
+    /// The member may always be chosen.
     #[default]
     Nothing,
-    /// It is not chosen while this port is down.
+    /// The member is not chosen while this port is down.
     Port(u16),
-    /// The same, in the form of older controllers.
+    /// The member is not chosen while this port is down; the port has the form of older controllers.
     PortNumber(u16),
 }
 

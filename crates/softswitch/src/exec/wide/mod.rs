@@ -82,8 +82,8 @@ pub(super) fn add_lanes(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineI
     }
 }
 
-/// Adds the lanes of `cells` and those of as many lines at `sum`, to both; what the last `n` lines of
-/// `cells` had goes to the lines at `held`.
+/// Adds the lanes of `cells` to the lines at `sum`, and writes the sums to both. The lines at `held`
+/// get the old contents of the last `n` lines of `cells`.
 #[inline(always)]
 pub(super) fn add_lanes_to(cells: &mut [Line], lines: &mut [Line], held: LineIndex, sum: LineIndex, n: u8) {
     let (held, sum, n) = (usize::from(held), usize::from(sum), usize::from(n));

@@ -70,8 +70,8 @@ impl<T: Number> Work for Plain<T> {
         Ok(())
     }
 
-    /// Members may leave during an all-reduce: then its beginning is summed over the members from before,
-    /// and its end over those that are left.
+    /// Members may leave during an all-reduce: its beginning is then the sum over the earlier members, and
+    /// its end the sum over the remaining members.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()> {
         for Tensor { first, segment, runs, .. } in &self.tensors {
             let (mut first, mut rest) = (*first, segment.elements::<T>()?);

@@ -31,11 +31,11 @@ pub(super) struct Link {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct SwitchReading {
     pub(super) name: String,
-    /// By job, by reason.
+    /// Counts of packets, by job and reason.
     pub(super) jobs: BTreeMap<String, Counts>,
-    /// By port, by kind.
+    /// Counts of packets, by port and kind.
     pub(super) ports: BTreeMap<u32, Counts>,
-    /// By port.
+    /// Links, by port.
     pub(super) links: BTreeMap<u32, Link>,
     /// Why the counters are not current; `None` if they are.
     pub(super) unreachable: Option<String>,
@@ -180,7 +180,7 @@ mod tests {
         Reading::new(&[counters], &[])
     }
 
-    /// The same, from a switch that does not answer at present.
+    /// A reading from a switch that does not answer at present.
     fn stale(packets: u64, age: Duration) -> Reading {
         let mut reading = reading(packets);
         reading.switches[0].age = Some(age);

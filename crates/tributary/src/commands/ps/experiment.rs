@@ -168,7 +168,7 @@ impl Node {
         }
     }
 
-    /// Computes a gradient on a blocking thread, where it does not delay the others' timers.
+    /// Computes a gradient on a blocking thread, so that it does not delay the timers of other workers.
     async fn gradient(&self, step: Step) -> Result<Vec<f32>> {
         let learner = self.learner.clone();
         let gradient = move || learner.gradient(step.iteration, step.parameters);

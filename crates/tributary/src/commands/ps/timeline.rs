@@ -128,7 +128,7 @@ impl Canvas {
         group
     }
 
-    /// Lines from the worker that ended a wait to the one that waited.
+    /// Draws a line from each worker that ended a wait to the worker that waited.
     fn reasons(&self, worker: usize, spans: &[Span]) -> Group {
         let mut group = Group::new();
         for span in spans.iter().filter(|span| span.to > self.from && span.to - span.from >= LEAST_WAIT) {

@@ -80,8 +80,8 @@ impl<'a> Entries<'a> {
         Ok(Self { path, file })
     }
 
-    /// Where a file is that this one names: seen from the current folder, as in the tutorials, or
-    /// else from this file's.
+    /// The path of a file that this file names. Relative paths start at the current folder, as in the
+    /// tutorials, or otherwise at this file's folder.
     fn beside(&self, name: &str) -> PathBuf {
         let here = PathBuf::from(name);
         let there = self.path.parent().map(|folder| folder.join(name)).filter(|path| path.exists());

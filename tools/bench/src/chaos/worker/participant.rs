@@ -14,7 +14,7 @@ pub(super) trait Fabric {
     /// This process has no part in the job any more.
     async fn sum(&mut self, values: &mut [f32]) -> Result<Outcome>;
 
-    /// After others have joined: replaces the values on all members by those of one earlier member.
+    /// After workers have joined, replaces the values on all members by the values of one earlier member.
     ///
     /// # Errors
     /// As for [`sum`](Self::sum).

@@ -127,8 +127,8 @@ impl Contributions {
         index % self.groups() == (rank / MARKS) as usize
     }
 
-    /// The number of neighbouring elements over which the marks of all ranks are spread; a slice
-    /// has more elements than that.
+    /// The number of neighbouring elements over which the marks of all ranks are spread. A slice has more
+    /// elements.
     fn groups(&self) -> usize {
         self.ranks.div_ceil(MARKS).max(1) as usize
     }

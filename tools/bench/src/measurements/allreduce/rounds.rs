@@ -76,9 +76,9 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
     Ok(Report::of(setting, &turns)?)
 }
 
-/// The cases whose networks are up at the same time: each of our fabrics that waits takes time from
-/// those that work. So there is none but ours while it is compared with what others have made; then come those that
-/// aggregate less, then those with losses.
+/// The cases whose networks are up at the same time: each of our fabrics that waits takes processor
+/// time from the working contender. So only the main fabric is up while it is compared with gloo and Open MPI. The
+/// fabrics that aggregate less come next, then the fabrics with losses.
 fn parts(cases: &[Case]) -> impl Iterator<Item = Vec<Case>> {
     let (lossless, lossy): (Vec<Case>, Vec<Case>) = cases.iter().partition(|case| case.loss == 0.0);
     let aggregates_less = |case: &Case| matches!(case.contender, Contender::Leaf | Contender::Server);

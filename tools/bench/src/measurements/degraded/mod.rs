@@ -28,7 +28,7 @@ pub(crate) use worker::{WorkerArgs, run as run_worker};
 const WORKERS: usize = 8;
 /// The share of one worker in eight.
 const ONE: f64 = 1.0 / WORKERS as f64;
-/// A little less than that: one slow worker's share exceeds this θ.
+/// A θ slightly below [`ONE`]: the share of one slow worker exceeds it.
 const BELOW_ONE: f64 = ONE - 0.001;
 /// Steps that are measured where the training need not end.
 const MEASURED: usize = 12;

@@ -128,7 +128,7 @@ impl<Setting: Serialize> Labels<Setting> {
     /// Runs a measurement of `settings` settings with progress, and prints its report.
     ///
     /// # Errors
-    /// Those of the measurement; limits that were missed.
+    /// The errors of the measurement; limits that were missed.
     pub(super) fn show<E: Into<anyhow::Error>>(
         &self,
         args: &RunArgs,

@@ -11,7 +11,7 @@ use super::{FLOWS, PacketFlow, Ports, Traffic};
 const ADDRESSES: u16 = 1000;
 /// The multicast group of frames to unknown addresses.
 const FLOOD: u32 = 1;
-/// Begins addresses behind the receiver's port, and those of senders.
+/// Marks in MAC addresses: an address behind the receiver's port, or a sender's address.
 const RECEIVER: u8 = 1;
 const SENDER: u8 = 2;
 

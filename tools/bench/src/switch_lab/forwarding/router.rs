@@ -16,7 +16,7 @@ const PREFIXES: std::ops::RangeInclusive<u32> = 10..=30;
 /// All routes are in 10.0.0.0/8, so that many lie inside others.
 const NETWORK: u32 = 10 << 24;
 const NETWORK_MASK: u32 = 0xff00_0000;
-/// Begins next hops' addresses, the router's, and those of senders.
+/// Marks in MAC addresses: the address of a next hop, of the router or of a sender.
 const NEXT_HOP: u8 = 1;
 const ROUTER: u8 = 2;
 const SENDER: u8 = 3;
