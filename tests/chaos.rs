@@ -26,7 +26,7 @@ fn chaos_hits_what_it_says_checks_every_sum_and_leaves_nothing() {
     let foreign = |what: &str| report["foreign"][what].as_u64().unwrap();
     assert!(foreign("damaged") == 0 && foreign("received") > 0, "{report}");
     assert!(foreign("received") <= foreign("sent"), "{report}");
-    // No member can go on without the only switch: all are hit, and come back.
+    // No member can continue without the only switch: all are hit, and come back.
     assert!(report["by_kind"]["leaf"]["pauses_s"]["median"].is_null());
     assert!(report["by_kind"]["leaf"]["back_s"]["median"].as_f64() > Some(0.0));
     name.is_gone();

@@ -102,7 +102,7 @@ fn whoever_goes_is_noticed_and_the_others_go_on() {
     end_job(&network, "agent-stopped", server);
     assert_failed(clients, "agent-stopped");
 
-    // A worker's host takes the server's place, and the switch goes on aggregating.
+    // A worker's host takes the server's place, and the switch continues aggregating.
     let (server, clients) = network.start_endless_job("server-stopped");
     assert_clean_end([server]);
     network.wait_for_change("server-stopped", "server ps is gone");
@@ -345,7 +345,7 @@ fn each_daemon_ends_cleanly_in_the_middle_of_all_reduces_and_works_again() {
     end_job(&network, "agent-ends", server);
     assert_failed(clients, "agent-ends");
 
-    // A switch has nothing that cannot be rebuilt: the job waits for the next one and goes on.
+    // A switch has nothing that cannot be rebuilt: the job waits for the next one and continues.
     let (server, clients) = network.start_endless_job("switch-ends");
     assert_clean_end(switches.pop());
     switches.push(Daemon::start(network.switch_command("leaf")));

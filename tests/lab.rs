@@ -235,7 +235,7 @@ fn a_job_goes_round_links_that_swallow_its_packets_and_they_are_named() {
 fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
     let Some(name) = TestLab::new("fails") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);
-    // The other process would wait for ever for a member that does not come.
+    // The other process would wait forever for a member that does not come.
     let script = "test $TRIBUTARY_RANK = 0 || exit 3; exec tributary allreduce --size 4KiB";
     let failed = name.run(&["sh", "-c", script]);
     assert_eq!(failed.status.code(), Some(1));

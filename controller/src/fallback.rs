@@ -77,7 +77,7 @@ fn cause(plan: &Plan, role: &SwitchRole, state: &FabricState) -> Cause {
     }
 }
 
-/// A job's fallbacks in words for people; `None` if there are none.
+/// A job's fallbacks as text for users; `None` if there are none.
 pub(crate) fn summary(plan: &Plan, fallbacks: &[Fallback]) -> Option<String> {
     let whole = plan.switches.iter().any(|role| role.aggregate);
     let how = if whole { "with less aggregation than there could be" } else { "without aggregation" };

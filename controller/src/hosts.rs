@@ -37,7 +37,7 @@ pub(crate) type HostSessionId = u64;
 pub(crate) struct Hosts {
     daemons: BTreeMap<HostSessionId, Daemon>,
     count: HostSessionId,
-    /// Hosts whose daemons were turned away since one was last welcomed: when that last happened, and why.
+    /// Hosts whose daemons were refused since one was last welcomed: when that last happened, and why.
     turned_away: BTreeMap<String, (Instant, String)>,
 }
 
@@ -92,8 +92,8 @@ impl Hosts {
         self.daemons.remove(&id)
     }
 
-    /// Notes that a daemon which claimed to be `host`'s was turned away.
-    /// `host` is in the topology, which bounds the number of entries.
+    /// Notes that a daemon which claimed to be `host`'s was refused. `host` is in the topology, which
+    /// bounds the number of entries.
     pub(crate) fn turn_away(&mut self, host: &str, reason: &str) {
         self.turned_away.insert(host.to_owned(), (Instant::now(), plain(reason)));
     }

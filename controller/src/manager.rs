@@ -234,7 +234,7 @@ impl Manager {
         }
     }
 
-    /// A job's name, for people.
+    /// A job's name, as text for users.
     fn name_of(&self, key: JobKey) -> String {
         self.state().jobs.get(key).map(|job| job.record.name.clone()).unwrap_or_default()
     }
@@ -335,7 +335,7 @@ impl Manager {
         if taken { Ok(()) } else { Err(JobError::NotAsked(name.to_owned())) }
     }
 
-    /// Lets a member go: the job goes on without it, unless it is rigid.
+    /// Lets a member go: the job continues without it, unless it is rigid.
     pub(crate) fn leave(
         &self,
         request: &v1::LeaveRequest,

@@ -50,7 +50,7 @@ pub(crate) enum RequestError {
     /// A θ that is not a share.
     #[error("theta is {0}: it is a share of the processes, from 0 to 1")]
     Theta(f64),
-    /// A rigid job fails when it loses a member, so it cannot go on without one.
+    /// A rigid job fails when it loses a member, so it cannot continue without one.
     #[error("a rigid job cannot go on without degraded processes: leave one of the two out")]
     RigidAndDegraded,
     /// The topology has no server, and the request names none.

@@ -94,7 +94,7 @@ pub enum AgentError {
     /// earlier place in the order.
     #[error("it was not started, since an all-reduce before it was refused")]
     StreamBroken,
-    /// The all-reduce has taken longer than its deadline. The job goes on.
+    /// The all-reduce has taken longer than its deadline. The job continues.
     #[error("{error}; it was given {limit:?}; {wait}{}{}", not_waiting(.absent), set_back(.setback))]
     Deadline {
         /// Time that it was given.
@@ -114,7 +114,7 @@ pub enum AgentError {
         /// Their ranks.
         joined: Vec<Rank>,
     },
-    /// Nothing was reduced: the job goes on without this worker, whose process is much slower than the
+    /// Nothing was reduced: the job continues without this worker, whose process is much slower than the
     /// others, until it is well again.
     #[error("the job goes on without this worker for now: {}", .0.reason)]
     Detached(Detached),
@@ -161,7 +161,7 @@ impl AgentError {
     }
 }
 
-/// Why a host cannot take part in a job, or cannot go on.
+/// Why a host cannot take part in a job, or cannot continue.
 #[derive(Debug, Error)]
 pub enum JoinError {
     /// The controller's address does not answer, or one side does not trust the other.
@@ -238,7 +238,7 @@ pub enum JobError {
         /// Why.
         reason: String,
     },
-    /// The job goes on without this host.
+    /// The job continues without this host.
     #[error("job \"{job}\" goes on without this host: {reason}")]
     Removed {
         /// The job's name.

@@ -134,7 +134,7 @@ impl<R: Role> Handle<R> {
 
     fn shut_down(&mut self) {
         self.commands = None;
-        // If the waker fails, the thread is not woken, and waiting for it might take for ever.
+        // If the waker fails, the thread is not woken, and waiting for it might take forever.
         if self.waker.wake().is_ok()
             && let Some(thread) = self.thread.take()
         {

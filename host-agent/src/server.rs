@@ -17,8 +17,8 @@ use crate::error::AgentError;
 use crate::handle::Handle;
 use crate::link::{FrameLink, Route, Verdict};
 
-/// A member that has asked for a result within this time waits for one now: members ask
-/// at least every 250 ms.
+/// A member that has requested a result within this time waits for one now: members ask at least every
+/// 250 ms.
 const ASKING: Duration = Duration::from_millis(500);
 
 /// A job's aggregation server. It runs until it is stopped or dropped.
@@ -41,7 +41,7 @@ impl ServerAgent {
         Handle::start("server", (&config.name, config.width), ServerRole::new(config, true)?, port).map(Self)
     }
 
-    /// Changes over to another generation of the job; does nothing if it is in that generation already.
+    /// Changes to another generation of the job; does nothing if it is in that generation already.
     ///
     /// # Errors
     /// [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for an invalid configuration: the
@@ -107,7 +107,7 @@ impl ServerAgent {
 pub(crate) enum Command {
     /// Read one operation, and report how it ends.
     Read { tensor: Tensor, reply: oneshot::Sender<Result<Reduced, AgentError>> },
-    /// Change over to another generation.
+    /// Change to another generation.
     Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
     /// List the ranks that wait for a result.
     Asking { reply: oneshot::Sender<Vec<Rank>> },

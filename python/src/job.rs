@@ -259,7 +259,7 @@ impl Job {
         }
     }
 
-    /// Ends this process's part; the job goes on without its host.
+    /// Ends this process's part; the job continues without its host.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
         self.0.lock().take();

@@ -109,7 +109,7 @@ fn fallback(fallback: &Fallback) -> v1::Fallback {
 
 /// Returns the participants of a job with their progress.
 ///
-/// All workers come first, by rank, including those that the job has gone on without; then the server.
+/// All workers come first, by rank, including those that the job has continued without; then the server.
 fn members(topology: &Topology, job: &Job) -> Vec<v1::JobMember> {
     let generation = job.record.generation();
     let plan = &generation.plan;

@@ -60,7 +60,7 @@ pub(crate) struct DesiredGeneration {
     pub(crate) server: NodeKey,
     /// True if the server takes over the slots of a server that stopped.
     pub(crate) takes_over: bool,
-    /// The reason for the change, for people.
+    /// The reason for the change, as text for users.
     pub(crate) reason: String,
 }
 

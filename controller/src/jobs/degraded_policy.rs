@@ -1,4 +1,4 @@
-//! Decides when a job goes on without degraded members, and when it takes them back.
+//! Decides when a job continues without degraded members, and when it takes them back.
 
 use tributary_planner::Member;
 use tributary_planner::degraded::{Decision, Verdict};
@@ -8,7 +8,7 @@ use super::detachment::{Detachment, Expectation, OnDegraded};
 use super::job::Job;
 use super::participant::ParticipantId;
 
-/// A group of members to go on with.
+/// A group of members to continue with.
 pub(super) struct Group {
     /// Ascending by rank.
     pub(super) members: Vec<Member>,
@@ -53,8 +53,8 @@ pub(super) fn well_again(job: &Job) -> Vec<Rank> {
     }
 }
 
-/// Describes the decision on degraded processes and its reason, for people.
-/// `name` returns a rank's host.
+/// Describes the decision on degraded processes and its reason, as text for users. `name` returns a
+/// rank's host.
 pub(crate) fn description(job: &Job, decision: &Decision, name: impl Fn(u16) -> String) -> String {
     let Decision { degraded, all, .. } = decision;
     let names = |ranks: &[u16]| ranks.iter().map(|rank| name(*rank)).collect::<Vec<_>>().join(", ");

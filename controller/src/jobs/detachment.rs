@@ -1,4 +1,4 @@
-//! Members that a job goes on without because they are degraded.
+//! Members that a job continues without because they are degraded.
 
 use tributary_planner::degraded::{Mode, mode};
 use tributary_wire::Rank;
@@ -6,7 +6,7 @@ use tributary_wire::Rank;
 /// Policy for degraded processes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OnDegraded {
-    /// True if the job goes on without degraded processes where that makes steps clearly shorter.
+    /// True if the job continues without degraded processes where that makes steps clearly shorter.
     pub(crate) auto: bool,
     /// θ: the largest share of degraded processes whose data the job leaves out.
     /// Beyond it, the other processes share their data.

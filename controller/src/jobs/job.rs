@@ -35,7 +35,7 @@ use super::record::JobRecord;
 /// ```
 ///
 /// A running job whose last member leaves at the end of its training has Ended, too. EndJob may come in any state.
-/// Ended and Failed are final. A running job changes its generations and goes on running.
+/// Ended and Failed are final. A running job changes its generations and keeps running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     /// Waits for slots that other jobs have.
@@ -79,9 +79,10 @@ pub(crate) struct Job {
     at_its_end: bool,
     /// True if its owner has ended it: no further run of it begins.
     ended_permanently: bool,
-    /// Description of the resources for which it is queued, for people.
+    /// Description of the resources for which it is queued, as text for users.
     pub(crate) waits: String,
-    /// The reason why the last attempt to change over failed; empty if nothing is in the way.
+    /// The reason why the last attempt to change to the next generation failed; empty if nothing is in the
+    /// way.
     pub(crate) setback: String,
     /// The measured steps of its processes.
     pub(crate) measured: Measured,
@@ -308,8 +309,8 @@ impl Job {
         Ok(self.profiles.hand_in(rank, (number, profile), members.into_iter(), now))
     }
 
-    /// Dismisses a process of an earlier generation that is not in the present one: the job
-    /// has gone on without it.
+    /// Dismisses a process of an earlier generation that is not in the present one: the job has continued
+    /// without it.
     fn left_behind(&mut self, id: ParticipantId, session: SessionId, host: &str) -> Joined {
         let (participant, events) = Participant::new(host, session, false);
         participant.dismiss(match id {
@@ -327,7 +328,7 @@ impl Job {
     fn check_open(&self, id: &ParticipantId, joining: &Joining<'_>) -> Result<(), JobError> {
         let runs = !matches!(self.state, State::Queued | State::Created);
         let ParticipantId::Worker(rank) = id else { return Ok(()) };
-        // The rank's own process has died. It does not count, because the job first goes on without it.
+        // The rank's own process has died. It does not count, because the job first continues without it.
         let others = |id: &ParticipantId| matches!(id, ParticipantId::Worker(one) if one != rank);
         let closed = runs && (self.record.terms.rigid || !joining.elastic || !self.are_elastic(others));
         match closed {
@@ -516,7 +517,7 @@ impl Job {
         self.is_alive() && std::mem::replace(&mut self.setback, setback) != self.setback
     }
 
-    /// Queues the job. `waits` describes the missing resources, for people.
+    /// Queues the job. `waits` describes the missing resources, as text for users.
     pub(crate) fn enqueue(&mut self, waits: String) {
         if matches!(self.state, State::Queued | State::Created) {
             self.state = State::Queued;

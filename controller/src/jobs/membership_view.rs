@@ -49,7 +49,7 @@ pub(super) struct MembershipView<'a> {
     lost: Vec<String>,
     /// Workers that are gone because their stream is broken: they may still come back.
     pub(super) absent: Vec<Rank>,
-    /// Workers that the job goes on without for as long as they are degraded.
+    /// Workers that the job continues without for as long as they are degraded.
     pub(super) detachment: Detachment,
     pub(super) server: NodeKey,
     /// True if the present server is present, or may come back.
@@ -88,12 +88,12 @@ impl<'a> MembershipView<'a> {
         }
     }
 
-    /// Describes a part of the job's present structure that is not alive, for people.
+    /// Describes a part of the job's present structure that is not alive, as text for users.
     pub(super) fn broken_part(&self, job: &Job, inputs: &DecisionInputs<'_>, doubt: Doubt) -> Option<String> {
         inputs.health.broken_part(&job.record.generation().plan, doubt, &self.paths)
     }
 
-    /// Returns true if all members can go on with the same server while avoiding silent parts.
+    /// Returns true if all members can continue with the same server while avoiding silent parts.
     fn has_way_round(&self, job: &Job, inputs: &DecisionInputs<'a>) -> bool {
         let request = self.request(job, self.members.clone());
         let choice = planner::choose(inputs.topology, inputs.fabric, &request, &[self.server]);
@@ -174,7 +174,7 @@ impl<'a> MembershipView<'a> {
         self.returns.iter().min().copied()
     }
 
-    /// Describes the members that are gone, for people; `None` if all are present.
+    /// Describes the members that are gone, as text for users; `None` if all are present.
     pub(super) fn loss(&self) -> Option<String> {
         let why = self.given_up.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let server = (!self.server_is_there)

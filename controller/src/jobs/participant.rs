@@ -44,8 +44,8 @@ pub(crate) struct Participant {
     pub(crate) elastic: bool,
     /// True if the controller has sent the process its start event, in this life of the process.
     pub(crate) started: bool,
-    /// True if the job goes on without the process for as long as it is degraded, and the
-    /// process was notified.
+    /// True if the job continues without the process for as long as it is degraded, and the process was
+    /// notified.
     pub(crate) detached: bool,
     /// The time at which its stream broke; `None` while it is connected.
     pub(crate) gone: Option<Instant>,
@@ -116,8 +116,8 @@ impl Participant {
         self.is_here() && self.elastic && !self.started
     }
 
-    /// Notifies the process that the job goes on without it while the process is degraded.
-    /// It stays connected.
+    /// Notifies the process that the job continues without it while the process is degraded. It stays
+    /// connected.
     pub(crate) fn detach(&mut self, detached: v1::JobDetached) {
         (self.started, self.detached) = (false, true);
         self.tell(Event::Detached(detached));
@@ -138,7 +138,7 @@ impl Participant {
     /// If the participant is away, it receives the event when it comes back.
     pub(crate) fn tell(&mut self, event: Event) {
         self.told = Some(match event.clone() {
-            // A participant that comes back and goes on has started.
+            // A participant that comes back and continues has started.
             Event::Start(config) => Event::Change(config),
             event => event,
         });

@@ -85,7 +85,7 @@ impl Health {
         self.changed = now;
     }
 
-    /// Lists the parts that are not alive, for people; `None` if all are alive.
+    /// Lists the parts that are not alive, as text for users; `None` if all are alive.
     pub(crate) fn losses(&self, topology: &Topology) -> Option<String> {
         let nodes = self.nodes.keys().map(|node| format!("switch {}", topology[*node].name));
         let links = self.links.keys().map(|link| {
@@ -97,7 +97,7 @@ impl Health {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// Describes a part of a plan that is not alive, for people; `None` if all parts are alive.
+    /// Describes a part of a plan that is not alive, as text for users; `None` if all parts are alive.
     /// Silent parts on one of the `paths` count as alive: only the controller cannot reach them.
     pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt, paths: &ProvenPaths) -> Option<String> {
         let words = |life: Option<&Life>, is_on_a_path: bool, what: &str| match life? {

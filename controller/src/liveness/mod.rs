@@ -50,13 +50,13 @@ pub(crate) fn long_probe_bytes(link: &Link, widest: SliceWidth) -> usize {
     longest_frame(widest_sent_over(link, widest))
 }
 
-/// Names a cable, for people.
+/// Names a cable, as text for users.
 pub(crate) fn cable(topology: &Topology, link: LinkKey) -> String {
     let ends = topology[link].ends.map(|end| topology[end.node].name.as_str());
     format!("the cable between {}", ends.join(" and "))
 }
 
-/// Describes a cable that loses the packets of slices of this width, for people.
+/// Describes a cable that loses the packets of slices of this width, as text for users.
 pub(crate) fn shortness(topology: &Topology, link: LinkKey, width: SliceWidth) -> String {
     format!(
         "packets of {} bytes get lost on {}, whose mtu is {} by the topology; short ones get through",
@@ -66,7 +66,7 @@ pub(crate) fn shortness(topology: &Topology, link: LinkKey, width: SliceWidth) -
     )
 }
 
-/// Describes a cable that does not lead where the topology says, for people.
+/// Describes a cable that does not lead where the topology says, as text for users.
 pub(crate) fn miswiring(topology: &Topology, Miswiring { at: (node, port), heard }: &Miswiring) -> String {
     let sender = topology.nodes().find(|(_, node)| node.id == heard.node);
     let sender = sender.map_or_else(|| format!("node {}", heard.node), |(_, node)| node.name.clone());

@@ -246,8 +246,8 @@ impl ControllerState {
         let (name, number) = (record.name.clone(), record.issued + 1);
         let request =
             JobRequest { workers: desired.members.clone(), server: desired.server, ..record.request.clone() };
-        // A job that finds no slots goes on without aggregation: slower, but alive. The plan avoids silent switches if
-        // there is another way, because the controller cannot send them tables.
+        // A job that finds no slots continues without aggregation: slower, but alive. The plan avoids silent switches
+        // if there is another way, because the controller cannot send them tables.
         let plan_with = |doubt| {
             let fabric = self.fabric(doubt, SlotMap::largest_block);
             self.plan_again(&record.generation().plan, &request, &fabric).map(|plan| (plan, fabric))

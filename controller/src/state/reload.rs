@@ -10,7 +10,7 @@ use crate::forwarding;
 /// The result of reloading a topology.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reload {
-    /// Changes that apply from now on, in words for people.
+    /// Changes that apply from now on, as text for users.
     pub taken: Vec<String>,
     /// Changes that were refused, each with the reason.
     pub refused: Vec<String>,

@@ -55,7 +55,7 @@ impl Driver {
                     let since = Instant::now();
                     self.connector.health.up();
                     let error = self.serve(&ready).await;
-                    // A switch that keeps coming and going is not tried again at once for ever.
+                    // A switch that keeps coming and going is not tried again at once forever.
                     if since.elapsed() > RETRY_LAST {
                         pause = RETRY_FIRST;
                     }

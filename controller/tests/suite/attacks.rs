@@ -244,7 +244,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
     scene.all_is_right().await;
     scene.send("w0", &replay, "leaf", Count::Port("w0", "ingress")).await;
 
-    // A member keeps probing, and the other job goes on.
+    // A member keeps probing, and the other job continues.
     let flood = vec![Packet::probe(o0).bytes(); 2000];
     let (_, ()) = tokio::join!(scene.send("o0", &flood, "leaf", Count::Job("other", "probe")), async {
         for sums in right.all_reduce(values).await {

@@ -1,5 +1,5 @@
-//! A job that goes on without a process that has become slow, and later takes it back, as its
-//! members and hosts see it.
+//! A job that continues without a process that has become slow, and later takes it back, as its members
+//! and hosts see it.
 
 use std::collections::BTreeMap;
 
@@ -122,7 +122,8 @@ impl Net {
         self.answer(host, prepare.generation, Answer::Standing(standing)).await;
     }
 
-    /// Lets a worker that stays, and the server, change over; returns the worker's configuration.
+    /// Lets a worker that stays, and the server, change to the next generation; returns the worker's
+    /// configuration.
     async fn change(&mut self, host: &str) -> JobConfig {
         let of_server = self.server.changed().await;
         self.answer("ps", of_server.generation, Answer::Changed(v1::Changed {})).await;
@@ -141,7 +142,7 @@ fn ranks(numbers: &[u16]) -> Vec<Rank> {
     numbers.iter().copied().map(Rank::new).collect()
 }
 
-/// Makes w1 four times as slow, so that the job goes on without it.
+/// Makes w1 four times as slow, so that the job continues without it.
 ///
 /// Returns the events that w0 and w1 receive.
 async fn detached(net: &mut Net) -> (JobConfig, v1::JobDetached) {

@@ -1,5 +1,4 @@
-//! Jobs that change over to other generations, as their members and hosts see
-//! it; the switches are real.
+//! Jobs that change to other generations, as their members and hosts see it; the switches are real.
 
 use crate::common;
 use std::collections::BTreeMap;
@@ -97,7 +96,7 @@ impl Net {
         self.client.answer(credentials.onto(request)).await.unwrap();
     }
 
-    /// Lets all remaining members change over to a generation, and report it.
+    /// Lets all remaining members change to a generation, and report it.
     async fn all_change(&mut self) -> BTreeMap<String, JobConfig> {
         let mut configs = BTreeMap::new();
         for host in self.members.keys().cloned().collect::<Vec<_>>() {

@@ -212,7 +212,7 @@ impl Team {
             }
             let sums = || {
                 let result = results.recv_timeout(PATIENCE);
-                // Workers that still wait would do so for ever.
+                // Workers that still wait would do so forever.
                 result.inspect_err(|_| self.workers.values().for_each(|agent| agent.end("no result")))
             };
             self.workers.iter().map(|_| sums().unwrap()).collect()

@@ -43,7 +43,7 @@ pub struct JobConfig {
     pub regroup: bool,
     /// Ranks that take no part but whose data the members process: ascending.
     pub adopted: Vec<Rank>,
-    /// The reason for this generation, for people; empty in the first one, and for servers.
+    /// The reason for this generation, as text for users; empty in the first one, and for servers.
     pub reason: String,
     /// The member's own addresses; unicast.
     pub own: Endpoint,

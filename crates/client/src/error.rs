@@ -33,9 +33,8 @@ pub enum ClientError {
         /// The reason.
         cause: String,
     },
-    /// A deadline has passed while the agent said nothing.
-    /// The process has given its agent up, and with it the job: when the agent goes on, it may still write to the
-    /// elements.
+    /// A deadline has passed while the agent said nothing. The process has given its agent up, and with it
+    /// the job: when the agent continues, it may still write to the elements.
     #[error(
         "{what}: its deadline of {} s has passed, and the agent at {} has said nothing for {} s: is it stopped, or out of \
          file descriptors? Look at its log. This process has left the job: start it again once the agent answers",
@@ -88,7 +87,7 @@ pub enum ClientError {
         .0.joined, .0.ranks, .0.shards
     )]
     Regroup(Regroup),
-    /// Nothing was reduced, and the elements are untouched: the job goes on without this process for now.
+    /// Nothing was reduced, and the elements are untouched: the job continues without this process for now.
     /// Only in a job that was created to react to slow processes, and under the condition of
     /// [`Regroup`](Self::Regroup).
     #[error("the job goes on without this process until it is as fast as the others again: {}", .0.reason)]
@@ -118,7 +117,7 @@ pub enum ClientError {
     /// The runtime in which the process joined its job has ended.
     #[error("the runtime in which the job was joined has ended: keep it as long as the job")]
     Interrupted,
-    /// A gradient cannot be quantised. Every member gets an error, and the job goes on.
+    /// A gradient cannot be quantised. Every member gets an error, and the job continues.
     #[error("rank {rank}, {name}: {error}")]
     NotQuantised {
         /// This member's rank.

@@ -24,9 +24,8 @@ use crate::session::Session;
 use crate::waits::Waits;
 use crate::watchdog::Watchdog;
 
-/// This process's part in a job.
-/// Threads share it by reference, or by cheap clones. Dropping the last one without [`close`](Self::close) leaves the
-/// job, which goes on without this host, or fails if it is rigid.
+/// This process's part in a job. Threads share it by reference, or by cheap clones. Dropping the last
+/// one without [`close`](Self::close) leaves the job, which continues without this host, or fails if it is rigid.
 #[derive(Debug, Clone)]
 pub struct Job(Arc<Inner>);
 
@@ -226,13 +225,13 @@ impl Job {
     /// its end. Returns what the result was summed over.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] when the contributions have no sum, the job is over or goes on without this host, or
+    /// [`ClientError::Refused`] when the contributions have no sum, the job is over or continues without this host, or
     /// the deadline has passed. [`ClientError::Regroup`] each time that others have joined or the members' share of the
-    /// data has changed, until this process has synchronised. [`ClientError::Detached`] as long as the job goes on
+    /// data has changed, until this process has synchronised. [`ClientError::Detached`] as long as the job continues
     /// without this process. [`ClientError::AgentSilent`] when the deadline has passed and the agent does not even say
     /// so: the process has left the job then, and all that is asked of this ends with [`ClientError::GivenUp`].
-    /// [`ClientError::SegmentInUse`], [`ClientError::NotStarted`]. If the future is dropped, the operation goes on all
-    /// the same, and the segment can be used once it has ended.
+    /// [`ClientError::SegmentInUse`], [`ClientError::NotStarted`]. If the future is dropped, the operation continues
+    /// all the same, and the segment can be used once it has ended.
     pub async fn all_reduce(
         &self,
         segment: &mut Segment,
@@ -285,7 +284,7 @@ impl Job {
     }
 
     /// Ends this process's part and leaves the host a member of the job, so that the others can finish and
-    /// another process can go on. The job lives until it is ended at the controller.
+    /// another process can continue. The job lives until it is ended at the controller.
     ///
     /// # Errors
     /// [`ClientError::Refused`], also when all-reduces are under way, or when abandoned all-reduces have no result yet;

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Any number of all-reduces may be under way. They are started in the order of the calls, and their sums come as they
-//! are done, while the process goes on computing:
+//! are done, while the process continues computing:
 //!
 //! ```no_run
 //! # async fn example(token: Vec<u8>, gradient_of: impl Fn(usize, &mut [f32])) -> Result<(), tributary_client::ClientError> {

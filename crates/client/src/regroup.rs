@@ -21,7 +21,7 @@ pub struct Regroup {
     pub shards: Vec<u32>,
 }
 
-/// The job goes on without this process for now, since it is much slower than the others.
+/// The job continues without this process for now, since it is much slower than the others.
 ///
 /// It stays in the job, and should go on making steps as if nothing had happened: their times show when the process has
 /// recovered. Until then each of its all-reduces ends with this at once. Then it receives [`Regroup`], as all other
@@ -32,7 +32,7 @@ pub struct Detached {
     pub generation: u32,
     /// True if the other members process its data, too; otherwise the data is left out.
     pub data_adopted: bool,
-    /// The reason, in words.
+    /// The reason, as text.
     pub reason: String,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct RequestStream {
 
 #[derive(Debug)]
 struct State {
-    /// `None`: it takes no more requests.
+    /// `None`: it takes no further requests.
     requests: Option<mpsc::UnboundedSender<v1::AllReduceRequest>>,
     asked: u64,
     under_way: BTreeMap<u64, UnderWay>,
@@ -109,7 +109,7 @@ impl RequestStream {
         Ok(answer)
     }
 
-    /// Takes no more requests.
+    /// Takes no further requests.
     pub(crate) fn close(&self) {
         self.state().requests = None;
     }

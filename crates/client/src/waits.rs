@@ -50,7 +50,7 @@ struct UnderWay {
 /// Time for which something may wait while the agent is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// For ever.
+    /// forever.
     Never,
     /// Until this time has passed in total.
     Deadline(Duration),

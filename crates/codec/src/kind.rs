@@ -67,7 +67,7 @@ const NONE: &str = "none";
 const SHARED: &str = "casq-4-shared";
 
 impl Kind {
-    /// The names of all codecs that encode each worker's gradient separately, for people.
+    /// The names of all codecs that encode each worker's gradient separately, as text for users.
     pub const NAMES: &str = "none, f16, uniform-1 to uniform-8, terngrad, one-bit, top-2 to top-65535, quantile-2 to \
                              quantile-256 by powers of two, casq-4, casq-8, or any of these but none with error \
                              feedback, as casq-4-ef";

@@ -1,4 +1,4 @@
-//! The results of the demo, for people.
+//! The results of the demo, as text for users.
 
 use std::collections::BTreeMap;
 

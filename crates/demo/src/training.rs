@@ -66,7 +66,7 @@ pub(crate) fn train(
         false => None,
     };
     let seconds = started.elapsed().as_secs_f64();
-    // Otherwise a worker that still hands over a round would wait for ever.
+    // Otherwise a worker that still hands over a round would wait forever.
     drop(exchanges);
     let ends =
         threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a trainer thread panicked"))?);

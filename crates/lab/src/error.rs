@@ -60,7 +60,7 @@ pub enum LabError {
         lab: String,
         /// The requested station.
         station: String,
-        /// The existing stations, for people.
+        /// The existing stations, as text for users.
         known: String,
     },
     /// No link has this name.
@@ -70,7 +70,7 @@ pub enum LabError {
         lab: String,
         /// The requested link.
         link: String,
-        /// The existing links, for people.
+        /// The existing links, as text for users.
         known: String,
     },
     /// The name fits several links between two switches.
@@ -80,7 +80,7 @@ pub enum LabError {
     SeveralLinks {
         /// The requested link.
         link: String,
-        /// The links that it fits, for people.
+        /// The links that it fits, as text for users.
         candidates: String,
     },
     /// The link is cut already.

@@ -17,7 +17,7 @@ pub enum LinkError {
     /// This network namespace has no interface of this name.
     #[error("there is no network interface {name}: `ip link` lists those that there are")]
     NoInterface {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// This process may not open packet sockets.
@@ -26,13 +26,13 @@ pub enum LinkError {
          run as root, or give the program the right with `setcap cap_net_raw+ep`"
     )]
     NotPermitted {
-        /// The interface asked for.
+        /// The requested interface.
         name: String,
     },
     /// The kernel refused a step of opening the interface.
     #[error("cannot {step} on network interface {name}: {reason}")]
     Interface {
-        /// The interface asked for.
+        /// The requested interface.
         name: String,
         /// The step that failed.
         step: &'static str,

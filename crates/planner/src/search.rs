@@ -124,8 +124,8 @@ pub(crate) fn search_on(terrain: &Terrain<'_>, mut judge: Judge<'_>) -> Result<S
     judge.found()
 }
 
-/// Leads the best tree around its busiest link, the result around its own, and so on.
-/// Goes on even if the first detour does not help: two may be needed.
+/// Leads the best tree around its busiest link, the result around its own, and so on. Continues even if
+/// the first detour does not help: two may be needed.
 fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) {
     let (fabric, job) = (terrain.fabric, judge.job);
     let Some(best) = &judge.best else { return };
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::request::Aggregation;
 
-    /// Every possible tree: each switch may go on by each of its links.
+    /// Every possible tree: each switch may continue by each of its links.
     fn all_trees(fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Tree> {
         let edges: Vec<(NodeKey, Vec<Neighbour>)> =
             fabric.topology.nodes().map(|(key, _)| (key, fabric.neighbours(key).to_vec())).collect();

@@ -106,7 +106,7 @@ fn without_the_root_one_half_goes_on_and_a_worker_serves() {
     assert_eq!(fabric.server_and_lost(), lost("w0", 4..8));
     fabric.kill("w1");
     assert_eq!(fabric.server_and_lost(), lost("w4", 0..4), "the larger half");
-    // The present server goes on when the halves are equal again.
+    // The present server continues when the halves are equal again.
     fabric.job.server = fabric.key("w6");
     fabric.state.dead_nodes.remove(&fabric.key("w1"));
     assert_eq!(fabric.server_and_lost(), lost("w6", 0..4));
@@ -175,8 +175,8 @@ fn nobody_is_left() {
     assert_eq!(fabric.chosen().unwrap_err(), PlanError::NoWorkers);
 }
 
-/// Two plain switches lead to the root.
-/// If q's own link is cut, q can go on by x alone, and p by n only.
+/// Two plain switches lead to the root. If q's own link is cut, q can continue by x alone, and p by n
+/// only.
 const CROSSED: &str = "name = 'crossed'\ndefaults = { rate = '1 Gbit/s' }
     switch = [{ name = 'root' }, { name = 'n', programmable = false }, { name = 'm', programmable = false },
               { name = 'p' }, { name = 'x' }, { name = 'q' }]

@@ -70,8 +70,8 @@ pub struct ServerConfig {
     pub confidential: bool,
 }
 
-/// When a worker asks again, and for how much.
-/// The defaults were chosen in the simulator; `tools/sim/README.md` has the measurements.
+/// When a worker sends retransmit requests, and for how much. The defaults were chosen in the
+/// simulator; `tools/sim/README.md` has the measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timers {
     /// Retransmission timeout while no round trip has been measured.
@@ -81,7 +81,8 @@ pub struct Timers {
     /// Most retransmission timeout, however long the round trip.
     pub max_timeout: Duration,
     /// Most that repeated timeouts back off to, unless the retransmission timeout itself is longer, or
-    /// retransmit requests turn out not to have been needed: after an outage work goes on with the next retransmit request.
+    /// retransmit requests turn out not to have been needed: after an outage work continues with the next retransmit
+    /// request.
     pub max_silence: Duration,
     /// Least silence before the first retransmit request, which is for one slice only and comes before the
     /// retransmission timeout when round trips are short.
@@ -113,7 +114,7 @@ impl Default for Timers {
     }
 }
 
-/// Why a worker or a server cannot be set up, or cannot change over to a new generation.
+/// Why a worker or a server cannot be set up, or cannot change to a new generation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// The window is not a power of two, or larger than [`MAX_WINDOW`].

@@ -19,7 +19,7 @@ pub enum StartError {
     Weight {
         /// The tensor's name.
         tensor: String,
-        /// The weight that was asked for.
+        /// The weight that was requested.
         weight: u32,
         /// Members of the job.
         members: u32,
@@ -114,7 +114,7 @@ pub enum CollectiveError {
 /// The results, or the change of generation, that an abandoned all-reduce was waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// To begin: the job was about to change over to a new generation.
+    /// To begin: the job was about to change to a new generation.
     Generation,
     /// Results.
     Results {

@@ -42,7 +42,7 @@ pub struct TakeOver {
     pub wanted: Vec<(Seq, Rank)>,
 }
 
-/// Why members cannot go on with a new server.
+/// Why members cannot continue with a new server.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TakeOverError {
     /// The job has no members left.

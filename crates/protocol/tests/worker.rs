@@ -1,4 +1,4 @@
-//! A worker alone: what it sends, when it asks again, and what it believes.
+//! A worker alone: what it sends, when it sends retransmit requests, and what it believes.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 mod alone;

@@ -178,8 +178,8 @@ impl Running {
         let (hub, mut remotes, mut views, mut stops) = (Hub::default(), vec![], vec![], vec![]);
         let epoch = NonZeroU64::new(2).unwrap();
         let spec = JobSpec::new("job", NonZeroU16::new(workers).unwrap(), PolicyKind::A2s, epoch, 1.0);
-        // [`Self::fast`] waits for all fast workers, so the group must not go on without any of them. Between the first
-        // and the last arrival that it waits for, all other fast workers may arrive, members or not.
+        // [`Self::fast`] waits for all fast workers, so the group must not continue without any of them. Between the
+        // first and the last arrival that it waits for, all other fast workers may arrive, members or not.
         let slack = u64::from(workers) - 3;
         let spec = JobSpec { decay: 1.0, slack, ..spec };
         for _ in 0..servers {

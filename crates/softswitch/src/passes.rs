@@ -11,7 +11,7 @@ use crate::program::{FieldList, Instance, Line, Program};
 /// The most packets that may wait, as on BMv2; further ones are dropped.
 const WAITING: usize = 1024;
 
-/// Where a waiting packet goes on.
+/// Where a waiting packet continues.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Step {
     /// At ingress's beginning, resubmitted or recirculated.

@@ -267,7 +267,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         }
     }
 
-    /// Goes on with a packet that has waited.
+    /// Continues with a packet that has waited.
     pub(crate) fn go_on(&mut self, pass: &Pass) {
         let (program, standard) = (self.program, &self.program.standard);
         let frame = pass.frame.as_slice();
@@ -334,7 +334,7 @@ impl Pass {
 }
 
 impl Step {
-    /// Why a packet goes on with this.
+    /// Why a packet continues with this.
     fn cause(self) -> Cause {
         match self {
             Self::Resubmitted => Cause::Resubmitted,

@@ -55,8 +55,8 @@ impl Switch {
     /// Processes a frame that comes in at `port` (up to 510; frames of other ports are ignored), and adds
     /// the frames that leave to `outputs`. Once `outputs` has held the frames of a few packets, nothing is allocated.
     ///
-    /// A packet may ask for further passes: clones, and to begin ingress again. Those that are still
-    /// [waiting](Switch::is_waiting) after some of them go on with [`Switch::go_on`], or with the next frames.
+    /// A packet may request further passes: clones, and to begin ingress again. Those that are still
+    /// [waiting](Switch::is_waiting) after some of them continue with [`Switch::go_on`], or with the next frames.
     pub fn process(&mut self, port: u16, frame: &[u8], outputs: &mut Outputs) {
         if u64::from(port) >= DROP_PORT {
             return;

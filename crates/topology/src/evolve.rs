@@ -10,7 +10,7 @@ pub struct Evolution {
     /// The topology with the changes that were taken over.
     /// Every key of the old one means the same node or link in it.
     pub topology: Topology,
-    /// Changes that were taken over, in words for people.
+    /// Changes that were taken over, as text for users.
     pub taken: Vec<String>,
     /// Changes that were refused, each with the reason.
     pub refused: Vec<String>,
@@ -37,7 +37,7 @@ impl Topology {
         Evolution { topology, taken, refused }
     }
 
-    /// A link's ends, for people.
+    /// A link's ends, as text for users.
     fn name_link(&self, link: &Link) -> String {
         let ends = link.ends.map(|end| self[end.node].name.as_str());
         format!("the link between {}", ends.join(" and "))

@@ -46,7 +46,7 @@ pub enum TrainerError {
     /// A rank that is not in the job.
     #[error("no worker has rank {rank}: the {workers} workers' ranks start at 0")]
     NoSuchRank {
-        /// The rank asked for.
+        /// The requested rank.
         rank: u16,
         /// Number of workers.
         workers: u16,

@@ -27,10 +27,10 @@ const BACKLOG: usize = 16;
 /// out others.
 const MAX_HANDSHAKES: usize = 64;
 
-/// The connections that clients open, at most `most` at a time, and half as many from one address.
-/// With `tls` these are the connections on which both sides have accepted each other; a few more may be in the
-/// handshake. The log says why a client is turned away. A connection on which nothing is sent at first is closed. Ends
-/// when the stream is dropped.
+/// The connections that clients open, at most `most` at a time, and half as many from one address. With
+/// `tls` these are the connections on which both sides have accepted each other; a few more may be in the handshake.
+/// The log says why a client is refused. A connection on which nothing is sent at first is closed. Ends when the stream
+/// is dropped.
 ///
 /// Must be called in a tokio runtime.
 pub fn incoming(

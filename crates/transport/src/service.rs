@@ -22,8 +22,8 @@ pub(crate) struct Patience {
 }
 
 impl Service {
-    /// A controller that is away is noticed soon, since its hosts can go on without it.
-    /// For a parameter server a broken connection means that a worker leaves.
+    /// A controller that is away is noticed soon, since its hosts can continue without it. For a parameter
+    /// server a broken connection means that a worker leaves.
     pub(crate) fn patience(self) -> Patience {
         let (connect, silence, answer) = match self {
             Self::Controller => (2000, 1000, 1500),

@@ -61,8 +61,7 @@ impl Attendance {
         Self { state, work }
     }
 
-    /// Waits until the controller has welcomed this daemon; while the controller is
-    /// away, it goes on waiting.
+    /// Waits until the controller has welcomed this daemon; while the controller is away, it keeps waiting.
     ///
     /// # Errors
     /// [`TurnedAway`].

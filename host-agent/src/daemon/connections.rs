@@ -32,7 +32,7 @@ const CONNECTION_BYTES: u64 = STREAMS as u64 * HEADER_BYTES as u64 + WINDOW_BYTE
 const BACKLOG: usize = 16;
 /// The pause after an error in accepting, such as a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Time that a process that was turned away may take to read the reason.
+/// Time that a process that was refused may take to read the reason.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
 /// The number of rejected processes that can wait at once for the reason.
 /// A further process takes the place of the oldest: processes that do not read must not keep the reason from others.

@@ -68,8 +68,8 @@ impl Contributor for GroupMember {
         let running = self.started().await?;
         let held = KeptAlive::new(self.account.take(memory(self.length, running.width))?);
         let operation = operation(round, self.length, &contribution)?;
-        // The sum is for the server alone, although it comes back to everyone. The operation goes on when the group is
-        // left.
+        // The sum is for the server alone, although it comes back to everyone. The operation continues when the group
+        // is left.
         let part = StepPart::OfStep { samples: operation.weight, goes_on: false };
         let reduced = running.start_reduce(operation, None, part, Terms::default(), held);
         tokio::spawn(reduced).await??;

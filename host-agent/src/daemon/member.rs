@@ -152,7 +152,7 @@ impl Member {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Leaves the job, which goes on without this host, or fails if it is rigid.
+    /// Leaves the job, which continues without this host, or fails if it is rigid.
     pub(crate) fn leave(&self, reason: &str) {
         self.leaving.store(true, Ordering::Release);
         self.leave_after(Duration::ZERO, reason.to_owned().into());

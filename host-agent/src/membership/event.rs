@@ -30,15 +30,15 @@ pub enum JobEvent {
         /// The slices of these results.
         seqs: Vec<Seq>,
     },
-    /// The member changes over to this generation, and confirms that.
-    /// A member that is in it already goes on if it was frozen.
+    /// The member changes to this generation, and confirms that. A member that is in it already goes on if
+    /// it was frozen.
     Change(Box<JobConfig>),
-    /// To a worker: the job goes on without it.
+    /// To a worker: the job continues without it.
     Removed {
         /// Why, with the name of the host, switch or link at fault.
         reason: String,
     },
-    /// To a worker: the job goes on without it as long as its process is degraded.
+    /// To a worker: the job continues without it as long as its process is degraded.
     Detached(Detached),
     /// To a server: another host serves the job from now on.
     Relieved,

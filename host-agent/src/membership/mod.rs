@@ -133,8 +133,8 @@ impl Membership {
         self.speaker.clone()
     }
 
-    /// Leaves the job: the others go on without this host, unless the job is rigid; then it fails.
-    /// If the controller does not answer within two seconds, this returns: the controller will find the host gone.
+    /// Leaves the job: the others continue without this host, unless the job is rigid; then it fails. If
+    /// the controller does not answer within two seconds, this returns: the controller will find the host gone.
     ///
     /// # Errors
     /// [`JoinError::Refused`].

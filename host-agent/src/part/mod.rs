@@ -89,7 +89,7 @@ pub(crate) async fn wait_for_start(
     }
 }
 
-/// Leaves since the agent cannot start or go on, so that the others go on without this host.
+/// Leaves since the agent cannot start or go on, so that the others continue without this host.
 pub(crate) async fn give_up(membership: Membership, error: AgentError) -> JobError {
     if let Err(error) = membership.leave(&error.to_string()).await {
         tracing::warn!(%error, "cannot leave: the controller will find this host gone");
@@ -129,7 +129,7 @@ pub(crate) async fn see_through(
 /// the job is over: at the job's end, or when another host serves it.
 ///
 /// # Errors
-/// [`JobError::Failed`], [`JobError::Removed`], [`JobError::Join`]; [`JobError::Agent`]: the agent cannot go on.
+/// [`JobError::Failed`], [`JobError::Removed`], [`JobError::Join`]; [`JobError::Agent`]: the agent cannot continue.
 async fn follow(membership: &mut Membership, agent: &JobAgent, generation: u32) -> Result<(), JobError> {
     membership.holds(generation);
     let mut follower = Follower { job: membership.job().to_owned(), agent, generation };

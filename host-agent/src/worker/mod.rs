@@ -109,7 +109,7 @@ pub(crate) enum Outcome {
     Reduced(Reduced),
     /// No sums: the members have to synchronise first.
     Regroup(Regroup),
-    /// No sums: the job goes on without this worker for now.
+    /// No sums: the job continues without this worker for now.
     Detached(Detached),
 }
 
@@ -157,9 +157,9 @@ impl WorkerAgent {
     /// their calls.
     ///
     /// # Errors
-    /// [`AgentError::Collective`] when the operation failed, [`AgentError::Refused`] when it was not
-    /// started, [`AgentError::Regroup`] when members have joined, [`AgentError::Detached`] as long as the job goes on
-    /// without this worker, [`AgentError::Ended`] when the agent has ended, or ends meanwhile.
+    /// [`AgentError::Collective`] when the operation failed, [`AgentError::Refused`] when it was not started,
+    /// [`AgentError::Regroup`] when members have joined, [`AgentError::Detached`] as long as the job continues without
+    /// this worker, [`AgentError::Ended`] when the agent has ended, or ends meanwhile.
     pub fn all_reduce(&self, operation: AllReduce) -> Result<Reduced, AgentError> {
         let (sender, result) = bounded(1);
         // The answer is dropped if the caller no longer waits for it.
@@ -200,8 +200,8 @@ impl WorkerAgent {
         self.0.ask(|reply| Command::Provide { slices, reply }).await
     }
 
-    /// Changes over to another generation of the job, and goes on if it was frozen.
-    /// In a generation that it is in already, it only goes on.
+    /// Changes to another generation of the job, and continues if it was frozen. In a generation that it is
+    /// in already, it only goes on.
     ///
     /// # Errors
     /// [`AgentError::Change`], [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for an
@@ -211,7 +211,7 @@ impl WorkerAgent {
         self.0.ask(|reply| Command::Change { config, reply }).await?
     }
 
-    /// Detaches the worker, without which the job goes on: it sends and takes nothing, and all its
+    /// Detaches the worker, without which the job continues: it sends and takes nothing, and all its
     /// operations, including those under way, end with `detached`. This lasts until it [changes](Self::change) to a
     /// generation that it is in again.
     ///

@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Provide { slices: Vec<Seq>, reply: oneshot::Sender<Vec<FinishedSlice>> },
     /// Take no part in the job until a change to another generation.
     Detach { detached: Detached, reply: oneshot::Sender<()> },
-    /// Change over to another generation.
+    /// Change to another generation.
     Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
     /// Report the situation.
     Look { reply: oneshot::Sender<Situation> },
@@ -63,7 +63,7 @@ struct Pending {
 pub(crate) struct WorkerRole {
     worker: Worker,
     timers: Timers,
-    /// Set while the job goes on without this worker.
+    /// Set while the job continues without this worker.
     detached: Option<Detached>,
     job: JobId,
     rank: Rank,

@@ -31,7 +31,7 @@ async fn sum(job: &mut Job, value: f32) -> Result<(f32, u32), ClientError> {
     Ok((values[0], runs[0].contributors))
 }
 
-/// Ends a member's process; the others go on without it.
+/// Ends a member's process; the others continue without it.
 async fn lose(fabric: &mut Fabric, rank: u8, process: Job, reason: &'static str) {
     drop(process);
     fabric.directory.wait_for(&format!("w{rank} leaves: its training process is gone")).await;

@@ -107,7 +107,7 @@ async fn a_connection_that_breaks_is_made_again_with_what_the_member_holds() {
     let mut directory = Directory::start(vec![config()]).await;
     let line = Line::to(directory.address()).await;
     let mut membership = Membership::join(&line.remote(), member()).await.unwrap();
-    // Before the start nothing can go on.
+    // Before the start nothing can continue.
     directory.tell("w0", Event::Prepare(v1::Prepare { generation: 9 })).await;
     assert!(matches!(membership.next_event().await.unwrap(), JobEvent::Start(_)));
     assert_eq!(membership.next_event().await.unwrap(), JobEvent::Prepare { generation: 9 });

@@ -1,5 +1,5 @@
 //! Processes that try to make an agent hold too much: the agent survives and says what the limit is,
-//! and another process's job goes on meanwhile.
+//! and another process's job continues meanwhile.
 
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ pub(crate) const LEFTOVER: u16 = 999;
 pub enum Change {
     /// The generation stays.
     None,
-    /// The same members go on with different slots.
+    /// The same members continue with different slots.
     Replan,
     /// The last worker leaves.
     Leave,

@@ -237,7 +237,7 @@ fn a_long_step_puts_nobody_out_whom_only_the_controller_cannot_hear() {
     assert!(matches!(state.next_step(key, at(500)), Step::Rest(Some(_))));
     waits(&mut state, 6_000, at(600));
     assert_eq!(due(&mut state, key, at(600)).reason, "w1 is gone");
-    // w2 dies. The controller cannot notify w1 that the others go on without it.
+    // w2 dies. The controller cannot notify w1 that the others continue without it.
     lose(&mut state, 2);
     waits(&mut state, 900, at(700));
     assert_eq!(due(&mut state, key, at(700)).reason, "w1, w2 are gone");
@@ -347,7 +347,7 @@ fn a_member_that_its_daemon_tells_of_is_not_lost_with_its_own_connection() {
         let step = state.next_step(key, now);
         assert!(matches!(step, Step::Rest(Some(_))), "{step:?}");
     }
-    // Its process is gone, and the daemon goes on.
+    // Its process is gone, and the daemon continues.
     state.cabling.hear_of(topology.find("w0").unwrap(), at(8_500));
     assert_eq!(due(&mut state, key, at(8_500)).reason, "w0 is gone");
 }

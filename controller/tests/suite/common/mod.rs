@@ -124,7 +124,7 @@ impl Member {
         }
     }
 
-    /// Waits for the event that the job goes on without the member, which is the last event.
+    /// Waits for the event that the job continues without the member, which is the last event.
     pub async fn removed(&mut self) -> String {
         let Some(Event::Removed(removed)) = self.next().await else { panic!("{}: not removed", self.host) };
         assert_eq!(self.next().await, None);

@@ -117,7 +117,7 @@ impl JoinedFrames {
         true
     }
 
-    /// Goes on to the next frame. `false`: there is none.
+    /// Continues to the next frame. `false`: there is none.
     pub(super) fn advance(&mut self) -> bool {
         let Some(headers) = &mut self.headers else { return false };
         let (begin, header_bytes) = (self.next, headers.len());

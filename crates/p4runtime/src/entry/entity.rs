@@ -164,7 +164,7 @@ fn group_entity(group: message::MulticastGroupEntry) -> entity::Entity {
     })
 }
 
-/// The name of this kind of entity, for people.
+/// The name of this kind of entity, as text for users.
 pub fn kind(entity: Option<&entity::Entity>) -> &'static str {
     use entity::Entity as E;
     match entity {

@@ -1,4 +1,4 @@
-//! Chooses the processes with which a job goes on.
+//! Chooses the processes with which a job continues.
 
 use super::Mode;
 use super::model::Model;
@@ -14,7 +14,7 @@ pub struct Performance {
     pub degraded: bool,
 }
 
-/// A group that the job could go on with.
+/// A group that the job could continue with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// Ranks, ascending.

@@ -1,12 +1,13 @@
 //! Lanes, which MAX slices carry:
 //! the form in which members agree on the [bounds](super::bound) of a block's values.
 //!
-//! A block has three lanes. The *top* lane says how large its values are: for floats the smallest exponent e with |x| < 2^e for
-//! every finite x, for integers the smallest number of bits with |x| < 2^bits. The *fine* lane, which only floats have, says
-//! the exponent of the coarsest unit that is fine enough for the member's smallest value that is not 0. The *floor* lane, which
-//! only f32 that may be rounded has, is the largest exponent f with |x| >= 2^f for every x: the sum of an element's magnitudes
-//! over all members is at least the largest of their floors, so that it may be rounded by as much, whatever the fine lane asks
-//! for. All are biased so that 0 means "no such value", and so that the lane grows: the fabric's MAX serves all members.
+//! A block has three lanes. The *top* lane says how large its values are: for floats the smallest exponent e with |x| <
+//! 2^e for every finite x, for integers the smallest number of bits with |x| < 2^bits. The *fine* lane, which only
+//! floats have, says the exponent of the coarsest unit that is fine enough for the member's smallest value that is not
+//! 0. The *floor* lane, which only f32 that may be rounded has, is the largest exponent f with |x| >= 2^f for every x:
+//! the sum of an element's magnitudes over all members is at least the largest of their floors, so that it may be
+//! rounded by as much, whatever the fine lane requests. All are biased so that 0 means "no such value", and so that the
+//! lane grows: the fabric's MAX serves all members.
 //!
 //! The low half of a lane is the rank of the member that it comes from. So each agreed lane has one owner, who confirms it
 //! in the tag of its SUM slice: a lane that a switch has raised has none.

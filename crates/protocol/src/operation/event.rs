@@ -18,8 +18,8 @@ pub enum OperationEvent {
         /// The result.
         reduced: Reduced,
     },
-    /// It will have no result. The job goes on: a worker sends zeros for the rest of the operation, so that
-    /// the members' sequence numbers stay together, and can start others.
+    /// It will have no result. The job continues: a worker sends zeros for the rest of the operation, so
+    /// that the members' sequence numbers stay together, and can start others.
     Failed {
         /// The operation.
         operation: OperationId,

@@ -360,7 +360,8 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Takes over the bounds of a MAX result, whatever they make of the operation: the members go on alike.
+    /// Takes over the bounds of a MAX result, whatever they make of the operation: the members continue
+    /// alike.
     fn agree(&mut self, index: usize, totals: Totals, values: ValuesView<'_>) -> Result<(), CollectiveError> {
         let Totals { weight, contributors, .. } = totals;
         let blocks = self.layout.blocks_bounded_in(index);

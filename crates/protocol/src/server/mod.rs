@@ -122,7 +122,7 @@ impl Server {
 
     /// A server that goes on where another one stopped, with the members' work as [`merge`](crate::merge)
     /// puts it together: `dues` are the slices to be summed next, one for each slot in slot order; `finished` are
-    /// slices before those that members behind the others will ask for, as others have got them. Nothing before what is
+    /// slices before those that members behind the others will request, as others have got them. Nothing before what is
     /// due is ever summed again.
     ///
     /// # Errors
@@ -292,10 +292,9 @@ impl Server {
         self.reader.as_mut()?.poll_event()
     }
 
-    /// Changes over to a new generation of the job.
-    /// The server continues to serve finished slices, under the new job id; unfinished slices start afresh. `members`
-    /// may have lost some; they may have gained some only while the others are [frozen](crate::Worker::freeze) between
-    /// operations, when no slice is begun.
+    /// Changes to a new generation of the job. The server continues to serve finished slices, under the new
+    /// job id; unfinished slices start afresh. `members` may have lost some; they may have gained some only while the
+    /// others are [frozen](crate::Worker::freeze) between operations, when no slice is begun.
     ///
     /// # Errors
     /// [`ConfigError`] if the members or the fan-in are invalid, if a member would join inside an operation, or if

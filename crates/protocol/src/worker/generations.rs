@@ -1,8 +1,8 @@
 //! The change of a worker from one generation of its job to the next.
 //!
-//! While the server stays, it alone decides which slices are finished, and each worker changes over in its own time. If
-//! the server changes, or a member joins, the controller freezes all workers first, so that the positions that they
-//! report stay true until they change.
+//! While the server stays, it alone decides which slices are finished, and each worker changes to the next generation
+//! in its own time. If the server changes, or a member joins, the controller freezes all workers first, so that the
+//! positions that they report stay true until they change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::tags::Membership;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 
-/// State that decides whether a worker goes on.
+/// State that decides whether a worker continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gate {
     /// It does.
@@ -141,9 +141,9 @@ impl Worker {
         }
     }
 
-    /// Goes on in the present generation until `until` operations, counted from the job's start, are begun
-    /// and done. It is frozen again then, and idle; where that is so already it stays frozen. With the most that any
-    /// member has [begun](Standing::begun), all members stop at the same place.
+    /// Continues in the present generation until `until` operations, counted from the job's start, are
+    /// begun and done. It is frozen again then, and idle; where that is so already it stays frozen. With the most that
+    /// any member has [begun](Standing::begun), all members stop at the same place.
     pub fn proceed(&mut self, now: Time, until: u64) {
         self.gate = Gate::Until(until);
         self.begin_waiting();
@@ -151,9 +151,9 @@ impl Worker {
         self.stop_at_boundary();
     }
 
-    /// Changes over to a new generation of the job, and ends a freeze: slices without a result are sent
-    /// again under the new job id, and operations that wait begin. `members` may have lost some; they may have gained
-    /// some only while this worker is frozen and idle.
+    /// Changes to a new generation of the job, and ends a freeze: slices without a result are sent again
+    /// under the new job id, and operations that wait begin. `members` may have lost some; they may have gained some
+    /// only while this worker is frozen and idle.
     ///
     /// # Errors
     /// [`ConfigError`] if the members are invalid, if a member would join inside an operation, or if `job` is not a new
@@ -224,8 +224,8 @@ impl Worker {
         }
     }
 
-    /// Sends everything again whose result may have passed by: it was sent under a job id that is no more,
-    /// or answered during a freeze.
+    /// Sends everything again whose result may have passed by: it was sent under an obsolete job id, or
+    /// answered during a freeze.
     fn ask_for_everything(&mut self, now: Time) {
         self.recovery.restart(now);
         let unanswered: Vec<u64> = self.slots.unanswered().collect();

@@ -34,7 +34,7 @@ use recovery::{Recovery, Transmission};
 use slots::{Flight, Slots, State};
 use verdict::Settled;
 
-/// One member of a job: sends slices, verifies results, asks again.
+/// One member of a job: sends slices, verifies results, sends retransmit requests.
 ///
 /// The caller keeps the clock and the network: it calls [`handle_result`](Self::handle_result) for
 /// each RESULT that arrives and [`handle_timeout`](Self::handle_timeout) when
@@ -137,9 +137,9 @@ impl Worker {
     }
 
     /// Gives an operation up whose caller does not wait any more: it [fails](OperationEvent::Failed) here
-    /// with what was missing, unless it has ended before. The job goes on: the members' sequence numbers stay together,
-    /// since the operation is finished in the background. This member's contribution to it stays in as far as the
-    /// others may count on it; what it has not announced yet is left out, with its weight.
+    /// with what was missing, unless it has ended before. The job continues: the members' sequence numbers stay
+    /// together, since the operation is finished in the background. This member's contribution to it stays in as far as
+    /// the others may count on it; what it has not announced yet is left out, with its weight.
     pub fn abandon(&mut self, operation: OperationId) {
         let error = if let Some(ahead) = operation.0.checked_sub(self.operations.begun()) {
             usize::try_from(ahead).ok().and_then(|at| self.waiting.get_mut(at)).and_then(Waiting::abandon)
@@ -250,7 +250,7 @@ impl Worker {
         self.recovery.deadline(self.in_flight, self.generations.present().count())
     }
 
-    /// Lets time pass: asks again for what is overdue. Harmless when called early.
+    /// Lets time pass: sends retransmit requests for what is overdue. Harmless when called early.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.is_frozen() {
             return;

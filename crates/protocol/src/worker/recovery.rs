@@ -1,10 +1,9 @@
 //! When to believe that a slice, or its result, was lost.
 //!
-//! There are two signs. *Gaps*: all packets of a job take the same ways, so when results of slices that were sent
-//! later have come, an older slice is missing. *Silence*: nothing at all has come for a while. Neither is
-//! proof: a member that has to ask for something itself is late with one slice, a slow one with all. So
-//! missing slices are given time, and silence is answered with few retransmit requests, for the oldest slices, and
-//! ever less often.
+//! There are two signs. *Gaps*: all packets of a job take the same ways, so when results of slices that were sent later
+//! have come, an older slice is missing. *Silence*: nothing at all has come for a while. Neither is proof: a member
+//! that has to request something itself is late with one slice, a slow one with all. So missing slices are given time,
+//! and silence is answered with few retransmit requests, for the oldest slices, and ever less often.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -33,9 +32,10 @@ const IMPATIENCE: f64 = 1.5;
 const SILENCE: u32 = 2;
 /// Links that a slice may pass, there and back. Each holds it for as long as it takes to send it.
 const LINKS: u64 = 2 * MAX_HOPS as u64;
-/// The part of each later silence over which the members' retransmit requests are spread.
-/// Members that wait for the same slice are silent since the same instant. If they asked at one instant again, a short
-/// queue on the way would drop the same members' retransmit requests each time, for ever: among them the one retransmit request that helps.
+/// The part of each later silence over which the members' retransmit requests are spread. Members that
+/// wait for the same slice are silent since the same instant. If they asked at one instant again, a short queue on the
+/// way would drop the same members' retransmit requests each time, forever: among them the one retransmit request that
+/// helps.
 const JITTER: f64 = 0.25;
 
 /// One transmission of a slice.
@@ -87,10 +87,10 @@ pub(crate) struct Recovery {
     /// Timeouts since the last result, and for how many slices the last one asked; zero after a result.
     backoff: u32,
     asked: u32,
-    /// Results since the last timeout that were asked for.
+    /// Results since the last timeout that were requested.
     brought: u32,
     requests: RetransmitRequests,
-    /// Timeouts since a result came without having been asked for.
+    /// Timeouts since a result came without having been requested.
     streak: u32,
     /// This worker's place, in 0..1, among the members that send requests in the present silence.
     place: f64,
@@ -253,8 +253,8 @@ impl Recovery {
         }
     }
 
-    /// Silence has lasted too long. Returns how many slices to ask for: one, then twice as many each time
-    /// while only what was asked for comes back, as far as the network has room for that.
+    /// Silence has lasted too long. Returns how many slices to request: one, then twice as many each time
+    /// while only what was requested comes back, as far as the network has room for that.
     pub(crate) fn timed_out(&mut self, now: Time, members: u32) -> u32 {
         self.silent_since = now;
         self.last_timeout = Some(now);
@@ -296,7 +296,7 @@ impl Recovery {
         u32::try_from(affordable).unwrap_or(u32::MAX).max(1).min(self.timers.asks)
     }
 
-    /// Everything that is out was sent under a job id that is no more.
+    /// Everything that is out was sent under an obsolete job id.
     pub(crate) fn restart(&mut self, now: Time) {
         self.firsts.clear();
         self.repeats.clear();

@@ -1,4 +1,4 @@
-//! Why a worker cannot go on.
+//! Why a worker cannot continue.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tributary_transport::ConnectError;
 
 use crate::parts::PartError;
 
-/// Why a worker cannot go on.
+/// Why a worker cannot continue.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The caller named no server, or more servers than the model has parameters.

@@ -33,7 +33,7 @@ pub(super) struct Groups {
     members: BTreeMap<u64, (Rounds, AbortHandle)>,
     /// Gradients that were given to a sum and may still be needed for it.
     gradients: Vec<Weak<[f32]>>,
-    /// The tasks; a task's output says why it cannot go on.
+    /// The tasks; a task's output says why it cannot continue.
     tasks: JoinSet<FabricError>,
 }
 
@@ -145,7 +145,7 @@ fn note(gradients: &mut Vec<Weak<[f32]>>, values: &Arc<[f32]>) -> Result<(), &'s
     Ok(())
 }
 
-/// Takes part in a group until it is stopped or cannot go on.
+/// Takes part in a group until it is stopped or cannot continue.
 async fn take_part(
     fabric: &dyn Fabric,
     join: &JoinGroup,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// Why a host cannot take part, for people.
+/// Why a host cannot take part, as text for users.
 pub type FabricError = Box<dyn Error + Send + Sync>;
 
 /// The name of a round's operation.
@@ -24,7 +24,7 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     /// Returns when the host has joined, or when all have. Dropping the future cancels this.
     ///
     /// # Errors
-    /// The host cannot take part; the group then goes on without the fabric.
+    /// The host cannot take part; the group then continues without the fabric.
     async fn join(&self, job: &str, token: &[u8], length: usize)
     -> Result<Box<dyn Contributor>, FabricError>;
 }

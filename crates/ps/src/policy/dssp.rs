@@ -15,7 +15,7 @@ use super::{Action, Policy, Progress, Ssp, Worker, apply_alone};
 /// pseudo-code of the publication leaves this open when a worker has used up its credit and gets more.
 #[derive(Debug)]
 pub struct Dssp {
-    /// Decides who may go on without credit, and who is too far ahead.
+    /// Decides who may continue without credit, and who is too far ahead.
     ssp: Ssp,
     most: u64,
     /// For each worker, the time of its last gradient, and the interval between its last two gradients.

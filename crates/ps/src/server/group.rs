@@ -54,7 +54,7 @@ impl Groups {
         self.hosts.extend(host.map(|host| (worker, host)));
     }
 
-    /// A worker has left. Returns the numbers of its reductions, which cannot go on.
+    /// A worker has left. Returns the numbers of its reductions, which cannot continue.
     pub(super) fn leave(&mut self, worker: Worker) -> Vec<u64> {
         self.hosts.remove(&worker);
         let its = self.reductions.iter().filter(|(_, reduction)| reduction.members.contains(&worker));
@@ -180,8 +180,8 @@ impl Groups {
         self.reductions.get(&group).is_some_and(|reduction| reduction.members.contains(&worker))
     }
 
-    /// Handles the failure of a reduction; its group goes on without one until the next epoch.
-    /// Returns whether there was one.
+    /// Handles the failure of a reduction; its group continues without one until the next epoch. Returns
+    /// whether there was one.
     pub(super) fn fail(&mut self, group: u64, epoch: u64, out: &mut Outputs) -> bool {
         let Some(reduction) = self.remove(group, out) else { return false };
         self.failed = Some((reduction.members, epoch));

@@ -47,7 +47,7 @@ pub enum GroupEvent {
     Sum(Sum),
     /// The reduction has ended.
     Failed {
-        /// The reason, for people.
+        /// The reason, as text for users.
         reason: String,
     },
 }

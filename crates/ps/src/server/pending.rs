@@ -84,7 +84,7 @@ impl Pending {
         its.map(|update| update.released.push((worker, cause))).is_some()
     }
 
-    /// Takes a gradient that was asked for. One that was not asked for is not needed.
+    /// Takes a gradient that was requested. A gradient that was not requested is not needed.
     pub(super) fn fill(&mut self, worker: Worker, values: Vec<f32>) {
         let asking = self.updates.iter_mut().filter(|update| update.wait == Wait::Pushes);
         let held = asking.filter_map(|update| update.part(worker)).next();
@@ -119,7 +119,7 @@ impl Pending {
         (rounds, workers)
     }
 
-    /// A worker has left: updates go on without its gradient, which it will be asked for again when it
+    /// A worker has left: updates continue without its gradient, which it will be asked for again when it
     /// comes back. Not to be called while a sum may still contain the gradient.
     pub(super) fn leave(&mut self, worker: Worker) {
         for update in &mut self.updates {

@@ -37,7 +37,7 @@ pub struct JobSpec {
     pub name: String,
     /// The number of its workers. Training starts when all are present.
     pub workers: NonZeroU16,
-    /// When gradients are used, and when workers go on.
+    /// When gradients are used, and when workers continue.
     pub policy: PolicyKind,
     /// Number of iterations that a worker may be ahead of the slowest under SSP; under
     /// DSSP, without credit.

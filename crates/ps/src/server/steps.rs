@@ -1,4 +1,4 @@
-//! A session's messages to its worker, with encoded parameters if the worker has asked for that.
+//! A session's messages to its worker, with encoded parameters if the worker has requested that.
 
 use tokio::sync::mpsc;
 use tonic::Status;

@@ -12,11 +12,10 @@ const FOUND_OF_EIGHT: u32 = 2;
 /// After this number of short sleeps without polling, the thread tries polling again.
 const SLEEPS_TO_A_TRIAL: u8 = 16;
 
-/// Adaptive busy polling.
-/// Where a few packets go to and fro, each side is done before the other side's next packet comes: falling asleep and
-/// being woken then takes longer than the work, on both sides. So the thread goes on polling for a short time before it
-/// sleeps, as long as that pays. With 16 packets under way an IPv4 router then forwarded twice as many packets a
-/// second, on a virtual machine that is slow to wake.
+/// Adaptive busy polling. Where a few packets go to and fro, each side is done before the other side's
+/// next packet comes: falling asleep and being woken then takes longer than the work, on both sides. So the thread
+/// keeps polling for a short time before it sleeps, as long as that pays. With 16 packets under way an IPv4 router then
+/// forwarded twice as many packets a second, on a virtual machine that is slow to wake.
 ///
 /// Two signs show that polling pays. A long sleep shows that frames are rare. A short sleep shows little, since most of
 /// it may have been the wake-up: the results of the last polls decide then.

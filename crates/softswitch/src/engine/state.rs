@@ -61,8 +61,8 @@ impl EngineState {
         }
     }
 
-    /// Goes on with packets that wait for another pass; ports have their turn in between.
-    /// Returns whether there were any.
+    /// Continues with packets that wait for another pass; ports have their turn in between. Returns whether
+    /// there were any.
     pub(super) fn go_on(&mut self) -> bool {
         let Some(switch) = self.switch.as_mut().filter(|switch| switch.is_waiting()) else { return false };
         switch.go_on(&mut self.outputs);

@@ -1,4 +1,4 @@
-//! A packet's way, for people.
+//! A packet's way, as text for users.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -154,7 +154,7 @@ async fn another_controller_becomes_primary_after_a_write_that_was_cut_off() {
     let (go_on, wait) = std::sync::mpsc::channel::<()>();
     let control = rig.engine.control().clone();
     let work = move |_: &mut Switch| {
-        // An error, too, means that it may go on.
+        // An error, too, means that it may continue.
         let _ = wait.recv();
     };
     let busy = tokio::spawn(async move { control.run(work).await });

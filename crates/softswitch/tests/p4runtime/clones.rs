@@ -87,7 +87,7 @@ async fn a_clone_leaves_while_another_packet_recirculates_for_ever() {
     let (mut rig, controller) = Rig::running(JSON, &PATHS).await;
     controller.write(vec![update(Update::Insert, entity(&session(5)))]).await.unwrap();
     let padding = [0; 60];
-    // In egress: recirculate, with the session that stands for ever.
+    // In egress: recirculate, with the session that stands forever.
     rig.send(&[&[0, 6, 0, 0xff, 0, 0][..], &padding].concat());
     // In ingress: clone to session 5 and drop.
     rig.send(&[&[3, 0, 0, 5, 0, 0][..], &padding].concat());

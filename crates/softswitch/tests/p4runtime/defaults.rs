@@ -27,7 +27,7 @@ fn colours(green: i64, red: i64) -> Option<message::MeterCounterData> {
     Some(message::MeterCounterData { green, yellow, red })
 }
 
-/// Two green packets, then red ones for ever.
+/// Two green packets, then red ones forever.
 fn two_green() -> MeterConfig {
     MeterConfig { cir: 0, cburst: 2, pir: 0, pburst: 2, eburst: 0 }
 }

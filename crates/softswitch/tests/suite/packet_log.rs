@@ -417,7 +417,7 @@ fn a_packet_that_goes_round_for_long_fills_no_memory() {
     let written = Written::default();
     let mut switch = switch(labels, info, Some(PacketLog::new(LogForm::Json, written.clone()).unwrap()));
     let mut outputs = Outputs::new();
-    // For ever, by recirculation.
+    // forever, by recirculation.
     switch.process(7, &[0, 6, 0, 0xff, 0, 0], &mut outputs);
     assert!(switch.is_waiting());
     drop(switch);

@@ -16,7 +16,7 @@ const CLONE_AND_FLOOD: u8 = 7;
 const LAST_CLONE_COUNTS: u8 = 8;
 /// The value that ingress writes to a wide field.
 const WIDE: u128 = 0x11_2233_4455_6677_8899;
-/// The session whose packets are recirculated for ever.
+/// The session whose packets are recirculated forever.
 const FOR_EVER: u8 = 0xff;
 /// The port by which all packets come in.
 const PORT: u16 = 7;

@@ -67,7 +67,7 @@ fn of_servers_certificate(error: &CertificateError, service: Service, ca: &str) 
     }
 }
 
-/// Why a server turns a client away; `files` are the server's.
+/// Why a server refuses a client; `files` are the server's.
 pub(crate) fn of_server(error: &rustls::Error, files: &TlsFiles) -> String {
     match error {
         rustls::Error::NoCertificatesPresented => "it shows no certificate".to_owned(),

@@ -21,8 +21,8 @@ use crate::connection::{Peer, Stream};
 
 /// Time that a client may take for the handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// Time that a client that was turned away may take, and how much it may send, until it
-/// has read the reason.
+/// Time that a client that was refused may take, and how much it may send, until it has read the
+/// reason.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
 const FAREWELL_BYTES: u64 = 64 * 1024;
 
@@ -75,7 +75,7 @@ fn read(files: &TlsFiles) -> Result<Loaded<ServerConfig>, TlsError> {
 }
 
 impl ServerTls {
-    /// Opens TLS on a connection; `None`: its client was turned away, and the log says why.
+    /// Opens TLS on a connection; `None`: its client was refused, and the log says why.
     pub(crate) async fn handshake(
         self,
         stream: TcpStream,

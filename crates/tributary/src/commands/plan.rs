@@ -52,7 +52,7 @@ pub(crate) struct PlanArgs {
     plot: Option<PictureFile>,
 }
 
-/// Plans the job and prints what was asked for.
+/// Plans the job and prints what was requested.
 ///
 /// # Errors
 /// The topology is wrong (file and line are named), the job does not fit it, or the picture cannot be

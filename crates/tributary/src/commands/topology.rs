@@ -218,7 +218,7 @@ impl<'a> Node<'a> {
 }
 
 impl Kind {
-    /// The node's kind, IP address and MAC address, for people.
+    /// The node's kind, IP address and MAC address, as text for users.
     fn texts(&self) -> (String, String, String) {
         match self {
             Self::Switch { programmable: false, .. } => {

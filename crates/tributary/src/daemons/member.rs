@@ -124,7 +124,7 @@ pub(crate) fn reload_certificates(controller: &Remote) {
 /// `false`: the daemon is to stop instead.
 ///
 /// # Errors
-/// The controller turns the host away, and says why.
+/// The controller refuses the host, and says why.
 pub(crate) async fn be_welcomed(attendance: &Attendance, stop: &mut Stop) -> Result<bool> {
     loop {
         tokio::select! {

@@ -122,7 +122,7 @@ pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
 async fn carry(mut browser: TcpStream, mut controller: TcpStream) {
     let ((mut asks, mut reads), (mut answers, mut takes)) = (browser.split(), controller.split());
     let asking = async {
-        // A browser that has asked for everything may still read.
+        // A browser that has requested everything may still read.
         let _ = copy(&mut asks, &mut takes).await;
         let _ = takes.shutdown().await;
         pending::<()>().await;

@@ -83,7 +83,7 @@ impl Directory {
         Self { address, news, answers, state }
     }
 
-    /// From now on the others go on when a member leaves.
+    /// From now on the others continue when a member leaves.
     pub(crate) fn carry_on(&self) {
         self.state().rigid = false;
     }
@@ -103,7 +103,7 @@ impl Directory {
         self.state().waiting_for = vec![what.to_owned()];
     }
 
-    /// Why the job does not change over.
+    /// Why the job does not change to the next generation.
     pub(crate) fn is_set_back(&self, why: &str) {
         why.clone_into(&mut self.state().setback);
     }

@@ -24,7 +24,7 @@ pub(crate) struct Structure {
     pub(crate) generation: u32,
     pub(crate) ranks: Vec<u8>,
     pub(crate) joined: Vec<u8>,
-    /// The reason for the generation, for people.
+    /// The reason for the generation, as text for users.
     pub(crate) reason: &'static str,
     /// The server of the generation, counted from 0.
     pub(crate) server: u8,

@@ -1,7 +1,7 @@
 //! Checks that all members have the same bits.
 //!
 //! A member that is cut off may have received the last slices of a round that the remaining members never get: they
-//! finish that round among themselves. The member learns that the job has gone on without it, and takes over the
+//! finish that round among themselves. The member learns that the job has continued without it, and takes over the
 //! others' state before it reduces again. So a member's sum counts only once the member has built on it.
 
 use std::collections::BTreeMap;

@@ -7,10 +7,10 @@ use tributary_topology::{NodeKey, Topology};
 
 use super::targets::{Kind, LabPart, Target};
 
-/// The sets of members that may go on while all of `away` is away.
-/// `away` is in the order of the hits. Each set has the ranks of one part of the network in which the job may go on.
+/// The sets of members that may continue while all of `away` is away. `away` is in the order of the
+/// hits. Each set has the ranks of one part of the network in which the job may continue.
 ///
-/// The job goes on in the part with the most members; among several largest parts it may be any. Later hits find it
+/// The job continues in the part with the most members; among several largest parts it may be any. Later hits find it
 /// there: members that were cut off before come back when they can reach those that have gone on, and not sooner.
 pub(super) fn spared(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
     let parts = parts(topology, away);

@@ -84,8 +84,8 @@ impl<L: Load> Generator<L> {
         Self { load, senders, receiver, places, started: false }
     }
 
-    /// Keeps the switch busy for `duration`, or until `stop` is set, and counts.
-    /// Another call goes on with the items in flight.
+    /// Keeps the switch busy for `duration`, or until `stop` is set, and counts. Another call continues
+    /// with the items in flight.
     ///
     /// # Errors
     /// A frame that is wrong; a socket that fails; and [`GeneratorError::Silent`] when nothing came out at all.

@@ -117,7 +117,7 @@ fn extent(model: Model) -> Extent {
 /// Compares all contenders on a model, and writes what was found.
 ///
 /// # Errors
-/// A training cannot go on, or a file cannot be written.
+/// A training cannot continue, or a file cannot be written.
 pub(crate) fn study(model: Model, python: &str, out: &Path, long: bool) -> Result<()> {
     let workload = model.load(python)?;
     let extent = extent(model);

@@ -191,7 +191,7 @@ struct LongRow {
 /// Follows some contenders for longer, at their best rates: what becomes of the group.
 ///
 /// # Errors
-/// A training cannot go on, or a file cannot be written.
+/// A training cannot continue, or a file cannot be written.
 pub(crate) fn long_run(results: &mut Results, setting: &Setting<'_>, summaries: &[Summary]) -> Result<()> {
     let followed = FOLLOWED.map(|contender| {
         let best = summaries.iter().find(|summary| summary.who == contender);

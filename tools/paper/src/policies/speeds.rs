@@ -7,7 +7,7 @@ pub(crate) const UNIT: Time = 100;
 
 /// Step times of eight workers, in hundredths of the fastest worker's step time (`systems.md`).
 const STEPS: [Time; 8] = [100, 100, 110, 120, 150, 200, 300, 400];
-/// The time after which speeds change over to other workers: about ten steps of the slowest.
+/// The time after which speeds change to other workers: about ten steps of the slowest.
 const TURN: Time = 40 * UNIT;
 
 /// A pattern of slow workers over time.

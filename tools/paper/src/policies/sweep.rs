@@ -43,7 +43,7 @@ pub(crate) struct Row {
 /// Trains at all rates, and at more until the best one has a worse one on either side.
 ///
 /// # Errors
-/// A training cannot go on.
+/// A training cannot continue.
 pub(crate) fn sweep(
     setting: &Setting<'_>,
     contender: Contender,

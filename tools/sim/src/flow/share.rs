@@ -1,8 +1,8 @@
 //! Shares of links: max–min fairness by progressive filling.
 //!
 //! All streams grow at the same pace. When a link direction is full, the streams that use it stop growing, and the
-//! others go on; a stream also stops at its own limit. In the end no stream can get more without taking from one that
-//! has no more than it.
+//! others continue; a stream also stops at its own limit. In the end no stream can get more without taking from one
+//! that has no more than it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

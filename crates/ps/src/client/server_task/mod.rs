@@ -351,7 +351,7 @@ impl ServerTask {
     }
 }
 
-/// Waits until this time; `None`: for ever.
+/// Waits until this time; `None`: forever.
 async fn until(time: Option<tokio::time::Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,

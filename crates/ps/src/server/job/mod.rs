@@ -82,7 +82,7 @@ pub(super) struct Awaited {
     pub(super) start: Option<Instant>,
 }
 
-/// The least time for a sum, or for a gradient that was asked for.
+/// The least time for a sum, or for a gradient that was requested.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The additional time for each of its values: 4 MB/s is slow even for a switch in software.
 const PATIENCE_PER_VALUE: Duration = Duration::from_micros(1);

@@ -53,7 +53,7 @@ impl Job {
         }
     }
 
-    /// Gives up a reduction: its group goes on without it.
+    /// Gives up a reduction: its group continues without it.
     pub(super) fn give_up(&mut self, group: u64, reason: &str, out: &mut Outputs, stats: &mut JobStats) {
         if self.groups.fail(group, self.policy.progress().slowest_epoch(), out) {
             tracing::warn!(job = self.spec.name, group, reason, "the group goes on without the fabric");

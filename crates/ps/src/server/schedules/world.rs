@@ -283,7 +283,7 @@ impl World {
         self.those(|node| node.asked)
     }
 
-    /// With a dead fabric: everything that was asked for comes.
+    /// With a dead fabric: everything that was requested comes.
     pub(super) fn drain(&mut self) {
         for _ in 0..10 * self.nodes.len() {
             match self.asked().first() {

@@ -7,8 +7,8 @@ use crate::error::LoadError;
 use crate::program::{Op, Word};
 
 impl Expressions<'_> {
-    /// Jumps to `to` if the term's truth value is `sense`, and goes on otherwise.
-    /// Operands that do not matter are not computed.
+    /// Jumps to `to` if the term's truth value is `sense`, and continues otherwise. Operands that do not
+    /// matter are not computed.
     pub(in crate::compile) fn branch(
         &mut self,
         term: &Term,

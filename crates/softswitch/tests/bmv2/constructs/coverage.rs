@@ -140,7 +140,7 @@ impl Points {
         names
     }
 
-    /// A table without a key that counts a place and goes on.
+    /// A table without a key that counts a place and continues.
     fn node(&mut self, name: String, next: &Value, pipeline: &mut Vec<Value>) -> Value {
         let (id, action) = (self.next_action, format!("reached{}", self.next_action));
         self.next_action += 1;

@@ -279,7 +279,7 @@ fn spare_paths(frame: &mut [u8]) {
     if let [_, in_egress, rounds, session, ..] = frame {
         // Copies that are copied again in each round soon are more than BMv2's queues hold.
         *rounds &= if *in_egress == RECIRCULATE { 1 } else { 7 };
-        // A packet that goes round for ever.
+        // A packet that goes round forever.
         if *session == 0xff {
             *session = 0;
         }

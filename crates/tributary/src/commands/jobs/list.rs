@@ -68,7 +68,7 @@ fn slices_text(slices: Option<Slices>) -> String {
     }
 }
 
-/// Remarks on a job, for people.
+/// Remarks on a job, as text for users.
 fn remarks(job: &v1::Job) -> String {
     let waiting = job.waiting_for.join(", ");
     let changed = format!("generation {}: {}", job.generation, job.last_change);

@@ -59,7 +59,7 @@ pub(super) struct Outcome {
 /// Runs an experiment; `tick` is called from time to time with the time that has passed.
 ///
 /// # Errors
-/// A server or a worker that cannot go on.
+/// A server or a worker that cannot continue.
 pub(super) async fn run(
     experiment: &Experiment,
     digits: &Digits,

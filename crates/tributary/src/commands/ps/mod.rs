@@ -38,7 +38,7 @@ enum Compare {
     Policies(policies::PoliciesArgs),
 }
 
-/// Runs the command that was asked for.
+/// Runs the command that was requested.
 ///
 /// # Errors
 /// The command's errors.

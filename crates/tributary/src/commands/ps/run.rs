@@ -96,7 +96,7 @@ struct WorkerReport {
 /// Runs the experiment and prints the results.
 ///
 /// # Errors
-/// Options that contradict each other; a server or a worker that cannot go on.
+/// Options that contradict each other; a server or a worker that cannot continue.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     let workers = args.workers.map_or(args.speeds.len(), usize::from);
     if workers < args.speeds.len() && args.workers.is_some() && args.speeds != super::policies::STEP_TIMES {

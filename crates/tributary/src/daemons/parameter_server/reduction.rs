@@ -29,7 +29,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Creates the job, reads the sums of the expected rounds, and ends the job when nothing more can be
-    /// expected of it or it cannot go on.
+    /// expected of it or it cannot continue.
     pub(super) async fn run(self, expected: mpsc::UnboundedReceiver<u64>) {
         let (job, workers) = (&self.name, self.request.hosts.join(", "));
         tracing::info!(job, workers, "the fabric is to aggregate a group's gradients");

@@ -32,7 +32,7 @@ impl Reload {
         reading
     }
 
-    /// Calls `read` on each SIGHUP, for ever.
+    /// Calls `read` on each SIGHUP, forever.
     pub(crate) async fn each(mut self, mut read: impl FnMut()) -> Infallible {
         loop {
             self.requested().await;

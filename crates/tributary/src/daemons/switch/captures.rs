@@ -22,7 +22,7 @@ pub(super) async fn processed(
         // The switch has ended before; the caller detects that by other means.
         return future::pending().await;
     };
-    // Packets may ask for one more pass, again and again; the switch goes on between these questions.
+    // Packets may request one more pass, again and again; the switch continues between these questions.
     while matches!(control.run(|switch| switch.is_waiting()).await, Ok(true)) {
         tokio::task::yield_now().await;
     }

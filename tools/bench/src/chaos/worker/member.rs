@@ -68,7 +68,7 @@ impl Member {
         }))
     }
 
-    /// Goes on from a sum. Returns a digest of the sum, of its contributors, and of the state after it.
+    /// Continues from a sum. Returns a digest of the sum, of its contributors, and of the state after it.
     fn take_in(&mut self, runs: &[Run]) -> u64 {
         for (state, sum) in self.state.iter_mut().zip(&self.tensor) {
             *state = (*state * 5 + *sum as i64).rem_euclid(STATE_MODULUS);

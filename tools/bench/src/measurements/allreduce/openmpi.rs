@@ -58,7 +58,7 @@ impl OpenMpi {
     /// One turn, by the algorithm that Open MPI chooses, or by a ring.
     pub(super) async fn turn(&mut self, lab: &Lab, args: &AllReduceArgs, ring: bool) -> Result<Vec<Timing>> {
         // By default the daemons share a folder in /tmp, because all stations have this machine's name. A daemon that
-        // ends would remove the folder while another starts, and mpirun would then wait for ever.
+        // ends would remove the folder while another starts, and mpirun would then wait forever.
         self.turns += 1;
         let sessions = lab.folder().join(format!("mpi{}", self.turns));
         fs::create_dir(&sessions)

@@ -25,7 +25,7 @@ pub(super) enum Event {
         /// The ranks whose data they process.
         shards: Vec<u16>,
     },
-    /// The job goes on without this worker for now.
+    /// The job continues without this worker for now.
     Detached {
         /// True if the other workers process its data.
         data_adopted: bool,

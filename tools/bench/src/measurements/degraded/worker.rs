@@ -148,7 +148,7 @@ impl Worker {
         self.state.elements_mut::<f32>()?.copy_from_slice(&self.learner.state());
         let operation = Operation { name: "state", ..Operation::whole::<f32>() };
         let synchronised = match self.job.synchronise(&mut self.state, operation).await {
-            // It was detached before it could synchronise: then it is out of the job, and goes on as it is.
+            // It was detached before it could synchronise: then it is out of the job, and continues as it is.
             Err(ClientError::Detached(_)) => return Ok(()),
             synchronised => synchronised?,
         };

@@ -7,8 +7,8 @@ use super::limits::seconds;
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// Time for which a daemon that was turned away is still reported: systemd starts it
-/// again every few seconds.
+/// Time for which a daemon that was refused is still reported: systemd starts it again every few
+/// seconds.
 const TURNED_AWAY_MILLISECONDS: u64 = 10 * 60 * 1000;
 /// Drivers of interfaces whose frames reach a switch on this machine exactly as the host made them,
 /// since no hardware finishes them.

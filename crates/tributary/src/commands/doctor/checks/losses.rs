@@ -1,4 +1,4 @@
-//! Workers that a running job goes on without.
+//! Workers that a running job continues without.
 
 use tributary_api::v1;
 
