@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct Elections {
     /// The controller's start time in microseconds: the upper half of each id.
     started: u64,
-    /// The number of ids that were used so far. It is the lower half of each id.
+    /// The number of ids that this controller has used. It is the lower half of each id.
     count: u64,
 }
 

@@ -184,8 +184,8 @@ impl Answers {
         self.to_all.filter(|_| !self.asked)
     }
 
-    /// Decides about a question by `rank`, and takes note of the decision. What was sent less than
-    /// `on_its_way` ago may have crossed the question.
+    /// Decides whether to answer a request of `rank`, and records the decision. What was sent less than
+    /// `on_its_way` ago may have crossed the request.
     pub(super) fn decide(&mut self, now: Time, rank: Rank, on_its_way: Duration, multicast: bool) -> Answer {
         self.asked = true;
         if self.to_all.is_some_and(|sent| now - sent < on_its_way) {
