@@ -18,7 +18,7 @@ use crate::liveness::{Doubt, ProvenPaths};
 
 /// Time for which a job waits for members that are alive but cut off, before it continues without them.
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
-/// Time for which a job that admits no workers waits for members that are cut off.
+/// The longer wait of a job that admits no workers after its start.
 /// It would lose them permanently. Most dead switches are rebooted, and most pulled cables are plugged in again.
 const LOST_FOR_GOOD_PATIENCE: Duration = Duration::from_secs(10);
 /// Time after the last change of the fabric at which a job moves to a better
