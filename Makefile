@@ -131,7 +131,7 @@ deny-tools: ## install cargo-deny, for `make deny` and `make lint`, with `cargo 
 
 # The version of Cargo.toml, and the programs of its archive: each is built from the package of this name.
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-PROGRAMS = tributary
+PROGRAMS = tributary tributary-bench
 RELEASE = target/release-$(VERSION)
 ARCHIVE = tributary-$(VERSION)-linux-$(shell uname -m)
 
