@@ -131,7 +131,7 @@ deny-tools: ## install cargo-deny, for `make deny` and `make lint`, with `cargo 
 
 # The version of Cargo.toml, and the programs of its archive: each is built from the package of this name.
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-PROGRAMS = tributary
+PROGRAMS = tributary tributary-bench
 RELEASE = target/release-$(VERSION)
 ARCHIVE = tributary-$(VERSION)-linux-$(shell uname -m)
 
@@ -169,6 +169,8 @@ lint: ## formatting, lints and prose, warnings are errors
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 # Without the features that only daemons need.
 	$(CARGO) clippy -p tributary-demo --locked -- -D warnings
+# Links in comments on private items may lead to private items.
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked --quiet
 	python3 tools/prose/check.py
 # Advisories are left to `make deny`, which needs the network for them.
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline --locked --log-level error check bans licenses sources; \

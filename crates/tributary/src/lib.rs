@@ -26,3 +26,8 @@ pub use options::part::PartArgs;
 pub use options::topology::with_mtu;
 pub use program::main;
 pub use version::VERSION;
+
+/// Runs the examples of the page as doc tests: this crate depends on all crates that they use.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/extending.md")]
+struct Extending;
