@@ -1,4 +1,4 @@
-//! Access control by the names in the certificate that a caller shows.
+//! Access control by the names in a client's certificate.
 
 use std::collections::BTreeSet;
 
@@ -14,29 +14,31 @@ use crate::quotas::LOCAL;
 pub struct ControllerTls {
     /// The controller's certificate, and the CA that signs its clients' certificates.
     pub server: ServerTls,
-    /// Names, in clients' certificates, that may create and end all jobs.
-    /// No host of the topology may have one of them: hosts that act as servers create jobs, too, but only those that
-    /// they serve.
+    /// Names in clients' certificates that may create and end all jobs.
+    /// No host of the topology may have such a name. A host with the role of a server also creates jobs, but only jobs
+    /// that it serves.
     pub operators: BTreeSet<String>,
 }
 
 /// The access policy.
 ///
-/// Every caller with a certificate may read; ending a job takes its token, or an operator's name.
+/// Every caller with a valid certificate may read. Ending a job requires the job's token or an operator's name.
 #[derive(Debug)]
 pub(crate) enum Access {
-    /// Callers show only tokens.
+    /// Clients have no certificates and authenticate themselves only by the tokens of jobs.
     Open,
-    /// Callers show certificates.
-    /// A member acts only for the hosts that its certificate names. Since a job takes slots from everyone, only
-    /// `operators` create any job; a host with the role of a server creates the jobs that it is to serve. A host that
-    /// trains creates none.
+    /// Clients have certificates.
+    /// A member acts only for the hosts that its certificate names. Because each job takes slots from all users, only
+    /// `operators` may create any job. A host with the role of a server may create the jobs that it serves; a host with
+    /// the role of a worker may create none.
     ByName { operators: BTreeSet<String> },
 }
 
 impl Access {
+    /// Creates the policy for clients with certificates.
+    ///
     /// # Errors
-    /// [`StartError::OperatorIsHost`].
+    /// [`StartError::OperatorIsHost`]: a host of the topology has an operator's name.
     pub(crate) fn by_name(operators: BTreeSet<String>, topology: &Topology) -> Result<Self, StartError> {
         let is_host =
             |name: &&String| topology.find(name).and_then(|key| topology.get(key)?.host()).is_some();
@@ -55,7 +57,7 @@ impl Access {
         self.check_peer(request.extensions().get::<Peer>(), host(request.get_ref()))
     }
 
-    /// Like [`check_host`](Self::check_host), for a caller that only says later which host it acts for.
+    /// Checks that `peer` acts for `host`, where the request itself does not contain the host.
     pub(crate) fn check_peer(&self, peer: Option<&Peer>, host: &str) -> Result<(), Status> {
         let Self::ByName { .. } = self else { return Ok(()) };
         names(peer)?.check_host(host).map_err(|error| denied(peer, &error.to_string()))
@@ -92,15 +94,15 @@ fn peer_of<T>(request: &Request<T>) -> Option<&Peer> {
     request.extensions().get()
 }
 
-/// The names in the caller's certificate.
+/// Returns the names in the caller's certificate.
 fn names(peer: Option<&Peer>) -> Result<&Names, Status> {
     let names = peer.and_then(Peer::names);
     names.ok_or_else(|| Status::unauthenticated("no certificate was shown"))
 }
 
-/// Refuses a request, and logs it.
+/// Logs the refusal of a request and returns its status.
 ///
-/// An attempt to impersonate another host concerns the controller's operator, too.
+/// The log shows the operator that a caller may have tried to impersonate another host.
 fn denied(peer: Option<&Peer>, reason: &str) -> Status {
     let address = peer.map(|peer| peer.address().to_string());
     tracing::warn!(address, reason, "denied a request");

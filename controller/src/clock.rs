@@ -1,18 +1,19 @@
-//! The controller's clock, and the offsets of hosts' clocks from it.
+//! The controller's clock, and the offsets between it and the clocks of hosts.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Messages of a host that are kept: one that was held up on its way must not count.
+/// Number of a host's last messages that are kept. More than one, so that a delayed message does not
+/// count.
 const KEPT: usize = 8;
 
-/// Milliseconds since 1970.
+/// Returns the controller's time in milliseconds since 1970.
 pub(crate) fn unix_milliseconds() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A duration, as messages of the API have it.
+/// Converts a duration to milliseconds, the unit of the API's messages.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     duration.as_millis().try_into().unwrap_or(u64::MAX)
 }
@@ -22,8 +23,8 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
 pub(crate) struct ClockOffset(VecDeque<i64>);
 
 impl ClockOffset {
-    /// Notes that a message sent at `theirs` by the host's clock arrived at `own` by the
-    /// controller's, both in milliseconds.
+    /// Notes that a message arrived at `own`. The host sent it at `theirs` by its own clock. Both times are
+    /// in milliseconds.
     pub(crate) fn note(&mut self, theirs: u64, own: u64) {
         let signed = |time| i64::try_from(time).unwrap_or(i64::MAX);
         self.0.push_back(signed(theirs).saturating_sub(signed(own)));
@@ -32,8 +33,9 @@ impl ClockOffset {
         }
     }
 
-    /// Milliseconds that the host's clock is ahead, by the message with the shortest delay, since delay
-    /// only makes a clock look late. 0 before the first message.
+    /// Returns the milliseconds that the host's clock is ahead of the controller's; 0 before the first
+    /// message.
+    /// It uses the message with the shortest delay, because a delay makes the host's clock look late.
     pub(crate) fn ahead(&self) -> i64 {
         self.0.iter().max().copied().unwrap_or_default()
     }
@@ -55,7 +57,7 @@ mod tests {
             offset.note(70_000, 10_000);
         }
         assert_eq!(offset.ahead(), 60_000);
-        // The clock is set back: earlier messages are soon forgotten.
+        // The host's clock is set back. The estimate forgets earlier messages after `KEPT` messages.
         for _ in 0..KEPT {
             offset.note(u64::MAX, u64::MAX);
         }

@@ -32,23 +32,22 @@ use crate::state::{ControllerState, Reload};
 use crate::switch::{Common, Elections, Switch};
 use crate::watch;
 
-/// The interval of HTTP/2 keep-alive pings; a member whose host does not answer is gone.
+/// The interval of HTTP/2 keep-alive pings. A connection counts as lost if the peer does not answer.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections allowed for each host: its agent has one, and may open another before the first is known
-/// to be lost; tools come and go.
+/// Connections allowed for each host. Its agent has one, and may open another before the loss of the
+/// first is detected. Tools open further ones for a short time.
 const CONNECTIONS_PER_HOST: usize = 4;
 const OTHER_CONNECTIONS: usize = 256;
-/// Calls of one connection that are read and answered at a time; others wait.
+/// Calls of one connection that the controller handles at the same time; further calls wait.
 /// Open streams do not count.
 const UNANSWERED: usize = 8;
-/// Calls of one connection that are under way, streams among them: a host's agent has
-/// one for each of its jobs.
+/// Open calls of one connection, including streams. A host's agent has one stream for each of its jobs.
 const STREAMS: u32 = 256;
-/// Bytes of a call's headers.
+/// The maximum size of a call's headers, in bytes.
 const HEADER_BYTES: u32 = 16 << 10;
-/// Packets from switches that are buffered for a slow reader in the controller before
-/// the oldest are lost.
+/// Packets from switches that are buffered for a slow reader in the controller. Beyond this number, the
+/// oldest packets are lost.
 const PACKETS_KEPT: usize = 1024;
 /// The time that clients may take to disconnect when the controller stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -59,24 +58,25 @@ pub struct ControllerConfig {
     /// The network.
     pub topology: Topology,
     /// The P4Runtime addresses of switches, by their names in the topology.
+    /// The P4Runtime addresses of switches, by their names in the topology.
     ///
-    /// For a switch that is not listed, the topology gives the address. A switch with neither must not be programmable,
-    /// and is not managed.
+    /// For a switch that is not listed, the topology gives the address. A switch without any address is not managed,
+    /// and must not be programmable.
     pub switches: BTreeMap<String, SwitchAddress>,
     /// The compiled P4 program for the switches.
     pub pipeline: PipelineSource,
-    /// The address on which the controller listens for agents; port 0 for any free port.
+    /// The address on which the controller listens for agents. Port 0 selects any free port.
     pub listen: SocketAddr,
     /// TLS settings with which the controller and its clients authenticate each other.
     ///
-    /// Without them all connections are in plain text, and the controller accepts the host name that a client claims.
+    /// Without them, all connections are in plain text, and the controller accepts any host name that a client claims.
     pub tls: Option<ControllerTls>,
-    /// The time that a switch may take to carry out one order before it counts as away.
+    /// The time that a switch may take to carry out one order before it counts as unreachable.
     ///
-    /// The start waits at most this long for the first connection to all switches.
+    /// At the start, the controller waits at most this time for the first connections to all switches.
     pub switch_patience: Duration,
-    /// The folder where jobs are written down, so that they outlive the controller; without it they end
-    /// with it. Needs the feature `journal`.
+    /// The folder of the journal, from which a restarted controller continues the jobs.
+    /// Without it, the jobs end with the controller. Requires the feature `journal`.
     pub state: Option<PathBuf>,
     /// The limits for each creator of jobs.
     pub quotas: Quotas,
@@ -85,9 +85,9 @@ pub struct ControllerConfig {
 /// The P4Runtime address of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchAddress {
-    /// `host:port`.
+    /// The address in the form `host:port`.
     pub address: String,
-    /// Its P4Runtime device id. For an address that comes from the topology it is the node's id.
+    /// The P4Runtime device id of the switch. It equals the node id if the address comes from the topology.
     pub device_id: u64,
 }
 
@@ -96,13 +96,15 @@ pub struct SwitchAddress {
 pub struct Controller;
 
 impl Controller {
-    /// Brings every reachable switch into its state without jobs, and serves the API.
+    /// Starts the controller: resets all reachable switches to their state without jobs, and serves the
+    /// API.
     ///
-    /// The controller logs a switch that is away or refuses, and retries it indefinitely. Such a switch does not keep
-    /// the others from working; [`Observer::switches`] reports it. Must be called in a tokio runtime.
+    /// A switch that is unreachable or refuses a change is logged and retried indefinitely. It does not affect the
+    /// other switches. [`Observer::switches`] reports its state. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`StartError`]: a switch has no address, the pipeline is not ours, a port is taken, or the journal is unusable.
+    /// [`StartError`]: for example, a switch has no address, the pipeline is not ours, a port is taken, or the journal
+    /// is unusable.
     pub async fn start(config: ControllerConfig) -> Result<RunningController, StartError> {
         let pipeline = Arc::new(Pipeline::load(&config.pipeline, widest_slices(&config.topology))?);
         let topology = Arc::new(config.topology);
@@ -160,7 +162,8 @@ impl Controller {
                 by_size(service),
                 incoming(listener, tls, connections),
                 async move {
-                    // It is dropped, too, when the controller is to stop.
+                    // The sender is also dropped when the controller stops, so an error here means the same as a
+                    // message.
                     let _ = stopped.await;
                 },
             );
@@ -175,8 +178,9 @@ impl Controller {
 }
 
 /// A running controller.
-/// If jobs are written down, stopping it leaves them and their tables to the next controller. Otherwise dropping it
-/// fails the jobs that are alive and leaves their tables; [`RunningController::shutdown`] withdraws these, too.
+/// If it has a journal, stopping it leaves the jobs and their tables to the next controller. If not, dropping it fails
+/// the jobs that are alive but leaves their tables in the switches; [`RunningController::shutdown`] also withdraws the
+/// tables.
 #[derive(Debug)]
 pub struct RunningController {
     api_addr: SocketAddr,
@@ -186,29 +190,30 @@ pub struct RunningController {
 }
 
 impl RunningController {
-    /// A view of its jobs and of what its switches have counted.
+    /// Returns a view of the controller's jobs and of the counters of its switches.
     pub fn observer(&self) -> Observer {
         Observer::new(&self.manager)
     }
 
-    /// Takes over as much as possible of another topology while jobs run: new hosts and links, and other
-    /// rates, loads, roles and numbers of slots. What jobs or switches were built on stays as it is until the
-    /// controller is restarted.
+    /// Applies another version of the topology while jobs run, as far as possible.
+    /// It can add hosts and links, and change rates, loads, roles and numbers of slots. Parts on which jobs or switches
+    /// depend change only when the controller is restarted.
     pub fn reload_topology(&self, newer: &Topology) -> Reload {
         self.manager.reload_topology(newer)
     }
 
-    /// The address at which agents reach it.
+    /// Returns the address at which agents reach the controller.
     pub fn api_addr(&self) -> SocketAddr {
         self.api_addr
     }
 
-    /// Fails the jobs that are alive and not written down, withdraws their tables, and stops.
+    /// Stops the controller. Without a journal, it also fails the jobs that are alive and withdraws their
+    /// tables.
     /// Ordinary forwarding stays.
     ///
     /// # Errors
-    /// [`SwitchError`]: a switch whose tables could not be withdrawn. The controller has stopped nevertheless, and
-    /// the next one will withdraw them.
+    /// [`SwitchError`]: the tables of a switch could not be withdrawn. The controller has stopped nevertheless, and the
+    /// next controller will withdraw them.
     pub async fn shutdown(mut self) -> Result<(), SwitchError> {
         let withdrawn = if self.manager.journal.is_kept() { Ok(()) } else { self.manager.stop().await };
         self.manager.hang_up();
@@ -222,7 +227,8 @@ impl RunningController {
 
 impl Drop for RunningController {
     fn drop(&mut self) {
-        // This ends members' streams; only then can the server stop gracefully.
+        // Failing the jobs ends the members' streams. The server can stop gracefully only after these streams have
+        // ended.
         if !self.manager.journal.is_kept() {
             self.manager.fail_all();
         }
@@ -230,8 +236,8 @@ impl Drop for RunningController {
     }
 }
 
-/// Takes up the jobs that an earlier controller has written down.
-/// Those that no longer fit are logged and stay on disk, for a controller with the right topology.
+/// Takes up the jobs that an earlier controller has stored in the journal; returns their keys.
+/// A job that no longer fits is logged and stays on disk, for a controller with the right topology.
 fn take_up(state: &mut ControllerState, kept: Vec<LoadedJob>) -> Vec<JobKey> {
     let now = Instant::now();
     let mut taken_up = Vec::new();
@@ -250,7 +256,7 @@ fn take_up(state: &mut ControllerState, kept: Vec<LoadedJob>) -> Vec<JobKey> {
     taken_up
 }
 
-/// The switches to manage, in the topology's order.
+/// Returns the switches to manage, in the order of the topology.
 fn targets(
     topology: &Topology,
     addresses: &BTreeMap<String, SwitchAddress>,

@@ -8,7 +8,7 @@ use tributary_p4runtime::entry::EntryError;
 use crate::journal::JournalError;
 use crate::pipeline::PipelineError;
 
-/// Why the controller does not start.
+/// Reasons why the controller does not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The compiled P4 program cannot be used.
@@ -33,10 +33,10 @@ pub enum StartError {
     /// A switch's address is not valid.
     #[error(transparent)]
     Address(#[from] SessionError),
-    /// The jobs of an earlier controller cannot be read.
+    /// The journal, which holds the jobs of an earlier controller, cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A host could act as an operator.
+    /// A host of the topology has an operator's name.
     #[error("host {0:?} has an operator's name: rename the host, or let other names be operators'")]
     OperatorIsHost(String),
     /// The API's address cannot be bound; another controller may be running.
@@ -49,13 +49,13 @@ pub enum StartError {
     },
 }
 
-/// Why a switch is not in the state that it should be in.
+/// Reasons why a switch is not in its desired state.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SwitchError {
     /// The connection failed, or the switch refused a request as a whole.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// Another controller has claimed the switch. Stop one of the two.
+    /// Another controller is the primary controller of the switch. Stop one of the two.
     #[error("switch {switch} has another primary controller: {state}")]
     NotPrimary {
         /// The switch.
@@ -63,17 +63,18 @@ pub enum SwitchError {
         /// The primary controller, as the switch reports it.
         state: String,
     },
-    /// A change does not fit the P4 program: a defect of Tributary, or a program that is not its own.
+    /// A change does not fit the P4 program of the switch. Either Tributary has a defect, or the program is
+    /// not Tributary's.
     #[error("switch {switch}: cannot {change}: {reason}")]
     Entry {
         /// The switch.
         switch: String,
         /// The change, with its table and key.
         change: String,
-        /// The mismatch between the change and the program.
+        /// The mismatch between the change and the P4 program.
         reason: Box<EntryError>,
     },
-    /// The switch refused changes; later changes were not tried.
+    /// The switch refused some changes; the controller did not try the later changes.
     #[error("switch {switch} refused to {}", Listed(refusals))]
     Refused {
         /// The switch.
@@ -81,12 +82,13 @@ pub enum SwitchError {
         /// Each refused change: its table, its key and the switch's error message.
         refusals: Vec<RefusedChange>,
     },
-    /// The session with the switch is lost; the switch gets its state when it returns.
+    /// The session with the switch is lost. The controller writes the switch's state when the session is
+    /// back.
     #[error("switch {switch}: away for {seconds} s: {reason}")]
     Away {
         /// The switch.
         switch: String,
-        /// For how long.
+        /// The number of seconds since the session was lost.
         seconds: u64,
         /// The error of the last attempt to connect.
         reason: String,
@@ -99,7 +101,7 @@ pub enum SwitchError {
         /// The time that the controller waited.
         seconds: f64,
     },
-    /// The switch has too many orders waiting to carry out another in time.
+    /// Too many orders wait for the switch, so that it could not carry out another one in time.
     #[error("switch {switch}: too many orders wait for it: try again later")]
     Busy {
         /// The switch.
@@ -118,11 +120,11 @@ pub enum SwitchError {
 pub struct RefusedChange {
     /// The change, with its table and key.
     pub change: String,
-    /// The gRPC code and the switch's words.
+    /// The gRPC code and the switch's error message.
     pub reason: String,
 }
 
-/// Displays only the first few refusals: a message of a thousand lines would be unreadable.
+/// Displays only the first few refusals, to keep the message readable.
 struct Listed<'a>(&'a [RefusedChange]);
 
 impl fmt::Display for Listed<'_> {

@@ -8,35 +8,37 @@ use tributary_api::v1::EventKind;
 
 use crate::clock;
 
-/// Events that are kept: a job of 64 workers that loses and regains all of them, several times over.
+/// The number of events that are kept. A job of 64 workers can lose and regain all of them several
+/// times within it.
 const KEPT: usize = 512;
-/// The maximum length of a description in characters: a member's reason to leave is free text.
+/// The maximum length of a description in characters. A limit is needed because a member's reason for
+/// leaving is free text.
 const LONGEST: usize = 400;
 
-/// The last events.
+/// The latest events, which all threads may add to and read.
 #[derive(Debug, Default)]
 pub(crate) struct Events(Mutex<Ring>);
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// The total number of events.
+    /// The total number of events since the controller started. It is also the number of the latest event.
     count: u64,
-    /// The last of them, the oldest first.
+    /// The last `KEPT` events, the oldest first.
     last: VecDeque<v1::FabricEvent>,
 }
 
 impl Events {
-    /// Notes something about a switch, a host or a cable; of a cable, `node` is empty.
+    /// Adds an event about a switch, a host or a cable. `node` is empty for a cable.
     pub(crate) fn of_node(&self, kind: EventKind, node: &str, description: &str) {
         self.note(kind, "", node, description);
     }
 
-    /// Notes something about a job.
+    /// Adds an event about a job.
     pub(crate) fn of_job(&self, kind: EventKind, job: &str, description: &str) {
         self.note(kind, job, "", description);
     }
 
-    /// Notes something about a host's place in a job.
+    /// Adds an event about a host that takes part in a job.
     pub(crate) fn of_member(&self, kind: EventKind, job: &str, host: &str, description: &str) {
         self.note(kind, job, host, description);
     }
@@ -58,18 +60,19 @@ impl Events {
         ring.last.push_back(event);
     }
 
-    /// The kept events with a higher number than `number`, the oldest first.
+    /// Returns the kept events with a higher number than `number`, the oldest first.
     pub(crate) fn after(&self, number: u64) -> Vec<v1::FabricEvent> {
         self.ring().last.iter().filter(|event| event.number > number).cloned().collect()
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        // A panic elsewhere cannot spoil it.
+        // This kind of mutex is not poisoned if a thread panics while it holds the lock.
         self.0.lock()
     }
 }
 
-/// Returns a peer's text for display: at most 400 characters, without terminal control characters.
+/// Converts a peer's text for display: at most `LONGEST` characters, without terminal control
+/// characters.
 pub(crate) fn plain(text: &str) -> String {
     let harmless =
         |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };

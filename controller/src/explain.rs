@@ -1,4 +1,4 @@
-//! Builds the API's answer about the processes of a job and the policy for slow ones.
+//! Builds the API's answer about the processes of a job and the policy for degraded processes.
 
 use tributary_api::v1;
 use tributary_planner::degraded::{Candidate, Condition, Mode, TeamMember};

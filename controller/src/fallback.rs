@@ -1,4 +1,4 @@
-//! Places where less of a job is aggregated in the network than could be, and why.
+//! Places where a job could be aggregated in the network but is not, with the reasons.
 
 use std::fmt;
 
@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 use tributary_planner::{Aggregation, FabricState, Plan, SwitchRole};
 use tributary_topology::NodeKey;
 
-/// A place where streams of gradients meet without being aggregated. Its `Display` is for people.
+/// A place where gradients of several children meet without being aggregated. `Display` describes it
+/// for users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fallback {
-    /// The switch where they meet; empty for all switches.
+    /// The name of the switch where the gradients meet; empty for all switches.
     pub(crate) switch: String,
     pub(crate) cause: Cause,
 }
 
-/// Why a switch does not aggregate.
+/// Reasons why a switch does not aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Cause {
     /// The job's creator requested it.
@@ -23,7 +24,7 @@ pub(crate) enum Cause {
     Plain,
     /// The job needed more slots than the switch had free.
     Slots { needed: u32, free: u32 },
-    /// More streams meet than the switch can distinguish.
+    /// More children meet at the switch than it can distinguish.
     Children,
 }
 
@@ -41,10 +42,10 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// A plan's fallbacks, by the state of the fabric that it was made with.
-/// Empty if every switch at which streams meet aggregates them, or if there is nothing to aggregate.
+/// Returns the fallbacks of a plan, with causes from the fabric state for which it was made.
+/// Returns none if each switch aggregates wherever gradients meet, or if gradients do not meet.
 ///
-/// `asked`: the aggregation that the job was created with.
+/// `asked` is the aggregation that the job's creator requested.
 pub(crate) fn fallbacks(plan: &Plan, asked: Aggregation, state: &FabricState) -> Vec<Fallback> {
     let meet = |role: &&SwitchRole| role.down.len() > 1;
     let may = |role: &&SwitchRole| level(plan, role.key) <= asked.levels();
@@ -77,7 +78,7 @@ fn cause(plan: &Plan, role: &SwitchRole, state: &FabricState) -> Cause {
     }
 }
 
-/// A job's fallbacks as text for users; `None` if there are none.
+/// Describes a job's fallbacks as text for users; `None` if there are none.
 pub(crate) fn summary(plan: &Plan, fallbacks: &[Fallback]) -> Option<String> {
     let whole = plan.switches.iter().any(|role| role.aggregate);
     let how = if whole { "with less aggregation than there could be" } else { "without aggregation" };
@@ -85,7 +86,7 @@ pub(crate) fn summary(plan: &Plan, fallbacks: &[Fallback]) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("{how}: {}", reasons.join("; ")))
 }
 
-/// Logs where a generation of a job falls back.
+/// Logs the fallbacks of a job's generation, if there are any.
 pub(crate) fn warn(job: &str, generation: u32, plan: &Plan, fallbacks: &[Fallback]) {
     if let Some(summary) = summary(plan, fallbacks) {
         tracing::warn!(job, generation, "runs {summary}");

@@ -1,4 +1,4 @@
-//! The state of every switch without jobs: its identity, and the forwarding of ordinary frames.
+//! The state of a switch without jobs: its identity, and the forwarding of ordinary frames.
 
 use tributary_topology::{Forwarding, NodeKey, Topology};
 use tributary_wire::{MacAddr, probe};
@@ -7,7 +7,7 @@ use crate::switch_state::SwitchState;
 use crate::tables::multicast::BROADCAST_GROUP;
 use crate::tables::{identity, mac_forward};
 
-/// The state of `switch` while no job uses it.
+/// Returns the state of `switch` while no job uses it.
 pub(crate) fn base_state(topology: &Topology, tree: &Forwarding, switch: NodeKey) -> SwitchState {
     let mut state = SwitchState::default();
     let Some(node) = topology.get(switch) else { return state };
@@ -72,7 +72,8 @@ mod tests {
         u16::try_from(action.parameters[parameter]).unwrap()
     }
 
-    /// Returns the host at which a frame arrives: the end of the `forward` entries.
+    /// Follows the `forward` entries from node `from`, and returns the host at which a frame to `mac`
+    /// arrives.
     fn follow(topology: &Topology, from: &str, mac: MacAddr) -> String {
         let tree = topology.forwarding();
         let mut at = topology.find(from).unwrap();

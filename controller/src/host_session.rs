@@ -1,4 +1,4 @@
-//! The session of a host's daemon (the call `Attend`), from its first report to its last.
+//! The session of a host's daemon: the call `Attend`, from its first report to its last.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::hosts::{Daemon, HostSessionId};
 use crate::liveness;
 use crate::manager::Manager;
 
-/// A caller that has not identified itself within this time is disconnected.
+/// The time in which a daemon must send its first report, the Hello, before it is disconnected.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Takes a daemon's first report, and serves the daemon from then on.
+/// Receives and checks a daemon's first report, and opens a session for the daemon.
 pub(crate) async fn open(
     manager: &Arc<Manager>,
     mut reports: Streaming<v1::HostReport>,
@@ -57,7 +57,7 @@ pub(crate) async fn open(
     let session = HostSession { orders, welcome: Some(welcome(manager, host)), manager: manager.clone(), id };
     let listener = Arc::downgrade(manager);
     tokio::spawn(async move {
-        // An error means that the daemon has disconnected, which its stream of orders shows, too.
+        // An error means that the daemon has disconnected. The end of its stream of orders shows the same.
         while let Ok(Some(report)) = reports.message().await {
             let Some(manager) = listener.upgrade() else { return };
             if let Some(Report::Heartbeat(mut heartbeat)) = report.report {
@@ -70,7 +70,8 @@ pub(crate) async fn open(
     Ok(session)
 }
 
-/// Remembers the refusal if the topology has such a host, so that its owner can find the reason.
+/// Logs the refusal of a daemon, and stores it if the topology has the host, so that users can look up
+/// the reason.
 fn turn_away(manager: &Manager, host: &str, status: &Status) {
     let reason = status.message();
     tracing::warn!(host, reason, "turned a daemon away");
@@ -79,12 +80,12 @@ fn turn_away(manager: &Manager, host: &str, status: &Status) {
     }
 }
 
-/// Returns the kind of a host's daemon, for messages to users.
+/// Returns the name of a daemon's kind, for messages to users. `works` is true for an agent.
 fn trade(works: bool) -> &'static str {
     if works { "its agent" } else { "its aggregation server" }
 }
 
-/// The first order to a host: its node id, and the parameters for probing its cable.
+/// Returns the first order to a host, with its node id and the parameters for probing its cable.
 fn welcome(manager: &Manager, host: NodeKey) -> v1::HostOrder {
     let (topology, widest) = (manager.topology(), manager.state().capacity.widest);
     let link = topology.neighbours(host).first().map(|via| &topology[via.link]);
@@ -101,7 +102,7 @@ fn welcome(manager: &Manager, host: NodeKey) -> v1::HostOrder {
     v1::HostOrder { order: Some(Order::Welcome(welcome)) }
 }
 
-/// Returns the host that a daemon claims to run on, after verification.
+/// Checks the host name and MAC address in a daemon's Hello, and returns the host.
 fn check_host(manager: &Manager, hello: &v1::Hello) -> Result<NodeKey, Status> {
     let v1::Hello { host, mac, .. } = hello;
     let topology = &manager.topology();
@@ -127,7 +128,7 @@ fn check_host(manager: &Manager, hello: &v1::Hello) -> Result<NodeKey, Status> {
     Ok(key)
 }
 
-/// The orders for one daemon. Dropping it reports that the daemon is gone.
+/// The stream of orders to one daemon. Dropping it removes the daemon.
 #[derive(Debug)]
 pub(crate) struct HostSession {
     welcome: Option<v1::HostOrder>,

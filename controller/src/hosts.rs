@@ -1,4 +1,4 @@
-//! The connected daemons: the hosts that they run on, and their capabilities.
+//! The connected daemons, with their hosts and capabilities.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,33 +11,36 @@ use tributary_api::v1::host_order::Order;
 use crate::clock::ClockOffset;
 use crate::events::plain;
 
-/// Orders that wait for a daemon to read them.
+/// Capacity of the queue of orders to one daemon.
 const ORDERS_PER_DAEMON: usize = 64;
 
 /// Time for which a daemon's old connection may still deliver messages after the daemon has
-/// reconnected; if later ones arrive, there are two daemons.
+/// reconnected.
+/// If messages arrive later than that, the host has two daemons.
 const SUCCESSION: Duration = Duration::from_secs(2);
 
-/// A daemon that has been silent this long has lost its controller: it sends something every second.
+/// A daemon that has been silent for this time has lost its controller, because daemons send a message
+/// every second.
 pub(crate) const WORD_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// The silence after which the state of a daemon is unknown.
+/// Silence after which the state of a daemon is unknown.
 ///
-/// A broken connection is detected much later.
+/// The operating system detects a broken connection much later.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Offloads of an interface that are kept: more than hosts report.
+/// Offloads of an interface that are kept. Hosts report fewer in practice.
 const OFFLOADS: usize = 16;
 
 /// Identifies one connection of a daemon.
 pub(crate) type HostSessionId = u64;
 
-/// All connected daemons. A host may have two: its agent's and an aggregation server's.
+/// All connected daemons. A host may have two: its agent and an aggregation server.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     daemons: BTreeMap<HostSessionId, Daemon>,
     count: HostSessionId,
-    /// Hosts whose daemons were refused since one was last welcomed: when that last happened, and why.
+    /// For each host with a refused daemon, the time and reason of the last refusal. An accepted daemon
+    /// removes the entry.
     turned_away: BTreeMap<String, (Instant, String)>,
 }
 
@@ -50,18 +53,18 @@ pub(crate) struct Daemon {
     pub(crate) works: bool,
     /// The time of the connection.
     pub(crate) since: Instant,
-    /// The time of the last message.
+    /// The time at which its last message arrived.
     heard: Instant,
-    /// The state of its host, as it last reported it.
+    /// The last condition of its host that it reported.
     pub(crate) condition: Option<v1::HostCondition>,
     pub(crate) clock: ClockOffset,
-    /// A newer agent of its host has connected, and this one is still there.
+    /// True if this agent still sends messages although a newer agent of the same host has connected.
     doubled: bool,
     orders: mpsc::Sender<v1::HostOrder>,
 }
 
 impl Hosts {
-    /// Adds a daemon; returns its id and the stream of its orders.
+    /// Adds a daemon. Returns its session id and the receiver of its orders.
     pub(crate) fn enter(
         &mut self,
         hello: &v1::Hello,
@@ -92,20 +95,20 @@ impl Hosts {
         self.daemons.remove(&id)
     }
 
-    /// Notes that a daemon which claimed to be `host`'s was refused. `host` is in the topology, which
-    /// bounds the number of entries.
+    /// Notes that a daemon of `host` was refused.
+    /// The caller passes only hosts of the topology, which bounds the number of entries.
     pub(crate) fn turn_away(&mut self, host: &str, reason: &str) {
         self.turned_away.insert(host.to_owned(), (Instant::now(), plain(reason)));
     }
 
-    /// Returns the time and reason of the last rejection of a host's daemon, if none has
-    /// been accepted since.
+    /// Returns the time and reason of the last refusal of a host's daemon; `None` if one was accepted
+    /// since.
     pub(crate) fn turned_away(&self, host: &str) -> Option<&(Instant, String)> {
         self.turned_away.get(host)
     }
 
-    /// Notes a message from a daemon, perhaps with its host's condition. `unix`: the controller's clock, in
-    /// milliseconds since 1970.
+    /// Notes a message from a daemon, which may contain its host's condition.
+    /// `unix` is the time of the controller's clock, in milliseconds since 1970.
     pub(crate) fn hear(
         &mut self,
         id: HostSessionId,
@@ -133,21 +136,22 @@ impl Hosts {
         }
     }
 
-    /// A later agent of the same host: it was restarted, has lost its connection, or there are two.
+    /// Returns a later agent of the same host. Either the agent has restarted or reconnected, or the host
+    /// has two agents.
     fn successor(&self, id: HostSessionId) -> Option<&Daemon> {
         let daemon = self.daemons.get(&id).filter(|daemon| daemon.works)?;
         let mut later = self.daemons.range(id + 1..).map(|(_, later)| later);
         later.find(|later| later.works && later.host == daemon.host)
     }
 
-    /// A host's daemons, without agents that a newer one has replaced, whose connections are merely not
-    /// known to be broken yet.
+    /// Returns a host's daemons, without agents that a newer agent has replaced.
+    /// The connection of a replaced agent is broken, but the controller has not detected that yet.
     pub(crate) fn of<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a Daemon> {
         let own = self.daemons.iter().filter(move |(_, daemon)| daemon.host == host);
         own.filter(|(id, daemon)| daemon.doubled || self.successor(**id).is_none()).map(|(_, daemon)| daemon)
     }
 
-    /// A host's daemons that have been heard lately.
+    /// Returns the daemons of a host that have sent a message within `SILENCE`.
     pub(crate) fn heard_of<'a>(&'a self, host: &'a str, now: Instant) -> impl Iterator<Item = &'a Daemon> {
         self.of(host).filter(move |daemon| now < daemon.heard + SILENCE)
     }
@@ -168,12 +172,13 @@ impl Hosts {
 
     /// Returns true if a daemon of the host could be a job's server.
     ///
-    /// A silent daemon would not receive the order.
+    /// A silent daemon does not count, because it would not receive the order.
     pub(crate) fn serves(&self, host: &str, now: Instant) -> bool {
         self.server_of(host, now).is_some()
     }
 
-    /// Orders a host to serve a job; prefers an aggregation server's daemon to an agent.
+    /// Orders a host to serve a job. Prefers the daemon of an aggregation server to an agent. Returns false
+    /// if neither can.
     pub(crate) fn order_to_serve(&self, host: &str, job: &str, token: Vec<u8>, now: Instant) -> bool {
         let order = Order::Serve(v1::Serve { job: job.to_owned(), token });
         self.server_of(host, now).is_some_and(|daemon| daemon.order(order))
@@ -187,7 +192,7 @@ impl Hosts {
 }
 
 impl Daemon {
-    /// Sends an order; `false` if the daemon no longer listens.
+    /// Sends an order. Returns false if the daemon's queue is full or its session has ended.
     pub(crate) fn order(&self, order: Order) -> bool {
         self.orders.try_send(v1::HostOrder { order: Some(order) }).is_ok()
     }

@@ -1,4 +1,4 @@
-//! Numbers that jobs are known by in switches.
+//! Ids and indices that identify jobs in switches.
 
 use std::collections::VecDeque;
 
@@ -6,22 +6,22 @@ use tributary_wire::JobId;
 
 /// Gives each generation of a job its data-plane id.
 ///
-/// A slot remembers by this id whose it was, so an id must not come back while some slot may still hold it: ids are
-/// given out in a cycle of 65,535.
+/// A slot stores the id of the job that last used it. An id must therefore not be used again while a slot may still
+/// hold it. For that reason, ids are given out in a cycle of 65,535.
 #[derive(Debug, Clone)]
 pub(crate) struct JobIds {
     last: u16,
 }
 
 impl JobIds {
-    /// Starts after `last`.
-    /// A controller that has forgotten which ids it gave out must start at a random one: from a fixed one, its first
-    /// job would find the slots of its predecessor's first job.
+    /// Creates a cycle that continues after the id `last`.
+    /// A controller that does not know which ids it gave out must start at a random id. If it started at a fixed id,
+    /// its first job would match the slots of the previous controller's first job.
     pub(crate) fn after(last: u16) -> Self {
         Self { last }
     }
 
-    /// The next id that is not `in_use`; `None` when all are.
+    /// Returns the next id that is not `in_use`; `None` if all ids are.
     pub(crate) fn next(&mut self, in_use: impl Fn(JobId) -> bool) -> Option<JobId> {
         for _ in 0..=u16::MAX {
             self.last = self.last.wrapping_add(1);
@@ -35,31 +35,32 @@ impl JobIds {
 
 /// Allocates job indices, which select a job's counters.
 ///
-/// The index that was returned longest ago goes first, so that the counters of an ended job remain readable for as
-/// long as possible.
+/// It reuses the index that was returned longest ago, so that the counters of an ended job remain readable for as long
+/// as possible.
 #[derive(Debug, Clone)]
 pub(crate) struct JobIndices {
     free: VecDeque<u16>,
 }
 
 impl JobIndices {
-    /// Indices from 0 to below `count`.
+    /// Creates an allocator of the indices from 0 to `count` - 1.
     pub(crate) fn new(count: u16) -> Self {
         Self { free: (0..count).collect() }
     }
 
-    /// Takes one; `None` when none is free.
+    /// Takes a free index; `None` if there is none.
     pub(crate) fn take(&mut self) -> Option<u16> {
         self.free.pop_front()
     }
 
-    /// Takes this index, for a job that had it under an earlier controller; `false` if it is not free.
+    /// Takes `index` for a job that had it under an earlier controller. Returns false if the index is not
+    /// free.
     pub(crate) fn claim(&mut self, index: u16) -> bool {
         let place = self.free.iter().position(|free| *free == index);
         place.is_some_and(|place| self.free.remove(place).is_some())
     }
 
-    /// Gives back one that was taken.
+    /// Returns an index to the free indices.
     pub(crate) fn give_back(&mut self, index: u16) {
         if !self.free.contains(&index) {
             self.free.push_back(index);

@@ -6,7 +6,7 @@ use tributary_topology::NodeKey;
 use crate::liveness::{self, Life};
 use crate::manager::Manager;
 
-/// The faults of cables, by the node where each fault shows.
+/// The faults of cables, each with the node at which the controller detected it.
 pub(super) struct CableFaults(Vec<(NodeKey, v1::CableFault)>);
 
 impl CableFaults {

@@ -12,7 +12,7 @@ use crate::manager::Manager;
 use crate::pipeline::{JOB_COUNTER_PREFIX, PORT_COUNTER_PREFIX};
 use crate::switch::Counters;
 
-/// The counters of the `wanted` switches, in the topology's order.
+/// Returns the counters of the `wanted` switches, in the order of the topology.
 pub(crate) async fn all_counters(
     manager: &Manager,
     wanted: impl Fn(&str) -> bool,
@@ -23,9 +23,9 @@ pub(crate) async fn all_counters(
     read.iter().map(told).collect()
 }
 
-/// Returns the counters of one switch, for jobs and for every port that has a link.
+/// Returns the counters of one switch, for its jobs and for every port with a link.
 ///
-/// The jobs are the latest of each name that still have their indices.
+/// A job is included if it still has its job index and no later job has its name.
 fn counters(
     topology: &Topology,
     jobs: &Registry,
@@ -67,8 +67,8 @@ fn counters(
     }
 }
 
-/// For each job index, the last job that had it. Omits a job if it does not use the switch, or if a
-/// later job has its name.
+/// Returns the last job that had each job index.
+/// Omits a job if it does not use the switch or if a later job has its name.
 fn owners(jobs: &Registry, switch: NodeKey) -> BTreeMap<u64, (JobKey, &Job)> {
     let mut owners: BTreeMap<_, _> =
         jobs.iter().map(|(key, job)| (u64::from(job.record.job_index), (key, job))).collect();

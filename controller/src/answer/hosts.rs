@@ -9,7 +9,7 @@ use crate::clock::milliseconds;
 use crate::hosts::Daemon;
 use crate::manager::Manager;
 
-/// The topology's hosts, in its order.
+/// Returns the topology's hosts, in the order of the topology.
 pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
     let faults = CableFaults::of(manager);
     let (state, now) = (manager.state(), Instant::now());

@@ -1,4 +1,4 @@
-//! Builds the API's answers: about jobs here, about the rest in the modules below.
+//! Builds the API's answers. Answers about jobs are built here, all others in the submodules.
 
 mod cable_faults;
 mod counters;
@@ -24,10 +24,10 @@ pub(crate) use hosts::hosts;
 pub(crate) use network::{links, tree};
 pub(crate) use switches::{comparisons, switches};
 
-/// A wait for a result that is worth reporting: recovering a lost slice takes a fraction of it.
+/// The shortest wait for a result that is reported. Recovering a lost slice takes a fraction of it.
 const LONG_WAIT: Duration = Duration::from_secs(2);
 
-/// The controller itself.
+/// Returns the state of the controller itself.
 pub(crate) fn controller(manager: &Manager) -> v1::GetControllerResponse {
     v1::GetControllerResponse {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn controller(manager: &Manager) -> v1::GetControllerResponse {
     }
 }
 
-/// A summary of the plan.
+/// Returns a summary of the plan.
 pub(crate) fn plan_summary(plan: &Plan) -> v1::PlanSummary {
     let switch = |role: &tributary_planner::SwitchRole| v1::TreeSwitch {
         name: role.name.clone(),
@@ -58,7 +58,7 @@ pub(crate) fn plan_summary(plan: &Plan) -> v1::PlanSummary {
     }
 }
 
-/// A job and its state.
+/// Returns a job and its state.
 pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (JobKey, &Job)) -> v1::Job {
     let (job_state, reason) = match job.state() {
         State::Queued => (v1::JobState::Queued, ""),
@@ -87,7 +87,7 @@ pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (Job
     }
 }
 
-/// Lists the reasons for a job's wait: slots, members, a path after all have joined, or results.
+/// Lists what a job waits for: slots, members, results, or a path if all members have joined.
 fn waiting_for(topology: &Topology, state: &ControllerState, job: &Job) -> Vec<String> {
     let slots = (*job.state() == State::Queued).then(|| job.waits.clone());
     let members = job.waiting_for();
@@ -109,7 +109,7 @@ fn fallback(fallback: &Fallback) -> v1::Fallback {
 
 /// Returns the participants of a job with their progress.
 ///
-/// All workers come first, by rank, including those that the job has continued without; then the server.
+/// All workers come first, by rank. They include workers that are no longer in the job. The server comes last.
 fn members(topology: &Topology, job: &Job) -> Vec<v1::JobMember> {
     let generation = job.record.generation();
     let plan = &generation.plan;
@@ -144,10 +144,10 @@ fn progress_of(job: &str, report: ProcessReport) -> v1::JobProgress {
     }
 }
 
-/// Describes why a job is stalled, if some of its processes have waited long for a result.
+/// Describes why a job is stalled, if some of its processes have waited for a result for `LONG_WAIT`.
 ///
-/// The description names the processes that have not begun the same all-reduce. If all have, it names the result and
-/// the part of the job's tree that may be the cause.
+/// The description names the processes that have not yet begun the all-reduce for which the others wait. If all have
+/// begun it, the description names the part of the job's tree that may be the cause.
 fn stalled(job: &Job, state: &ControllerState) -> Option<String> {
     let plan = &job.record.generation().plan;
     let workers = plan.workers.iter();

@@ -7,7 +7,7 @@ use crate::jobs::Job;
 use crate::liveness::Life;
 use crate::manager::Manager;
 
-/// The topology's links, in its order.
+/// Returns the topology's links, in the order of the topology.
 pub(crate) fn links(manager: &Manager) -> Vec<v1::Link> {
     let (state, topology) = (manager.state(), manager.topology());
     let link_state = |key: LinkKey| match state.health.of_link(key) {
@@ -27,7 +27,7 @@ fn link_end(topology: &Topology, End { node, port }: End) -> v1::LinkEnd {
     v1::LinkEnd { node: topology[node].name.clone(), port: port.into() }
 }
 
-/// The tree of a job's present generation.
+/// Returns the tree of a job's present generation.
 pub(crate) fn tree(topology: &Topology, job: &Job) -> v1::GetTreeResponse {
     let generation = job.record.generation();
     let plan = &generation.plan;

@@ -9,7 +9,7 @@ use crate::manager::Manager;
 use crate::slots::SlotMap;
 use crate::switch::{AwayCause, Comparison, Switch, SwitchHealth};
 
-/// The managed switches, in the topology's order.
+/// Returns the managed switches, in the order of the topology.
 pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
     let (faults, topology, state) = (CableFaults::of(manager), manager.topology(), manager.state());
     let of_switch = |(key, one): (&NodeKey, &Switch)| {
@@ -24,7 +24,7 @@ pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
     manager.switches().iter().map(of_switch).collect()
 }
 
-/// A switch and its health, without the fields that only the controller's state has.
+/// Returns a switch and its health, without the fields that come from the controller's state.
 fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
     let health = switch.health().borrow().clone();
     let (state, reason, cause) = match &health {
@@ -63,13 +63,13 @@ fn away_cause(cause: AwayCause) -> v1::AwayCause {
     }
 }
 
-/// Compares each of the `wanted` switches with its desired state, in the topology's order.
+/// Compares each `wanted` switch with its desired state. The result is in the order of the topology.
 pub(crate) async fn comparisons(
     manager: &Manager,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<v1::TableComparison> {
     let wanted = manager.switches().values().filter(|switch| wanted(switch.name()));
-    // All comparisons start at once; then the answers are awaited one after the other.
+    // All comparisons start before the first answer is awaited.
     let asked: Vec<_> = wanted.map(|switch| (switch.name().to_owned(), switch.compare())).collect();
     let mut comparisons = Vec::new();
     for (name, compared) in asked {

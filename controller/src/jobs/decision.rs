@@ -1,4 +1,5 @@
-//! Decides the next step of a job from the state of its members and of the fabric: a pure function.
+//! Decides the next step of a job from the state of its members and of the fabric, without side
+//! effects.
 
 use std::time::Duration;
 
@@ -18,17 +19,18 @@ use crate::liveness::{Doubt, ProvenPaths};
 
 /// Time for which a job waits for members that are alive but cut off, before it continues without them.
 const CUT_OFF_PATIENCE: Duration = Duration::from_millis(700);
-/// The longer wait of a job that admits no workers after its start.
-/// It would lose them permanently. Most dead switches are rebooted, and most pulled cables are plugged in again.
+/// Time for which a job waits instead if it admits no workers after its start.
+/// Such a job would lose the members permanently. Most dead switches are rebooted, and most pulled cables are plugged
+/// in again.
 const LOST_FOR_GOOD_PATIENCE: Duration = Duration::from_secs(10);
-/// Time after the last change of the fabric at which a job moves to a better
-/// tree that it does not need.
+/// Time that must pass after the last change of the fabric before a job moves to a better tree while
+/// its present tree still works.
 const BETTERMENT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The next step for a job.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Do nothing until an event arrives, or until this time.
+    /// Do nothing until an event arrives, or until the given time if there is one.
     Rest(Option<Instant>),
     /// Invite this host to serve the job.
     Invite(String),
@@ -36,7 +38,7 @@ pub(crate) enum Step {
     Change(DesiredGeneration),
     /// End the job: its training has finished.
     End,
-    /// Fail the job, for this reason.
+    /// Fail the job for the given reason.
     Fail(String),
     /// Stop deciding: the job is over.
     Over,
@@ -49,12 +51,12 @@ pub(crate) struct DesiredGeneration {
     pub(crate) members: Vec<Member>,
     /// Ranks of the workers that join with this generation.
     pub(crate) joined: Vec<Rank>,
-    /// Ranks that are left out because they are away. If such a worker comes back, the decision changes.
+    /// Ranks that are left out because they are unreachable. If such a worker comes back, the decision
+    /// changes.
     pub(crate) absent: Vec<Rank>,
     /// Workers that are left out for as long as their processes are degraded.
     pub(crate) detachment: Detachment,
-    /// The expected gain of detaching or taking back degraded workers; `None` if
-    /// the change has another reason.
+    /// The expected gain, if the change detaches degraded workers or takes them back; `None` otherwise.
     pub(crate) expected: Option<Expectation>,
     /// The host of the server.
     pub(crate) server: NodeKey,
@@ -65,14 +67,12 @@ pub(crate) struct DesiredGeneration {
 }
 
 impl DesiredGeneration {
-    /// Returns true if the change can wait until a change that is under way is complete: it
-    /// only improves the job.
+    /// Returns true if the change only improves the job, so that it can wait for a change in progress.
     pub(crate) fn can_wait(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
     }
 
-    /// Returns true if the members must synchronise, and so must stop at the
-    /// beginning of the same operation.
+    /// Returns true if the members must synchronise. They then stop at the beginning of the same operation.
     pub(crate) fn regroups(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
     }
@@ -88,7 +88,7 @@ pub(crate) fn next_step(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     }
 }
 
-/// Waits for slots, until the deadline.
+/// Waits for slots until the join deadline, and then fails the job.
 fn in_the_queue(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let patience = job.record.terms.join_deadline;
     match job.since + patience {
@@ -97,7 +97,7 @@ fn in_the_queue(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     }
 }
 
-/// Waits for all members, then starts.
+/// Waits for all members, then starts the job; fails it at the join deadline.
 fn before_start(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let deadline = job.since + job.record.terms.join_deadline;
     let plan = &job.record.generation().plan;
@@ -159,7 +159,8 @@ fn while_running(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let broken = view.broken_part(job, inputs, view.doubt);
     if !cut_off.is_empty() {
         if !view.waits_in_vain(inputs) && view.is_only_short_of_mtu(&request, inputs, &servers) {
-            // Results prove more than probes, and earlier: the link works again, or the job does not need long packets.
+            // Results show earlier and more reliably than probes that the link works again, or that the job needs no
+            // long packets.
             return Step::Rest(Some(inputs.now + STALL_INTERVAL));
         }
         let come_back = view.is_elastic(job) && !job.record.terms.rigid;
@@ -193,10 +194,10 @@ fn while_running(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     }
 }
 
-/// Moves a job to new slots if its results have stopped although nothing is dead.
-/// An attacker on the wire may have written data that no member sent into the slot of a switch or the server. A
-/// sequence number from the future then locks out the members' slices permanently. Tags prevent wrong data from being
-/// accepted, and new slots, under a new job id, are free of it.
+/// Moves a job to new slots if its results have stopped although no part of the fabric is dead.
+/// An attacker on the wire may have written data that no member sent into a slot of a switch or of the server. If that
+/// data has a future sequence number, the slot rejects the members' slices permanently. Tags prevent members from
+/// accepting wrong data. New slots, under a new job id, do not contain such data.
 fn stuck(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>) -> Option<Step> {
     let time = inputs.stuck.filter(|time| *time >= STUCK_PATIENCE && !view.is_awaiting())?;
     let until = job.advanced + STUCK_PATIENCE;
@@ -207,8 +208,8 @@ fn stuck(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>) -> O
     Some(Step::Change(same_members(view, view.server, reason)))
 }
 
-/// Admits waiting workers, or moves to a better structure if that is worth a change,
-/// while nothing is wrong.
+/// Admits waiting workers, or moves to a better structure if that is worth a change.
+/// The caller has checked that nothing is wrong with the job.
 fn betterment(
     job: &Job,
     view: &MembershipView<'_>,
@@ -236,7 +237,7 @@ fn betterment(
     Step::Rest([view.earliest_return(), ripe, doubt].into_iter().flatten().min())
 }
 
-/// Admits waiting workers, unless that would cost a present member.
+/// Admits waiting workers, unless the job would lose a present member by that.
 fn join(
     job: &Job,
     view: &MembershipView<'_>,
@@ -271,7 +272,7 @@ fn join(
     }))
 }
 
-/// Changes the set of degraded members that are left out, if that is worth a change.
+/// Changes the set of degraded members that the job leaves out, if that is worth a change.
 fn rearrange(
     job: &Job,
     view: &MembershipView<'_>,
@@ -306,14 +307,14 @@ fn rearrange(
     }))
 }
 
-/// Moves the job to the server it was created with, or to another tree, if that is clearly better.
+/// Moves the job to the server of its request, or to another tree, if that is clearly better.
 fn better_tree(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>) -> Option<Step> {
     let wanted = job.record.request.server;
     let plan = &job.record.generation().plan;
     let name = &inputs.topology[wanted].name;
     let server = if can_serve(job, name, inputs) { wanted } else { plan.server.key };
     let request = planner::JobRequest { server, ..view.request(job, view.members.clone()) };
-    // The job's own load must not drive the job off its own links.
+    // The planner must not count the load of the job itself as a reason to avoid the job's present links.
     let new = planner::plan(inputs.topology, &inputs.fabric.without(plan), &request).ok()?;
     if !planner::is_better(&new, plan, inputs.fabric) {
         return None;
@@ -325,7 +326,7 @@ fn better_tree(job: &Job, view: &MembershipView<'_>, inputs: &DecisionInputs<'_>
     Some(Step::Change(same_members(view, server, "a better tree has appeared".to_owned())))
 }
 
-/// Returns a change of structure that keeps the members.
+/// Returns a change of structure that keeps all members.
 fn same_members(view: &MembershipView<'_>, server: NodeKey, reason: String) -> DesiredGeneration {
     DesiredGeneration {
         members: view.members.clone(),

@@ -1,4 +1,4 @@
-//! The next step of a job, given the signs of life of its members and its fabric.
+//! Tests of a job's next step, given the signs of life of its members and the state of the fabric.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn running(state: &mut ControllerState) -> (JobKey, Vec<Joined>) {
     running_with(state, &request)
 }
 
-/// Creates a running job of these workers and this server, with its members.
+/// Creates a running job with the workers and server of `request`, and returns its members.
 fn running_with(state: &mut ControllerState, request: &JobRequest) -> (JobKey, Vec<Joined>) {
     let topology = Arc::clone(state.topology());
     let key = state.create("job", request, TERMS).unwrap();
@@ -43,7 +43,7 @@ fn running_with(state: &mut ControllerState, request: &JobRequest) -> (JobKey, V
     (key, members)
 }
 
-/// Carries a change to the next generation through.
+/// Carries out a change to the next generation.
 fn carry_out(state: &mut ControllerState, key: JobKey, desired: &DesiredGeneration) {
     let number = state.install(key, desired).unwrap();
     let job = state.jobs.get_mut(key).unwrap();
@@ -51,7 +51,7 @@ fn carry_out(state: &mut ControllerState, key: JobKey, desired: &DesiredGenerati
     job.retire_others();
 }
 
-/// Returns the change that is due while the controller is not at a standstill.
+/// Returns the change that is due, while the controller is not at a standstill.
 fn due(state: &mut ControllerState, key: JobKey, now: Instant) -> DesiredGeneration {
     state.standstills.beat(now);
     match state.next_step(key, now) {
@@ -84,7 +84,7 @@ fn a_worker_that_a_job_has_gone_on_without_is_told_of_as_one_that_is_not_there()
 /// Connects a daemon that could serve.
 fn attend(state: &mut ControllerState, host: &str, now: Instant) {
     let hello = v1::Hello { host: host.into(), serves: true, ..v1::Hello::default() };
-    // No task reads its orders.
+    // No task reads this daemon's orders.
     drop(state.hosts.enter(&hello, now));
 }
 
@@ -103,7 +103,7 @@ fn beat(state: &mut ControllerState, host: &str, heartbeat: &v1::Heartbeat, now:
     state.jobs.note_heartbeat((key, host), heartbeat, now);
 }
 
-/// Reports that the process on w0 has waited this long for a result.
+/// Reports that the process on w0 has waited for a result for this number of milliseconds.
 fn tell_of_wait(state: &mut ControllerState, stalled_milliseconds: u64, now: Instant) {
     tell_of_wait_on("w0", state, stalled_milliseconds, now);
 }
@@ -122,7 +122,7 @@ fn tell_of_wait_on(
     beat(state, host, &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
 }
 
-/// Reports that the requests of these ranks, which wait for a result, reach the server.
+/// Reports that these ranks wait for a result and that their requests reach the server.
 fn tell_of_asking(state: &mut ControllerState, ranks: &[u32], now: Instant) {
     tell_of_asking_on("ps", state, ranks, now);
 }
@@ -191,7 +191,7 @@ fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     };
     assert_eq!(reason_without_w3(&mut state, at(6500)), "w3 is gone");
 
-    // Once w2's daemon has its controller again, w2 has time to come back to the job. Its probes do not matter then.
+    // After w2's daemon has reconnected, w2 has time to rejoin the job. Its probes do not matter then.
     let hello = v1::Hello { host: "w2".into(), works: true, ..v1::Hello::default() };
     let _orders = state.hosts.enter(&hello, at(6550));
     for beat in 0..16 {
@@ -237,7 +237,7 @@ fn a_long_step_puts_nobody_out_whom_only_the_controller_cannot_hear() {
     assert!(matches!(state.next_step(key, at(500)), Step::Rest(Some(_))));
     waits(&mut state, 6_000, at(600));
     assert_eq!(due(&mut state, key, at(600)).reason, "w1 is gone");
-    // w2 dies. The controller cannot notify w1 that the others continue without it.
+    // w2 dies. The controller cannot notify w1 that the other members continue without w2.
     lose(&mut state, 2);
     waits(&mut state, 900, at(700));
     assert_eq!(due(&mut state, key, at(700)).reason, "w1, w2 are gone");
@@ -310,7 +310,7 @@ fn a_silent_switch_that_frames_come_through_is_alive_however_long_a_step_takes()
     state.standstills.beat(at(900));
     let step = state.next_step(key, at(900));
     assert!(matches!(step, Step::Rest(Some(_))), "rank 2 is behind it, and the server hears it: {step:?}");
-    // From now on no frames come through leaf1.
+    // From now on, leaf1 forwards no frames.
     tell_of_asking(&mut state, &[0, 1], at(950));
     assert_eq!(due(&mut state, key, at(950)).reason, "nothing is heard of switch leaf1");
 }
@@ -347,7 +347,7 @@ fn a_member_that_its_daemon_tells_of_is_not_lost_with_its_own_connection() {
         let step = state.next_step(key, now);
         assert!(matches!(step, Step::Rest(Some(_))), "{step:?}");
     }
-    // Its process is gone, and the daemon continues.
+    // The process on w0 has ended, but the daemon still runs.
     state.cabling.hear_of(topology.find("w0").unwrap(), at(8_500));
     assert_eq!(due(&mut state, key, at(8_500)).reason, "w0 is gone");
 }
@@ -536,7 +536,8 @@ fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
     let server = join(&topology(), job, "ps", v1::MemberRole::Server);
     assert!(matches!(state.next_step(key, now), Step::Rest(Some(_))));
 
-    // The server's stream breaks. The same daemon is invited again after a pause, another daemon at once.
+    // The server's stream breaks. The controller invites the same daemon again after a pause, but another daemon at
+    // once.
     state.jobs.get_mut(key).unwrap().lose(&server.participant, server.session, at(1));
     let Step::Rest(Some(later)) = state.next_step(key, at(1)) else {
         panic!("{:?}", state.next_step(key, at(1)))
@@ -568,7 +569,7 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
         (topology.find("w0").unwrap(), "server ps is gone: it has no thread")
     );
 
-    // A daemon that is started again may succeed.
+    // A restarted daemon may succeed, so the controller invites it at once.
     attend(&mut state, "ps", until - Duration::from_secs(1));
     let desired = due(&mut state, key, until - Duration::from_secs(1));
     assert_eq!(desired.server, topology.find("ps").unwrap());
