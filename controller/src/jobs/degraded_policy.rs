@@ -8,18 +8,19 @@ use super::detachment::{Detachment, Expectation, OnDegraded};
 use super::job::Job;
 use super::participant::ParticipantId;
 
-/// A group of members to continue with.
+/// A group of members with which a job should continue.
 pub(super) struct Group {
-    /// Ascending by rank.
+    /// The members, in ascending order of rank.
     pub(super) members: Vec<Member>,
-    /// Members that come back.
+    /// Ranks of the detached processes that become members again.
     pub(super) returning: Vec<Rank>,
     pub(super) detachment: Detachment,
     pub(super) expected: Expectation,
 }
 
-/// Returns the group to which a job with these members should change because of degraded processes;
-/// `None` if the present group should stay.
+/// Returns the group to which a job with the members `present` should change because of degraded
+/// processes.
+/// Returns `None` if the present group should stay.
 pub(super) fn better_group(job: &Job, present: &[Member]) -> Option<Group> {
     let OnDegraded { auto, theta } = job.record.terms.on_degraded;
     if !auto || job.record.terms.rigid {
@@ -53,8 +54,8 @@ pub(super) fn well_again(job: &Job) -> Vec<Rank> {
     }
 }
 
-/// Describes the decision on degraded processes and its reason, as text for users. `name` returns a
-/// rank's host.
+/// Describes the decision on degraded processes and its reason, as text for users.
+/// `name` returns the host of a rank.
 pub(crate) fn description(job: &Job, decision: &Decision, name: impl Fn(u16) -> String) -> String {
     let Decision { degraded, all, .. } = decision;
     let names = |ranks: &[u16]| ranks.iter().map(|rank| name(*rank)).collect::<Vec<_>>().join(", ");
@@ -94,7 +95,7 @@ pub(crate) fn description(job: &Job, decision: &Decision, name: impl Fn(u16) -> 
     }
 }
 
-/// Returns why the job takes no action on degraded processes, however slow they are; `None` if it may.
+/// Returns the reason why the job never acts on degraded processes; `None` if it may act.
 fn held_back(job: &Job) -> Option<&'static str> {
     if !job.is_alive() {
         Some("the job is over")

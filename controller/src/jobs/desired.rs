@@ -1,4 +1,4 @@
-//! Desired state of a switch: the part that a job adds.
+//! The part that a job adds to the desired state of a switch.
 
 use tributary_planner::SwitchRole;
 use tributary_topology::{NodeKey, Topology};
@@ -12,7 +12,7 @@ use crate::tables::admission::{self, Admit, Kinds, SlotBlock};
 use crate::tables::{egress_guard, multicast, result_group, sender_admission};
 
 /// Adds the entries of the job's installed generations to the desired state of `switch`.
-/// A switch that is not on a generation's tree, or that does not run our program, gets none.
+/// A switch gets no entries for a generation if it is not on the generation's tree or does not run our program.
 pub(crate) fn add_job(state: &mut SwitchState, topology: &Topology, switch: NodeKey, job: &JobRecord) {
     for generation in job.installed() {
         add_generation(state, topology, switch, job.job_index, generation);
@@ -42,9 +42,9 @@ fn add_generation(
     }
 }
 
-/// Admits the packets that the job's tree sends through each port.
-/// If several hosts share a port, the entries name the addresses of the job's hosts, which the packets of their agents
-/// carry. A sum is admitted by an address whose gradient it includes.
+/// Admits the packets that the job's tree sends into each port of a switch.
+/// If several hosts share a port, there is one entry for each sender's address, because an agent's packets carry the
+/// address of its host. A sum carries the address of a host whose gradient it includes.
 fn add_admission(
     state: &mut SwitchState,
     topology: &Topology,
@@ -68,7 +68,7 @@ fn add_admission(
             None => state.put(admission::entry(key, &admit)),
             Some(sender) => {
                 state.put(admission::by_sender(key));
-                // Every sender is a host of the topology.
+                // An address always exists, because every sender is a host of the topology.
                 let address = endpoint(topology, sender.key);
                 address
                     .into_iter()

@@ -6,14 +6,14 @@ use tributary_wire::Rank;
 /// Policy for degraded processes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OnDegraded {
-    /// True if the job continues without degraded processes where that makes steps clearly shorter.
+    /// True if the job continues without degraded processes when that makes its steps clearly shorter.
     pub(crate) auto: bool,
-    /// θ: the largest share of degraded processes whose data the job leaves out.
-    /// Beyond it, the other processes share their data.
+    /// θ: the largest share of processes whose data the job leaves out when they are degraded.
+    /// If a larger share is degraded, the other processes take over the data of the degraded ones.
     pub(crate) theta: f64,
 }
 
-/// The processes detached from a job, and the treatment of their data.
+/// The processes that are detached from a job, and the treatment of their data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Detachment {
     /// The detached ranks, ascending.
@@ -23,13 +23,14 @@ pub(crate) struct Detachment {
 }
 
 impl Detachment {
-    /// Detaches `ranks` of `all` processes, with this θ.
+    /// Creates the detachment of `ranks` from a job of `all` processes. θ decides the treatment of their
+    /// data.
     pub(super) fn new(ranks: Vec<Rank>, all: usize, theta: f64) -> Self {
         let mode = (!ranks.is_empty()).then(|| mode(ranks.len(), all, theta));
         Self { ranks, mode }
     }
 
-    /// Returns the detached ranks whose data the members process.
+    /// Returns the detached ranks whose data the remaining members process.
     pub(crate) fn adopted(&self) -> &[Rank] {
         match self.mode {
             Some(Mode::Shrink) => &self.ranks,

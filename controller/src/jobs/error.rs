@@ -1,12 +1,13 @@
 use thiserror::Error;
 
-/// Why a call for a job is refused.
+/// Reasons why the controller refuses a call for a job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum JobError {
-    /// No job has that name, or none has had it since the controller started.
+    /// No listed job has that name. Names from before the controller's start count only if the job is in
+    /// the journal.
     #[error("there is no job {0:?}: create it first, or correct the name")]
     NoSuchJob(String),
-    /// The token is not the job's.
+    /// The token does not belong to the job.
     #[error(
         "wrong token for job {0:?}: give the file that `tributary jobs create` wrote when it created this job"
     )]
@@ -17,7 +18,7 @@ pub(crate) enum JobError {
          only an operator's certificate ends a job"
     )]
     NoToken(String),
-    /// The host takes no part in the job.
+    /// The host is not a member of the job.
     #[error("host {host:?} is not a member of job {job:?}; its members are {members}")]
     NotAMember {
         /// The job.
@@ -27,7 +28,7 @@ pub(crate) enum JobError {
         /// The hosts that are members.
         members: String,
     },
-    /// Another process has joined for that host.
+    /// Another process has already joined the job for the host.
     #[error("host {host:?} has joined job {job:?} already")]
     AlreadyJoined {
         /// The job.
@@ -40,10 +41,10 @@ pub(crate) enum JobError {
     Over {
         /// The job.
         job: String,
-        /// States that the job ended, or why it failed.
+        /// Text that says that the job ended, or why it failed.
         how: String,
     },
-    /// A job with that name is alive.
+    /// A job with that name exists and is not over.
     #[error("job {0:?} exists and is not over: end it first, or use another name")]
     AlreadyExists(String),
     /// The job is running and does not admit the host.
@@ -57,7 +58,7 @@ pub(crate) enum JobError {
         /// The host.
         host: String,
     },
-    /// No change of generation is waiting for a member's answer.
+    /// The member answers a change of generation that is no longer in progress.
     #[error("job {0:?} does not change over at the moment: the change that asked is off")]
     NotAsked(String),
 }

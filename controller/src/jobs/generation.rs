@@ -1,4 +1,4 @@
-//! One version of a job's structure: its members, its server, its tree.
+//! One version of a job's structure: its members, its server and its tree.
 
 use std::collections::BTreeMap;
 
@@ -15,38 +15,40 @@ use crate::tables::admission::SlotBlock;
 pub(crate) struct Generation {
     /// Counts the job's generations from 1.
     pub(crate) number: u32,
-    /// Its data-plane id, unique to this generation.
+    /// The data-plane job id, unique to this generation.
     pub(crate) job: JobId,
-    /// Its tree; the workers in it are its members.
+    /// The tree. The workers in it are the members of the generation.
     pub(crate) plan: Plan,
-    /// Ranks that were not in the generation before.
+    /// Ranks that were not members of the generation before this one.
     pub(crate) joined: Vec<Rank>,
-    /// True if the members synchronise before they reduce again, because a worker has joined or because the
-    /// members' share of the data has changed.
+    /// True if the members synchronise before the next all-reduce.
+    /// That is necessary if a worker has joined or the distribution of the data has changed.
     pub(crate) regroup: bool,
     /// Workers that are left out for as long as their processes are degraded.
     pub(crate) detachment: Detachment,
-    /// Where joining members begin.
+    /// The position at which joining members begin.
     pub(crate) beginning: Beginning,
-    /// The switches that may have tables of the generation, with its slots on those that aggregate.
-    /// Once the generation is retired, a switch is removed from this map when its tables are withdrawn.
+    /// The switches that may have tables of the generation, with the generation's slots on switches that
+    /// aggregate.
+    /// After the generation is retired, the controller removes a switch from this map when it has withdrawn the
+    /// switch's tables.
     pub(crate) switches: BTreeMap<NodeKey, Option<SlotBlock>>,
-    /// Places where less is aggregated in the network than could be.
+    /// Places where the generation could be aggregated in the network but is not.
     pub(crate) fallbacks: Vec<Fallback>,
     pub(crate) stage: Stage,
 }
 
-/// Where a member that comes into a job begins.
+/// The position at which a joining member begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beginning {
-    /// Its first slice.
+    /// The first slice of the member.
     pub(crate) seq: Seq,
-    /// Operations that the job had begun before.
+    /// The number of operations that the job has begun before that slice.
     pub(crate) begun: u64,
 }
 
 impl Beginning {
-    /// The beginning of a job.
+    /// The beginning for the members that start a job.
     pub(crate) const OF_JOB: Self = Self { seq: Seq::FIRST, begun: 0 };
 }
 
@@ -55,14 +57,14 @@ impl Beginning {
 pub(crate) enum Stage {
     /// The generation has its slots, but no tables.
     Reserved,
-    /// The tables of the generation belong in the switches.
+    /// The generation's tables belong in the switches.
     Installed,
-    /// The controller must withdraw the tables. Until then, no other generation gets the slots.
+    /// The controller must withdraw the tables. Until it has done so, no other generation gets the slots.
     Retired,
 }
 
 impl Generation {
-    /// The ranks of its workers, ascending.
+    /// Returns the ranks of the generation's workers, ascending.
     pub(crate) fn ranks(&self) -> impl Iterator<Item = Rank> {
         self.plan.workers.iter().map(|worker| Rank::new(worker.rank))
     }

@@ -1,19 +1,19 @@
-//! Hosts that a job has invited to be its server, and those that gave up serving.
+//! Hosts that a job has invited to be its server, and hosts that gave up serving.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time until the controller invites an absent host again: its daemon may have joined
-/// and lost its stream since.
+/// Time until the controller invites an absent host again.
+/// By then, the host's daemon may have joined and lost its stream.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// Time for which the job does not invite a host that has given up serving it, ...
+/// Time for which the job does not invite a host that has given up serving it for the first time.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
-/// ... doubled each time that it gives up again, up to this many times, ...
+/// Maximum number of times that this pause doubles. It doubles each time that the host gives up again.
 const DOUBLINGS: u32 = 6;
-/// ... if that happens this soon after the last pause.
-/// A host that gives up later has served in between, and starts at the shortest pause.
+/// Time after a pause within which giving up counts as giving up again.
+/// A host that gives up later has served in between, so its next pause is [`SHORTEST_PAUSE`].
 const SOON: Duration = Duration::from_secs(60);
 
 /// Hosts that a job has invited to be its server, or that have served it.
@@ -30,7 +30,7 @@ struct Invitation {
 struct GivenUp {
     reason: String,
     at: Instant,
-    /// The number of times that the host has given up, each time soon after the time before.
+    /// The number of times that the host has given up, each time within [`SOON`] after its last pause.
     times: u32,
 }
 
@@ -46,7 +46,7 @@ impl Invitations {
         self.0.entry(host.to_owned()).or_default().asked = Some(now);
     }
 
-    /// Returns true if the job has ever invited the host.
+    /// Returns true if the controller has ever invited the host to serve the job.
     pub(crate) fn has(&self, host: &str) -> bool {
         self.0.get(host).is_some_and(|invitation| invitation.asked.is_some())
     }
@@ -60,7 +60,7 @@ impl Invitations {
     }
 
     /// Returns why a host has given up, and the end of its pause; `None` if the host is not paused.
-    /// A daemon that has connected since counts as a different daemon, which may succeed.
+    /// A daemon that has connected since then may succeed, so it ends the pause.
     pub(crate) fn pause(
         &self,
         host: &str,
@@ -72,14 +72,14 @@ impl Invitations {
         (!is_another && now < given_up.until()).then(|| (&*given_up.reason, given_up.until()))
     }
 
-    /// Returns when the first pause ends, after which the same daemon may be invited again.
+    /// Returns the end of the pause that ends first; `None` if no host is paused.
     pub(crate) fn end_of_pause(&self, now: Instant) -> Option<Instant> {
         let all = self.0.values().filter_map(|invitation| invitation.given_up.as_ref());
         all.map(GivenUp::until).filter(|until| now < *until).min()
     }
 
-    /// Returns when the job may invite an absent host: at once if it has not been invited before,
-    /// or has a new daemon since.
+    /// Returns the time at which the controller may invite an absent host.
+    /// It may do so at once if the host was not invited yet or has a new daemon since the last invitation.
     pub(crate) fn due(&self, host: &str, attends_since: Option<Instant>, now: Instant) -> Instant {
         let asked = self.0.get(host).and_then(|invitation| invitation.asked);
         let open = asked.filter(|asked| attends_since.is_none_or(|since| since <= *asked));
@@ -120,7 +120,7 @@ mod tests {
             now = until;
         }
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 320, 320]);
-        // The host has served in between.
+        // The host has served between these two times.
         now += SOON;
         invitations.give_up("ps", "no thread", now);
         assert_eq!(invitations.pause("ps", Some(start), now), Some(("no thread", now + SHORTEST_PAUSE)));

@@ -34,21 +34,21 @@ use super::record::JobRecord;
 ///    +------------------------------+-- no member left, a fault -----+--> Failed
 /// ```
 ///
-/// A running job whose last member leaves at the end of its training has Ended, too. EndJob may come in any state.
-/// Ended and Failed are final. A running job changes its generations and keeps running.
+/// A running job has also Ended when its last member leaves at the end of its training. EndJob may come in any state.
+/// Ended and Failed are final. A running job can change its generation without leaving the state Running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Waits for slots that other jobs have.
+    /// The job waits for slots that other jobs have.
     Queued,
-    /// Waits for members.
+    /// The job waits for its members to join.
     Created,
-    /// Its first tables are being written.
+    /// The controller is writing the job's first tables.
     Installing,
     /// The controller has sent its members the start event.
     Running,
-    /// Its owner has ended it, or its training has finished.
+    /// The job's owner has ended it, or its training has finished.
     Ended,
-    /// The job failed before its end, for this reason.
+    /// The job failed before its end, for the given reason.
     Failed(String),
 }
 
@@ -69,29 +69,29 @@ pub(crate) struct Job {
     /// Hosts that the job has invited to be its server.
     pub(super) invitations: Invitations,
     sessions: SessionId,
-    /// The time at which it was created, admitted from the queue, or taken up by a restarted controller.
+    /// The time at which the job was created, admitted from the queue, or taken up by a restarted
+    /// controller.
     pub(crate) since: Instant,
     /// The time at which the present generation began.
     pub(super) advanced: Instant,
-    /// Wakes the job's reconciler to decide again.
+    /// Wakes the job's reconciler, which then decides again.
     pub(crate) look: watch::Sender<()>,
-    /// True if a worker has come to the end of its training. The job admits no more workers.
+    /// True if a worker has reached the end of its training. The job then admits no more workers.
     at_its_end: bool,
-    /// True if its owner has ended it: no further run of it begins.
+    /// True if the job's owner has ended it. Its training cannot start another run of it.
     ended_permanently: bool,
-    /// Description of the resources for which it is queued, as text for users.
+    /// Description of the resources for which the job is queued, as text for users.
     pub(crate) waits: String,
-    /// The reason why the last attempt to change to the next generation failed; empty if nothing is in the
-    /// way.
+    /// The reason why the last attempt to change the generation failed; empty if no problem exists.
     pub(crate) setback: String,
-    /// The measured steps of its processes.
+    /// The measured steps of the job's processes.
     pub(crate) measured: Measured,
-    /// The profiles of its gradients, and the schedule on which the gradients leave.
+    /// The profiles of the job's gradients, and the schedule on which the workers send the gradients.
     pub(crate) profiles: Profiles,
-    /// Passes the answers of members to the task that changes the generation.
+    /// Passes members' answers to the task that changes the generation; `None` if no change is in progress.
     answers: Option<mpsc::UnboundedSender<Answered>>,
-    /// The generation that becomes the present one as soon as that is on disk, and the
-    /// reason for the change.
+    /// The next generation's number, and the reason for the change.
+    /// The generation becomes the present one when the journal has stored the change.
     announced: Option<(u32, String)>,
 }
 
@@ -109,14 +109,14 @@ pub(crate) struct Joining<'a> {
     pub(crate) host: &'a str,
     pub(crate) role: v1::MemberRole,
     pub(crate) elastic: bool,
-    /// The generation that the process is at; 0 for a process that begins.
+    /// The last generation of which the process was a member; 0 for a process that has just started.
     pub(crate) resume: u32,
-    /// True if the process may begin a new run of a job whose last run is over.
+    /// True if the process may begin a new run of the job after the last run is over.
     pub(crate) new_run: bool,
 }
 
 impl Job {
-    /// Creates a new job, which waits for its members.
+    /// Creates a job that waits for its members.
     pub(crate) fn new(record: JobRecord, now: Instant) -> Self {
         Self {
             record,
@@ -138,7 +138,7 @@ impl Job {
         }
     }
 
-    /// Takes up a job that ran under an earlier controller: its members have to reconnect.
+    /// Recreates a job that ran under an earlier controller. Its members must reconnect.
     pub(crate) fn take_up(record: JobRecord, elastic: bool, now: Instant) -> Self {
         let mut job = Self::new(record, now);
         job.state = State::Running;
@@ -164,22 +164,22 @@ impl Job {
         !matches!(self.state, State::Ended | State::Failed(_))
     }
 
-    /// Returns true if the job is over and a restarted training may take it up again.
+    /// Returns true if the job is over and a restarted training may begin another run of it.
     pub(crate) fn may_run_again(&self) -> bool {
         !self.is_alive() && !self.ended_permanently
     }
 
-    /// Prevents further runs of the job, because its owner ends it.
+    /// Prevents further runs of the job, because the job's owner has ended it.
     pub(crate) fn forbid_runs(&mut self) {
         self.ended_permanently = true;
     }
 
-    /// Returns true if the job is alive, or if switches have, or may have, state of it.
+    /// Returns true if the job is alive, or if switches may still have state of it.
     pub(crate) fn holds_resources(&self) -> bool {
         self.is_alive() || !self.record.holds_nothing()
     }
 
-    /// Returns the process that takes part as `id`.
+    /// Returns the participant with this id.
     pub(crate) fn participant(&self, id: &ParticipantId) -> Option<&Participant> {
         self.participants.get(id)
     }
@@ -197,8 +197,9 @@ impl Job {
         self.participants.iter()
     }
 
-    /// Returns the hosts of members that have not joined or are away: workers by rank, then the server.
-    /// One host may have both kinds of member.
+    /// Returns the hosts of members that have not joined or are disconnected: workers by rank, then the
+    /// server.
+    /// The text for the server says so if the host also has a worker.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
         if !self.is_alive() {
             return Vec::new();
@@ -214,7 +215,7 @@ impl Job {
         workers.map(|worker| worker.name.clone()).chain(server_away.then_some(as_server)).collect()
     }
 
-    /// Lets a host join the job, or come back to it.
+    /// Lets a host's process join the job, or reconnect to it.
     pub(crate) fn join(&mut self, topology: &Topology, joining: &Joining<'_>) -> Result<Joined, JobError> {
         self.check_alive()?;
         let id = self.participant_of(topology, joining)?;
@@ -257,7 +258,7 @@ impl Job {
         matches!(id, ParticipantId::Worker(rank) if ranks.contains(rank))
     }
 
-    /// Takes in a worker that an earlier controller had detached.
+    /// Adds a worker that an earlier controller had detached. The worker stays detached.
     fn detached_before(
         &mut self,
         id: &ParticipantId,
@@ -280,7 +281,8 @@ impl Job {
         }
     }
 
-    /// Notes the progress of a rank's process. Returns true if the job may have to change because of it.
+    /// Notes the progress of a rank's process. Returns true if the progress may require a change of the
+    /// job.
     pub(super) fn note_progress(&mut self, rank: Rank, progress: &v1::JobProgress) -> bool {
         let OnDegraded { auto, theta } = self.record.terms.on_degraded;
         let news = self.state == State::Running && self.measured.note(rank.get(), progress);
@@ -290,7 +292,7 @@ impl Job {
             || news && auto && is_degraded()
     }
 
-    /// Takes a profile of backward passes from the worker on a host.
+    /// Accepts a profile of backward passes from the worker on a host.
     pub(crate) fn hand_in(
         &mut self,
         host: &str,
@@ -309,8 +311,8 @@ impl Job {
         Ok(self.profiles.hand_in(rank, (number, profile), members.into_iter(), now))
     }
 
-    /// Dismisses a process of an earlier generation that is not in the present one: the job has continued
-    /// without it.
+    /// Dismisses a process that was a member of an earlier generation but is not a member of the present
+    /// one.
     fn left_behind(&mut self, id: ParticipantId, session: SessionId, host: &str) -> Joined {
         let (participant, events) = Participant::new(host, session, false);
         participant.dismiss(match id {
@@ -328,7 +330,7 @@ impl Job {
     fn check_open(&self, id: &ParticipantId, joining: &Joining<'_>) -> Result<(), JobError> {
         let runs = !matches!(self.state, State::Queued | State::Created);
         let ParticipantId::Worker(rank) = id else { return Ok(()) };
-        // The rank's own process has died. It does not count, because the job first continues without it.
+        // A dead process of the same rank does not count, because the job first continues without it.
         let others = |id: &ParticipantId| matches!(id, ParticipantId::Worker(one) if one != rank);
         let closed = runs && (self.record.terms.rigid || !joining.elastic || !self.are_elastic(others));
         match closed {
@@ -338,7 +340,7 @@ impl Job {
     }
 
     /// Returns true if all workers, connected or awaited, support workers that join and leave.
-    /// Servers always do.
+    /// Servers always support that.
     pub(crate) fn is_elastic(&self) -> bool {
         self.are_elastic(|id| matches!(id, ParticipantId::Worker(_)))
     }
@@ -347,7 +349,7 @@ impl Job {
         self.participants.iter().all(|(id, participant)| !which(id) || participant.elastic)
     }
 
-    /// Returns the participant that a host becomes.
+    /// Returns the participant that a process on the host becomes, given the role that it requests.
     fn participant_of(&self, topology: &Topology, joining: &Joining<'_>) -> Result<ParticipantId, JobError> {
         let key = topology.find(joining.host);
         let rank = self.record.request.workers.iter().find(|member| Some(member.host) == key);
@@ -372,14 +374,14 @@ impl Job {
         self.invitations.ask(host, now);
     }
 
-    /// Returns the participants on `host`; an error if the host has none.
+    /// Returns the participants on `host`; fails if the host has none.
     pub(crate) fn participants_of(&self, host: &str) -> Result<Vec<ParticipantId>, JobError> {
         let of_host = self.participants.iter().filter(|(_, participant)| participant.host == host);
         let ids: Vec<_> = of_host.map(|(id, _)| id.clone()).collect();
         if ids.is_empty() { Err(self.not_a_member(host)) } else { Ok(ids) }
     }
 
-    /// Returns the rank of the worker on `host`; an error if the host has none.
+    /// Returns the rank of the worker on `host`; fails if the host has none.
     pub(crate) fn rank_of(&self, host: &str) -> Result<Rank, JobError> {
         let worker = |id| match id {
             ParticipantId::Worker(rank) => Some(rank),
@@ -405,9 +407,9 @@ impl Job {
         Err(JobError::Over { job: self.record.name.clone(), how })
     }
 
-    /// Notes that a session's stream has broken.
-    /// A later session of the same participant is not affected. Returns the host of the participant, or `None` if the
-    /// session is out of date.
+    /// Notes that the stream of `session` has broken.
+    /// A later session of the same participant is not affected. Returns the participant's host; `None` if the
+    /// participant has a later session or has left.
     pub(crate) fn lose(&mut self, id: &ParticipantId, session: SessionId, now: Instant) -> Option<String> {
         let participant =
             self.participants.get_mut(id).filter(|participant| participant.session == session)?;
@@ -420,19 +422,19 @@ impl Job {
         Some(host)
     }
 
-    /// Notes that the training has come to its end for this participant, if it is a
-    /// worker that had started.
+    /// Notes that this participant has reached the end of its training, if it is a worker that had started.
     pub(crate) fn come_to_end(&mut self, id: &ParticipantId) {
         let is_in = self.participants.get(id).is_some_and(|participant| participant.started);
         self.at_its_end |= is_in && matches!(id, ParticipantId::Worker(_));
     }
 
-    /// Returns true if its training has come to its end: once the last worker is gone, the job has ended.
+    /// Returns true if the job's training has reached its end. The job then ends when its last worker
+    /// leaves.
     pub(crate) fn is_at_its_end(&self) -> bool {
         self.at_its_end
     }
 
-    /// Removes a participant that has announced that it leaves, with its reason.
+    /// Removes a participant that leaves for the given reason.
     pub(crate) fn leave(&mut self, id: &ParticipantId, reason: &str, now: Instant) {
         if let ParticipantId::Server(host) = id {
             self.invitations.give_up(host, reason, now);
@@ -440,7 +442,7 @@ impl Job {
         self.depart(id, None);
     }
 
-    /// Removes a participant permanently, and sends it a last event if there is one.
+    /// Removes a participant permanently, after sending it `event` if there is one.
     pub(crate) fn depart(&mut self, id: &ParticipantId, event: Option<Event>) {
         if let Some(participant) = self.participants.remove(id) {
             if let (ParticipantId::Worker(rank), true) = (id, participant.detached) {
@@ -453,7 +455,7 @@ impl Job {
         }
     }
 
-    /// Returns the event for a member that comes back: the present generation.
+    /// Returns the event for a member that reconnects: the configuration of the present generation.
     fn present(&self, topology: &Topology, id: &ParticipantId) -> Option<Event> {
         let generation = self.record.generation();
         match self.state {
@@ -462,7 +464,8 @@ impl Job {
         }
     }
 
-    /// Returns the configuration of a participant in a generation; `None` if it is not a member of it.
+    /// Returns the configuration of a participant in `generation`; `None` if it is not a member of
+    /// `generation`.
     pub(crate) fn config(
         &self,
         topology: &Topology,
@@ -479,8 +482,8 @@ impl Job {
         config.as_ref().map(Into::into)
     }
 
-    /// Sends the present generation to all its members again.
-    /// Members that stopped for a cancelled change then go on.
+    /// Sends the present generation to its members again.
+    /// Members that stopped for a change then continue after the change was cancelled.
     pub(crate) fn thaw(&mut self, topology: &Topology) {
         let started = self.participants.iter().filter(|(_, participant)| participant.started);
         let ids: Vec<_> = started.map(|(id, _)| id.clone()).collect();
@@ -492,14 +495,15 @@ impl Job {
         }
     }
 
-    /// Directs answers to the returned channel from now on, for the task that changes the generation.
+    /// Returns a channel that receives members' answers from now on, for the task that changes the
+    /// generation.
     pub(crate) fn take_answers(&mut self) -> mpsc::UnboundedReceiver<Answered> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.answers = Some(sender);
         receiver
     }
 
-    /// Takes a member's answer. Returns false if no change of generation is waiting for it.
+    /// Processes a member's answer. Returns false if no change of generation is waiting for it.
     pub(crate) fn answer(&mut self, answered: Answered) -> bool {
         if matches!(answered.answer, Answer::Changed(_))
             && answered.generation == self.record.current
@@ -510,8 +514,8 @@ impl Job {
         self.answers.as_ref().is_some_and(|answers| answers.send(answered).is_ok())
     }
 
-    /// Notes why the job has not changed over; empty if nothing is in the way.
-    /// Returns true if the reason differs from the last one and the job is alive: a job that is over has no next
+    /// Notes why the job has not changed its generation; empty if no problem exists.
+    /// Returns true if the reason differs from the last one and the job is alive. A job that is over has no next
     /// generation.
     pub(crate) fn note_setback(&mut self, setback: String) -> bool {
         self.is_alive() && std::mem::replace(&mut self.setback, setback) != self.setback
@@ -535,16 +539,16 @@ impl Job {
         }
     }
 
-    /// Notes that the controller is writing the job's first tables.
+    /// Notes that the controller has begun to write the job's first tables.
     pub(crate) fn installing(&mut self) {
         if self.state == State::Created {
             self.state = State::Installing;
         }
     }
 
-    /// Announces that generation `number`, with this beginning, replaces the present generation. The
-    /// announcement is part of the [lasting](Self::lasting) record from now on. Members are notified after the record
-    /// is on disk. Returns false if the job is over.
+    /// Announces that generation `number` with the given beginning will replace the present generation.
+    /// From now on, the [lasting](Self::lasting) record includes the announcement. The controller notifies members
+    /// after the record is on disk. Returns false if the job is over.
     pub(crate) fn announce(&mut self, number: u32, reason: &str, beginning: Beginning) -> bool {
         let is_alive = self.is_alive();
         let Some(generation) = self.record.numbered(number).filter(|_| is_alive) else { return false };
@@ -553,7 +557,7 @@ impl Job {
         true
     }
 
-    /// Returns the record to be stored for the next controller.
+    /// Returns the record that the journal stores for the next controller.
     pub(crate) fn lasting(&self) -> Cow<'_, JobRecord> {
         let Some((number, reason)) = &self.announced else { return Cow::Borrowed(&self.record) };
         let mut record = self.record.clone();
@@ -561,13 +565,14 @@ impl Job {
         Cow::Owned(record)
     }
 
-    /// Returns true if its members have started, or will start as soon as the announcement is on disk.
+    /// Returns true if the job's members have started, or will start when the announcement is on disk.
     pub(crate) fn has_lasting_start(&self) -> bool {
         self.state == State::Running || self.announced.is_some()
     }
 
-    /// Makes generation `number` the present one. The tables of the other generations stay until
-    /// [`retire_others`](Self::retire_others). Returns false if the job is over.
+    /// Makes generation `number` the present one.
+    /// The tables of the other generations stay until [`retire_others`](Self::retire_others). Returns false if the job
+    /// is over or has no such generation.
     pub(crate) fn advance(&mut self, number: u32, reason: &str) -> bool {
         if !self.is_alive() || self.record.numbered(number).is_none() {
             return false;
@@ -580,7 +585,7 @@ impl Job {
         true
     }
 
-    /// Retires all generations but the present one, so that the controller withdraws their tables.
+    /// Retires all generations except the present one, so that the controller withdraws their tables.
     pub(crate) fn retire_others(&mut self) {
         let current = self.record.current;
         for generation in self.record.generations.iter_mut().filter(|one| one.number != current) {
@@ -588,11 +593,11 @@ impl Job {
         }
     }
 
-    /// Cancels the generation that was being prepared.
+    /// Cancels the change to generation `number`, which was being prepared.
     pub(crate) fn call_off(&mut self, topology: &Topology, number: u32) {
         (self.answers, self.announced) = (None, None);
         if number == self.record.current {
-            // The job's first generation stays its first one, without tables for now.
+            // The first generation remains the present one. It has no tables until the job starts again.
             let state = std::mem::replace(&mut self.state, State::Created);
             if state != State::Installing {
                 self.state = state;
@@ -609,12 +614,12 @@ impl Job {
         self.thaw(topology);
     }
 
-    /// Fails the job. Returns false if it was over already.
+    /// Fails the job. Returns false if the job was already over.
     pub(crate) fn fail(&mut self, failure: v1::JobFailed) -> bool {
         self.finish(State::Failed(failure.reason.clone()), &Event::Failed(failure))
     }
 
-    /// Ends the job. Returns false if it was over already.
+    /// Ends the job. Returns false if the job was already over.
     pub(crate) fn end(&mut self) -> bool {
         self.finish(State::Ended, &Event::Ended(v1::JobEnded {}))
     }
@@ -637,8 +642,8 @@ impl Job {
         true
     }
 
-    /// Leaves the job to the next controller.
-    /// Streams end without an event, from which members conclude that the controller is away.
+    /// Closes all members' streams, and leaves the job to the next controller.
+    /// The streams end without an event, from which members conclude that the controller is unreachable.
     pub(crate) fn hang_up(&mut self) {
         self.participants.clear();
     }

@@ -14,8 +14,8 @@ use super::generation::Generation;
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     team: Team,
-    /// Steps of each process that are already counted, by rank: hosts repeat the
-    /// last steps in every report.
+    /// The number of steps already counted, by rank. It is needed because hosts repeat the last steps in
+    /// each report.
     seen: BTreeMap<u16, u64>,
     pub(crate) last_change: Option<LastChange>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Measured {
 /// The last change that was made because of degraded processes.
 #[derive(Debug, Clone)]
 pub(crate) struct LastChange {
-    /// The generation that resulted from the change.
+    /// The generation to which the job changed.
     pub(crate) generation: u32,
     pub(crate) reason: String,
     pub(crate) expected: Expectation,
@@ -42,13 +42,13 @@ impl Measured {
         self.team.arrange(generation.ranks().map(|rank| rank.get()), detached, detachment.mode);
     }
 
-    /// Forgets a rank: another process has taken its place.
+    /// Forgets the steps of a rank, because another process has taken its place.
     pub(super) fn forget(&mut self, rank: u16) {
         self.team.forget(rank);
         self.seen.remove(&rank);
     }
 
-    /// Notes a host's report. Returns true if the process has made a step since the last report.
+    /// Notes a host's report on a rank. Returns true if the process has made a step since the last report.
     pub(super) fn note(&mut self, rank: u16, progress: &v1::JobProgress) -> bool {
         let seen = self.seen.insert(rank, progress.steps).unwrap_or_default();
         // A count that has decreased comes from a new process.
@@ -93,7 +93,7 @@ mod tests {
         assert!(!measured.note(0, &progress(2, &[100, 110])));
         assert!(measured.note(0, &progress(3, &[100, 110, 120])));
         assert_eq!(steps(&measured), 3);
-        // The process has made more steps than a report repeats.
+        // The process has made more steps than a report contains.
         assert!(measured.note(0, &progress(9, &[130, 140])));
         assert_eq!(steps(&measured), 5);
         // A new process has taken its place.

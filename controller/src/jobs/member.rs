@@ -1,4 +1,4 @@
-//! The configuration of each member of a job.
+//! Builds the configuration of each member of a job.
 
 use tributary_api::{DownPath, Endpoint, JobConfig, Role, TakeOver};
 use tributary_planner as planner;
@@ -10,7 +10,7 @@ use super::generation::{Beginning, Generation};
 use super::record::JobRecord;
 use crate::tables::multicast;
 
-/// Returns the configuration of a worker; `None` if it is not in the generation.
+/// Returns the configuration of the worker `rank`; `None` if it is not in the generation.
 pub(crate) fn worker_config(
     topology: &Topology,
     record: &JobRecord,
@@ -25,8 +25,8 @@ pub(crate) fn worker_config(
     config(topology, record, generation, (worker.key, role, beginning))
 }
 
-/// Returns the configuration of the generation's server, with `take_over` if it takes
-/// over from another server.
+/// Returns the configuration of the generation's server.
+/// `take_over` describes the server from which it takes over; `None` if there was none.
 pub(crate) fn server_config(
     topology: &Topology,
     record: &JobRecord,

@@ -1,4 +1,4 @@
-//! Presence of a running job's members: which are present, may come back, or wait to join.
+//! The presence of a running job's members: present, expected to come back, gone, or waiting to join.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,51 +16,56 @@ use super::job::{Job, State};
 use super::participant::{Participant, ParticipantId};
 use crate::liveness::{Doubt, ProvenPaths};
 
-/// Time that a member whose stream breaks has to come back, while its host's daemon is connected.
+/// Time in which a member must reconnect after its stream breaks, while its host's daemon is connected.
 const AWAY_PATIENCE: Duration = Duration::from_millis(400);
-/// Time that such a member has to come back if its host's daemon is gone, too.
-/// A host that has only lost its connections reconnects at once, or its probes show that it lives.
+/// Time in which a member must reconnect if its host's daemon has lost its connection, too.
+/// A host that has only lost its connections reconnects at once, or its probes show that it is alive.
 const GONE_PATIENCE: Duration = Duration::from_millis(250);
-/// Time for which a process waits for a result before silent parts of the fabric count as dead, even at
-/// the cost of members. A switch without power is silent, too, and most steps of training are shorter.
+/// Time that a process waits for a result before silent parts of the fabric count as dead.
+/// They then count as dead even if the job loses members because of that. A switch without power is silent, too. The
+/// limit is longer than most steps of training.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(2);
-/// Waiting time of a process after which members that the controller cannot reach count as gone,
-/// although their hosts live. That such a member has died as well would be a rare accident.
+/// Time that a process waits for a result before members that the controller cannot reach count as
+/// gone.
+/// They then count as gone even if their hosts are alive.
 const UNHEARD_PATIENCE: Duration = Duration::from_secs(5);
-/// A member that has not changed over this long after its notification is gone, if
-/// others wait for a result.
+/// Time in which a member must change its generation after its notification.
+/// After that, it counts as gone if others wait for a result.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(1);
-/// Time that members have to come back if their job was read from disk or their host's daemon has just
-/// reconnected. Members try to reach the controller once a second.
+/// Time in which members must reconnect if the controller was restarted or their daemon has just
+/// reconnected.
+/// Members try to reach the controller once a second.
 const TAKE_UP_PATIENCE: Duration = Duration::from_secs(8);
-/// The same limit while others wait for a result without success: the missing member may have died
-/// while no controller was running.
+/// The limit that replaces [`TAKE_UP_PATIENCE`] while a process waits for a result.
+/// The process may be waiting because the missing member has died while no controller was running.
 const STALLED_TAKE_UP_PATIENCE: Duration = Duration::from_millis(1800);
-/// A stream that breaks during a standstill of the controller, or this long before or after it, broke
-/// because of the standstill. Its member may come back like a member that has lost its controller.
+/// Time before and after a standstill of the controller within which a broken stream is attributed to
+/// it.
+/// The member has then as much time to reconnect as after a restart of the controller.
 const STANDSTILL_SPREAD: Duration = Duration::from_secs(3);
 
-/// Presence of a running job's participants, and the parts that its structure can rely on.
+/// The presence of a running job's participants, and the parts of the fabric on which its structure can
+/// rely.
 pub(super) struct MembershipView<'a> {
     topology: &'a Topology,
-    /// Workers of the present generation that are present, or may come back.
+    /// Workers of the present generation that are present or may come back.
     pub(super) members: Vec<Member>,
     /// Names of the present generation's workers that are gone.
     lost: Vec<String>,
-    /// Workers that are gone because their stream is broken: they may still come back.
+    /// Ranks of the workers that are gone because their stream broke. They may still come back.
     pub(super) absent: Vec<Rank>,
-    /// Workers that the job continues without for as long as they are degraded.
+    /// Workers that the job leaves out while their processes are degraded.
     pub(super) detachment: Detachment,
     pub(super) server: NodeKey,
-    /// True if the present server is present, or may come back.
+    /// True if the present server is connected or may come back.
     pub(super) server_is_there: bool,
     /// The reason that the present server gave for giving up; `None` if it has not given up.
     given_up: Option<String>,
-    /// For each member that is away, the time until which it may come back.
+    /// For each disconnected member that may come back, the time until which the job waits for it.
     returns: Vec<Instant>,
-    /// The judgement of silent parts of the fabric.
+    /// Says if silent parts of the fabric count as dead.
     pub(super) doubt: Doubt,
-    /// Paths through the present structure along which frames still come.
+    /// Paths through the present structure on which frames still arrive.
     paths: ProvenPaths,
 }
 
@@ -72,7 +77,7 @@ impl<'a> MembershipView<'a> {
             return Self { doubt: Doubt::Dead, ..all };
         }
         let Some(stalled) = inputs.stalled else { return all };
-        // Silent parts cannot receive a change either.
+        // A silent switch that is in the structure could not receive a change of its tables either.
         let has_to_change = |doubt| all.loss().is_some() || all.broken_part(job, inputs, doubt).is_some();
         let goes_round = || has_to_change(Doubt::Dead) && all.has_way_round(job, inputs);
         let doubt = match all.waits_in_vain(inputs) || has_to_change(Doubt::Alive) || goes_round() {
@@ -88,19 +93,20 @@ impl<'a> MembershipView<'a> {
         }
     }
 
-    /// Describes a part of the job's present structure that is not alive, as text for users.
+    /// Describes a part of the job's present structure that is not alive, as text for users; `None` if all
+    /// are.
     pub(super) fn broken_part(&self, job: &Job, inputs: &DecisionInputs<'_>, doubt: Doubt) -> Option<String> {
         inputs.health.broken_part(&job.record.generation().plan, doubt, &self.paths)
     }
 
-    /// Returns true if all members can continue with the same server while avoiding silent parts.
+    /// Returns true if a structure without silent parts could keep all members and the server.
     fn has_way_round(&self, job: &Job, inputs: &DecisionInputs<'a>) -> bool {
         let request = self.request(job, self.members.clone());
         let choice = planner::choose(inputs.topology, inputs.fabric, &request, &[self.server]);
         choice.is_ok_and(|choice| choice.left_out.is_empty())
     }
 
-    /// Returns true if nothing is wrong except that some links lose long packets.
+    /// Returns true if the only problem is that some links lose long packets.
     pub(super) fn is_only_short_of_mtu(
         &self,
         request: &planner::JobRequest,
@@ -169,12 +175,13 @@ impl<'a> MembershipView<'a> {
         }
     }
 
-    /// Returns the earliest time at which the job gives up a member that is away.
+    /// Returns the earliest time until which the job waits for a disconnected member; `None` if it waits
+    /// for none.
     pub(super) fn earliest_return(&self) -> Option<Instant> {
         self.returns.iter().min().copied()
     }
 
-    /// Describes the members that are gone, as text for users; `None` if all are present.
+    /// Describes the members and the server that are gone, as text for users; `None` if none is.
     pub(super) fn loss(&self) -> Option<String> {
         let why = self.given_up.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let server = (!self.server_is_there)
@@ -186,18 +193,19 @@ impl<'a> MembershipView<'a> {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Returns the job's request with these workers and its present server.
+    /// Returns the job's request with `workers` and with the job's present server.
     pub(super) fn request(&self, job: &Job, workers: Vec<Member>) -> planner::JobRequest {
         planner::JobRequest { workers, server: self.server, ..job.record.request.clone() }
     }
 
-    /// Returns true if the job keeps its server when `host` serves it.
+    /// Returns true if `host` is the job's present server and is not gone.
     pub(super) fn is_present_server(&self, host: NodeKey) -> bool {
         host == self.server && self.server_is_there
     }
 
-    /// Returns the hosts that could serve, in order of preference: the present server, the server in the
-    /// job's request, other hosts with that role, the members' own hosts.
+    /// Returns the hosts that could serve, in order of preference.
+    /// The order is: the present server, the server in the job's request, other hosts with the role of a server, the
+    /// members' hosts.
     pub(super) fn servers(&self, job: &Job, inputs: &DecisionInputs<'a>) -> Vec<NodeKey> {
         let present = self.server_is_there.then_some(self.server);
         let role = inputs.topology.servers();
@@ -223,12 +231,12 @@ impl<'a> MembershipView<'a> {
         self.members.iter().all(elastic)
     }
 
-    /// Returns true if a member is away and may come back.
+    /// Returns true if the job waits for a disconnected member.
     pub(super) fn is_awaiting(&self) -> bool {
         !self.returns.is_empty()
     }
 
-    /// Returns the workers that wait to join, if the job admits them.
+    /// Returns the workers that wait to join; empty if the job cannot admit workers now.
     pub(super) fn joiners(&self, job: &Job, inputs: &DecisionInputs<'_>) -> Vec<Member> {
         let all = job.record.request.workers.iter();
         let well_again = well_again(job);
@@ -247,14 +255,14 @@ impl<'a> MembershipView<'a> {
     }
 }
 
-/// Returns true if a host could be the job's server: it is available, and has
-/// not just given up serving.
+/// Returns true if a host could be the job's server: it has a daemon or process that could serve, and
+/// it is not paused after it gave up.
 pub(super) fn can_serve(job: &Job, host: &str, inputs: &DecisionInputs<'_>) -> bool {
     let is_there = (inputs.serving)(host) || job.is_here(&ParticipantId::Server(host.to_owned()));
     is_there && given_up(job, host, inputs).is_none()
 }
 
-/// Returns why a host has given up serving, if the job does not invite it because of that.
+/// Returns why a host gave up serving, if its pause has not ended yet.
 fn given_up<'a>(job: &'a Job, host: &str, inputs: &DecisionInputs<'_>) -> Option<&'a str> {
     let pause = job.invitations.pause(host, inputs.attends_since(host), inputs.now);
     pause.map(|(reason, _)| reason)
@@ -269,11 +277,11 @@ enum Presence {
     Gone,
 }
 
-/// The rule for members that live but cannot reach the controller.
+/// Says if members that are alive but cannot reach the controller count as present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unheard {
     May,
-    /// Only members that wait for a result and whose requests reach the server.
+    /// Only members that wait for a result and whose requests reach the server count.
     MayIfAsking,
     MayNot,
 }
@@ -309,9 +317,9 @@ fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard:
     if inputs.now < until { Presence::Away(until) } else { Presence::Gone }
 }
 
-/// Returns the presence of a member that has not come back yet since `since`.
-/// That is the time when the controller found the job on disk, when its standstill ended, or when the host's daemon
-/// reconnected. Losing the member would end a rigid job, so in a rigid job it has the full time.
+/// Returns the presence of a member that must reconnect and has not done so since `since`.
+/// At `since`, the restarted controller read the job from disk, a standstill of the controller ended, or the host's
+/// daemon reconnected. In a rigid job, the member always has the full time, because losing it would end the job.
 fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> Presence {
     let (soonest, latest) = (since + STALLED_TAKE_UP_PATIENCE, since + TAKE_UP_PATIENCE);
     if now >= latest {

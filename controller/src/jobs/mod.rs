@@ -1,4 +1,4 @@
-//! Jobs: their resources and members, and how they begin, change and end.
+//! Jobs: their resources and members, and how they start, change and end.
 
 mod decision;
 mod decision_inputs;

@@ -1,4 +1,4 @@
-//! The profiles that a job's workers hand in, and the schedule derived from them.
+//! The profiles that a job's workers submit, and the schedule derived from the profiles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,17 +8,18 @@ use tokio::time::Instant;
 use tributary_planner::schedule::{Decision, Profile, ProfileError, Schedule, Stall, decide};
 use tributary_wire::Rank;
 
-/// The profiles that the workers of a job have handed in.
+/// The profiles that the workers of a job have submitted.
 ///
-/// The journal does not keep them for the next controller: a schedule lives in the processes that follow it, and a
-/// worker that waits for a schedule hands in its profile again.
+/// The journal does not store them. The processes that follow a schedule keep it themselves, and a worker that waits
+/// for a schedule submits its profile again.
 #[derive(Debug, Default)]
 pub(crate) struct Profiles {
-    /// The profile that is being collected, by the ranks that have handed it in.
+    /// The number of the profile that is being collected, and the profiles by the ranks that have submitted
+    /// them.
     collected: (Number, BTreeMap<Rank, Profile>),
-    /// The outcome of the last complete profile.
+    /// The number and outcome of the last complete profile.
     outcome: Option<(Number, Outcome)>,
-    /// Profiles thrown out since the last schedule.
+    /// Stalls because of which profiles were discarded since the last schedule.
     thrown_out: Vec<Stall>,
     /// The last schedule.
     agreed: Option<Arc<Agreed>>,
@@ -29,26 +30,26 @@ pub(crate) struct Profiles {
 /// Identifies a profile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Number {
-    /// The number that the job's present processes share.
-    /// Processes that run the job later have another number.
+    /// A number that all processes of one run of the job share. Processes of later runs have another
+    /// number.
     pub(crate) run: u64,
-    /// Counts the profiles of a run from 1.
+    /// The number of the profile within the run, counted from 1.
     pub(crate) number: u32,
 }
 
-/// A schedule, and the profile it was derived from.
+/// A schedule, and the profile from which it was derived.
 #[derive(Debug)]
 pub(crate) struct Agreed {
     pub(crate) version: u32,
     pub(crate) schedule: Schedule,
     pub(crate) profile: Profile,
     pub(crate) ranks: Vec<Rank>,
-    /// The number of profiles that were thrown out before this schedule.
+    /// The number of profiles that were discarded before this schedule.
     pub(crate) thrown_out: usize,
     pub(crate) at: Instant,
 }
 
-/// The outcome of a profile, the same for all workers.
+/// The outcome of a profile. All workers get the same outcome.
 #[derive(Debug, Clone)]
 pub(crate) enum Outcome {
     Agreed(Arc<Agreed>),
@@ -56,23 +57,23 @@ pub(crate) enum Outcome {
     Unequal(ProfileError),
 }
 
-/// The answer to a worker that hands in a profile.
+/// The answer to a worker that submits a profile.
 #[derive(Debug, Clone)]
 pub(crate) enum HandedIn {
     Outcome(Outcome),
-    /// These ranks have not handed in the profile yet.
+    /// The outcome is open, because these ranks have not submitted the profile yet.
     Awaited(Vec<Rank>),
-    /// The other workers are at this later profile.
+    /// The other workers have already moved on to the profile with this number.
     Passed(u32),
 }
 
 impl Profiles {
-    /// The last schedule.
+    /// Returns the last schedule.
     pub(crate) fn agreed(&self) -> Option<&Agreed> {
         self.agreed.as_deref()
     }
 
-    /// Takes a worker's profile; it is complete once all `members` have handed it in.
+    /// Accepts a worker's profile. The profile is complete when all `members` have submitted it.
     pub(crate) fn hand_in(
         &mut self,
         rank: Rank,

@@ -1,4 +1,4 @@
-//! The progress of a job, as the hosts of its participants report it.
+//! The progress of a job, from the reports of its participants' hosts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,19 +12,18 @@ use super::job::Job;
 use super::participant::ParticipantId;
 use super::progress_report::{ProcessReport, ProgressReport, ServerReport};
 
-/// A process that has waited this long for a result counts as stalled: in most operations results
-/// arrive all the time.
+/// Time that a process must have waited for a result to count as stalled.
+/// During most operations, results arrive all the time.
 const STALL: Duration = Duration::from_millis(700);
-/// Age after which a host's report on a process is out of date.
+/// Age after which a host's report on a process is outdated.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// Age after which a server's report of the ranks that wait for a result is out of date.
+/// Age after which a server's report of the ranks that wait for a result is outdated.
 const HEARD: Duration = Duration::from_millis(1500);
 
 impl Job {
     /// Notes a host's heartbeat.
-    /// Only the reports on the host's own participants in this job count. A participant stores its last report, which
-    /// is dropped together with it.
+    /// Only reports on the host's own participants in this job count. Each participant keeps its last report.
     pub(super) fn note_heartbeat(
         &mut self,
         (key, host): (NodeKey, &str),
@@ -65,7 +64,7 @@ impl Job {
         }
     }
 
-    /// The last report on the process of a rank.
+    /// Returns the last report on the worker with this rank.
     pub(crate) fn process_report(&self, rank: Rank) -> Option<ProcessReport> {
         match self.participant(&ParticipantId::Worker(rank))?.report {
             Some(ProgressReport::Worker(report)) => Some(report),
@@ -73,13 +72,14 @@ impl Job {
         }
     }
 
-    /// Returns the time at which the host of a participant last reported on it.
+    /// Returns the time of the last report on a participant.
     pub(crate) fn last_report(&self, id: &ParticipantId) -> Option<Instant> {
         self.participant(id)?.report.as_ref().map(ProgressReport::at)
     }
 
     /// Returns the time that each process of the present generation has waited for a result in that
-    /// generation; `None` for a process without a recent report.
+    /// generation.
+    /// The value is `None` for a process without a recent report.
     fn stalls(&self, now: Instant) -> impl Iterator<Item = Option<Duration>> {
         self.record.generation().ranks().map(move |rank| {
             let report = self.process_report(rank)?;
@@ -87,21 +87,22 @@ impl Job {
         })
     }
 
-    /// Returns the longest time that a process has waited for a result in the present generation;
-    /// `None` if none is stalled.
+    /// Returns the longest time that a process has waited for a result in the present generation.
+    /// Returns `None` if no process is stalled.
     pub(crate) fn stall(&self, now: Instant) -> Option<Duration> {
         self.stalls(now).flatten().filter(|stalled| *stalled >= STALL).max()
     }
 
-    /// Returns the time for which all processes have waited for a result in the present generation; `None`
-    /// if at least one is not stalled, or has no recent report.
+    /// Returns the time for which all processes have waited for a result in the present generation.
+    /// Returns `None` if at least one process is not stalled or has no recent report.
     pub(crate) fn stuck(&self, now: Instant) -> Option<Duration> {
         let shortest = self.stalls(now).try_fold(Duration::MAX, |all, one| Some(all.min(one?)));
         shortest.filter(|shortest| *shortest >= STALL)
     }
 
-    /// Returns the ranks that wait for a result, from the server's report; empty if the
-    /// report is out of date.
+    /// Returns the ranks that wait for a result and whose requests reach the server, from the server's last
+    /// report.
+    /// The set is empty if the report is outdated.
     pub(crate) fn asking(&self, now: Instant) -> BTreeSet<Rank> {
         let server = ParticipantId::Server(self.record.generation().plan.server.name.clone());
         match self.participant(&server).and_then(|server| server.report.as_ref()) {

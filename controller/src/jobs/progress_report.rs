@@ -1,4 +1,4 @@
-//! The last reports of hosts on the participants of jobs.
+//! The last reports that hosts sent on the participants of jobs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tributary_wire::Rank;
 
-/// The last report of a host on its participant in a job.
+/// The last report that a host sent on its participant in a job.
 #[derive(Debug, Clone)]
 pub(crate) enum ProgressReport {
     Worker(ProcessReport),
     Server(ServerReport),
 }
 
-/// The last report on a job's server.
+/// The last report on the server of a job.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerReport {
     /// Ranks that wait for a result and whose requests reach the server.
@@ -21,17 +21,17 @@ pub(crate) struct ServerReport {
     pub(super) at: Instant,
 }
 
-/// The last report on a job's training process.
+/// The last report on a training process of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessReport {
     /// The number of all-reduces that have succeeded.
     pub(crate) operations: u64,
-    /// The time that the process last spent between two all-reduces.
+    /// The time between the process's last two all-reduces.
     pub(crate) step: Duration,
     /// Time for which the process has been waiting for a result.
     pub(crate) waits: Duration,
-    /// Time for which it has waited in the present generation:
-    /// at most the time that the job has had its present structure.
+    /// Time for which the process has been waiting in the present generation.
+    /// It is at most the age of the present generation.
     pub(super) stalled: Duration,
     pub(super) at: Instant,
 }

@@ -1,4 +1,4 @@
-//! The persistent part of a job.
+//! The part of a job that the journal stores.
 
 use std::time::Duration;
 
@@ -10,36 +10,38 @@ use super::generation::{Generation, Stage};
 use crate::fallback;
 use crate::token::Token;
 
-/// Everything about a job except its present connections.
+/// All data of a job except its present connections.
 #[derive(Debug, Clone)]
 pub(crate) struct JobRecord {
     pub(crate) name: String,
-    /// Its creator: the name in the creator's certificate.
+    /// The name in the certificate of the job's creator.
     pub(crate) creator: String,
     pub(crate) token: Token,
-    /// The secret from which the members' tags are made.
+    /// The secret from which the members derive their tags.
     pub(crate) secret: JobSecret,
     /// The request that created the job, with all workers that the job may ever have.
     pub(crate) request: JobRequest,
     pub(crate) terms: Terms,
-    /// Where the job's counters are in every switch.
-    /// It stays valid after the job has given the index back: the counters stay until another job gets the index.
+    /// The index of the job's counters in every switch.
+    /// The counters stay valid after the job has returned the index, until another job gets the index.
     pub(crate) job_index: u16,
-    /// True if the job holds the index.
+    /// True if the job has not yet returned the index.
     pub(crate) holds_index: bool,
-    /// The present generation, which always exists.
-    /// Generations whose tables are being withdrawn come before it; a generation that is being prepared comes after it.
+    /// The job's generations, which always include the present one.
+    /// Generations whose tables are being withdrawn come before the present one. A generation that is being prepared
+    /// comes after it.
     pub(crate) generations: Vec<Generation>,
     /// The number of the present generation.
     pub(crate) current: u32,
-    /// The highest number ever issued.
-    /// No number is issued twice, so that an answer to a cancelled change is never taken for an answer to the next.
+    /// The highest generation number that was issued.
+    /// No number is issued twice. An answer to a cancelled change can therefore not be mistaken for an answer to the
+    /// next change.
     pub(crate) issued: u32,
     /// The reason for the last change of generation.
     pub(crate) last_change: String,
 }
 
-/// Terms that a job's creator sets.
+/// Terms that the creator of a job sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Terms {
     /// True if the job fails when it loses a member.
@@ -48,21 +50,21 @@ pub(crate) struct Terms {
     pub(crate) join_deadline: Duration,
     /// The policy for degraded processes.
     pub(crate) on_degraded: OnDegraded,
-    /// True if the server reads the sums, and therefore gets the secret.
+    /// True if the server decodes the sums. It then gets the secret.
     pub(crate) server_reads: bool,
-    /// True if the workers hide their values.
+    /// True if the workers mask their values.
     pub(crate) confidential: bool,
 }
 
 impl JobRecord {
-    /// The present generation.
+    /// Returns the present generation.
     pub(crate) fn generation(&self) -> &Generation {
         let current = self.generations.iter().find(|generation| generation.number == self.current);
-        // The fallback is never needed: the constructor adds a generation, and the present one is never removed.
+        // The fallback is never used, because the constructor adds a generation and the present one is never removed.
         current.unwrap_or(&self.generations[0])
     }
 
-    /// Logs where the present generation falls back.
+    /// Logs the fallbacks of the present generation, if there are any.
     pub(crate) fn warn_of_fallbacks(&self) {
         let Generation { number, plan, fallbacks, .. } = self.generation();
         fallback::warn(&self.name, *number, plan, fallbacks);
@@ -76,22 +78,23 @@ impl JobRecord {
         }
     }
 
-    /// Returns the generation with that number, unless it has been withdrawn.
+    /// Returns the generation with that number; `None` if there is none, for example after it was
+    /// withdrawn.
     pub(crate) fn numbered(&mut self, number: u32) -> Option<&mut Generation> {
         self.generations.iter_mut().find(|generation| generation.number == number)
     }
 
-    /// Generations whose tables belong in the switches.
+    /// Returns the generations whose tables belong in the switches.
     pub(crate) fn installed(&self) -> impl Iterator<Item = &Generation> {
         self.generations.iter().filter(|generation| generation.stage == Stage::Installed)
     }
 
-    /// Returns true if no switch has, or may have, any state of the job.
+    /// Returns true if the job has returned its index and no switch can have tables of it.
     pub(crate) fn holds_nothing(&self) -> bool {
         !self.holds_index && self.generations.iter().all(|generation| generation.switches.is_empty())
     }
 
-    /// The hosts of its members: workers by rank, then the server.
+    /// Returns the hosts of the job's members: workers by rank, then the server.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         let plan = &self.generation().plan;
         let workers = plan.workers.iter().map(|worker| worker.name.as_str());

@@ -1,4 +1,4 @@
-//! All jobs, including those that are over.
+//! The registry of all jobs, including jobs that are over.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::error::JobError;
 use super::job::Job;
 use super::record::JobRecord;
 
-/// A job's place in the order of creation. Numbers are never reused.
+/// The number of a job in the order of creation. Numbers are never reused.
 pub(crate) type JobKey = u64;
 
-/// One generation of one job.
+/// Identifies one generation of one job.
 pub(crate) type GenerationKey = (JobKey, u32);
 
-/// The number of jobs that are over and still listed.
+/// The number of jobs that stay in the list after they are over.
 pub const JOB_HISTORY: usize = 256;
 
 /// All jobs by their order of creation.
@@ -30,7 +30,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Adds a job; no other job with its name may be alive.
+    /// Adds a job. Fails if another job of the same name is alive.
     pub(crate) fn add(&mut self, record: JobRecord, now: Instant) -> Result<JobKey, JobError> {
         self.check_name_free(&record.name)?;
         self.created += 1;
@@ -60,12 +60,12 @@ impl Registry {
         }
     }
 
-    /// Returns the latest job of that name.
+    /// Returns the latest job with that name.
     pub(crate) fn latest(&self, name: &str) -> Result<JobKey, JobError> {
         Ok(self.find_latest(name)?.0)
     }
 
-    /// Returns the latest job of that name, if `token` is the job's token.
+    /// Returns the latest job with that name, if `token` is its token.
     pub(crate) fn authorize(&self, name: &str, token: &[u8]) -> Result<JobKey, JobError> {
         let (key, job) = self.find_latest(name)?;
         match token {
@@ -80,8 +80,8 @@ impl Registry {
         found.ok_or_else(|| JobError::NoSuchJob(name.to_owned()))
     }
 
-    /// Notes a host's heartbeat with the jobs in which the host takes part.
-    /// Its reports on other jobs are ignored.
+    /// Notes a host's heartbeat in each job in which the host takes part.
+    /// The host's reports on other jobs are ignored.
     pub(crate) fn note_heartbeat(&mut self, host: (NodeKey, &str), heartbeat: &v1::Heartbeat, now: Instant) {
         for job in self.jobs.values_mut().filter(|job| job.is_alive()) {
             job.note_heartbeat(host, heartbeat, now);
@@ -101,7 +101,7 @@ impl Registry {
         self.jobs.iter().map(|(key, job)| (*key, job))
     }
 
-    /// Leaves every job to the next controller.
+    /// Leaves every job to the next controller, by closing the members' streams.
     pub(crate) fn hang_up(&mut self) {
         for job in self.jobs.values_mut() {
             job.hang_up();
@@ -115,7 +115,8 @@ impl Registry {
         }
     }
 
-    /// Drops the oldest jobs that are over, beyond [`JOB_HISTORY`]. Jobs that still hold resources stay.
+    /// Removes the oldest jobs that are over, so that at most [`JOB_HISTORY`] stay. Jobs with resources
+    /// always stay.
     fn forget(&mut self) {
         let over = |(key, job): (&JobKey, &Job)| (!job.holds_resources()).then_some(*key);
         let over: Vec<JobKey> = self.jobs.iter().filter_map(over).collect();

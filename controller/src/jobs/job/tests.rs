@@ -20,7 +20,7 @@ fn join(job: &mut Job, host: &str) -> Joined {
     job.join(&topology(), &joining(host, true, 0)).unwrap()
 }
 
-/// Creates a running job, with its members' streams of events.
+/// Creates a running job, and returns it with its members and their streams of events.
 fn running() -> (Job, Vec<Joined>) {
     let mut job = created();
     let members: Vec<_> = HOSTS.iter().map(|host| join(&mut job, host)).collect();
@@ -101,7 +101,7 @@ fn members_are_told_their_own_part() {
             }
             Role::Server { fan_in, down, node, .. } => {
                 assert_eq!((*host, fan_in, down.len()), ("ps", 1, 4));
-                // Every stack ends at the server; it begins at the leaf and goes on to the root.
+                // Every hop stack begins at the leaf, goes on to the root, and ends at the server.
                 assert!(up.iter().all(|stack| stack.len() == 3 && stack[2].node == node));
             }
         }
@@ -135,7 +135,7 @@ fn one_that_comes_back_is_told_again_where_the_job_is() {
     let Some(Event::Change(config)) = next(&mut back) else { panic!("not told") };
     assert_eq!(config.generation, 1);
     assert!(job.waiting_for().is_empty());
-    // The old stream's end arrives late, and changes nothing any more.
+    // The end of the old stream is noted late, and has no effect.
     job.lose(&lost.participant, lost.session, Instant::now());
     assert!(job.waiting_for().is_empty());
 }
