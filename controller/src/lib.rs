@@ -1,12 +1,12 @@
-//! The controller: jobs, slots, and the tables of every switch.
+//! The controller manages jobs, slots, and the tables of every switch.
 //!
-//! It owns the topology, and keeps under one lock its jobs and who owns which slots (`state`). What a switch should
-//! hold is a pure function of both (`forwarding`, `jobs`); what it does hold is read from it, and the difference
-//! (`switch_diff`) is written. So a switch that has lost its memory, or that still has an earlier controller's entries,
-//! is brought into the same state as any other.
+//! It owns the topology. One lock protects its jobs and the owners of slots (`state`). The desired state of a switch is
+//! a pure function of the topology and the jobs (`forwarding`, `jobs`). The controller reads the actual state from the
+//! switch and writes the difference (`switch_diff`). A switch that has lost its memory, or that still has entries of an
+//! earlier controller, therefore needs no special treatment.
 //!
-//! Agents reach it through the gRPC API (`service`). Each switch has a task with a P4Runtime session
-//! (`switch`). The `manager` brings these together.
+//! Agents reach the controller through the gRPC API (`service`). Each switch has a task with a P4Runtime session
+//! (`switch`). The `manager` connects these parts.
 
 mod access;
 mod answer;

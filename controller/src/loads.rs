@@ -1,4 +1,4 @@
-//! The load of links, from the switches' port counters.
+//! The load of links, measured by the switches' port counters.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use tributary_p4runtime::entry::CounterCell;
 use tributary_topology::{LinkDirection, NodeKey, Topology};
 
-/// Between two readings of all port counters.
+/// Interval between two readings of all port counters.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
-/// The weight of a new reading against the earlier ones: traffic comes in bursts, and a
-/// tree stays for long.
+/// The weight of a new reading in the smoothed rate.
+/// Rates are smoothed because traffic comes in bursts, while a tree is used for a long time.
 const WEIGHT: f64 = 0.5;
 
 /// The load of each link direction on which a managed switch sends or receives.
@@ -18,26 +18,27 @@ const WEIGHT: f64 = 0.5;
 pub(crate) struct Loads {
     /// The last reading of each switch.
     readings: HashMap<NodeKey, Reading>,
-    /// Smoothed rates, bit/s.
+    /// Smoothed rates in bit/s.
     rates: HashMap<LinkDirection, f64>,
 }
 
 #[derive(Debug)]
 struct Reading {
     at: Instant,
-    /// Total bytes. If both ends of a link count the same direction, both contribute to its rate.
+    /// The bytes counted since the switch's start. If the switches at both ends of a link count a
+    /// direction, both readings contribute to the rate.
     bytes: HashMap<LinkDirection, u64>,
 }
 
 impl Loads {
-    /// The load of the direction, bit/s; 0 where nothing was counted yet.
+    /// Returns the load of a link direction in bit/s; 0 if no rate is known yet.
     pub(crate) fn of(&self, direction: LinkDirection) -> u64 {
         self.rates.get(&direction).map_or(0, |rate| *rate as u64)
     }
 
-    /// Takes a reading of a switch's port counters into account.
-    /// The first reading gives no rate yet. A reading that is lower than the one before gives none either: the switch has
-    /// been restarted.
+    /// Updates the rates with a reading of a switch's port counters.
+    /// The first reading of a switch gives no rate. A reading that is lower than the reading before it gives none
+    /// either, because the switch has restarted.
     pub(crate) fn update(
         &mut self,
         topology: &Topology,
@@ -61,7 +62,7 @@ impl Loads {
     }
 }
 
-/// The bytes of each link direction that the switch has counted.
+/// Returns the bytes that the switch has counted for each link direction.
 fn bytes(topology: &Topology, switch: NodeKey, cells: &[CounterCell]) -> HashMap<LinkDirection, u64> {
     let mut bytes = HashMap::new();
     for neighbour in topology.neighbours(switch) {
@@ -89,7 +90,8 @@ mod tests {
         CounterCell { counter: counter.into(), index: port, packets: 0, bytes }
     }
 
-    /// The link between leaf0 and w0: its port on leaf0, and both directions, from the leaf first.
+    /// Returns the port of w0's link on leaf0, and both directions of the link, the direction from leaf0
+    /// first.
     fn link(topology: &Topology) -> (u64, [LinkDirection; 2]) {
         let (leaf, host) = (topology.find("leaf0").unwrap(), topology.find("w0").unwrap());
         let near = topology.neighbours(leaf).into_iter().find(|near| near.node == host).unwrap();
@@ -110,9 +112,9 @@ mod tests {
         };
         assert_eq!(read(&mut loads, 0, 1_000_000, 0), (0, 0), "what was sent before tells no rate");
         assert_eq!(read(&mut loads, 8, 2_000_000, 500_000), (1_000_000, 500_000));
-        // Half of the rate is the new reading's, which is zero.
+        // The new reading has the rate zero and half of the weight.
         assert_eq!(read(&mut loads, 16, 2_000_000, 500_000), (500_000, 250_000));
-        // The switch was restarted.
+        // The switch has restarted.
         assert_eq!(read(&mut loads, 24, 0, 0), (500_000, 250_000));
         assert_eq!(read(&mut loads, 32, 500_000, 250_000), (500_000, 250_000));
     }

@@ -1,4 +1,4 @@
-//! Brings the controller's state and the switches together: what calls do, and what happens by itself.
+//! Connects the controller's state with the switches: executes calls and runs the background tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -31,17 +31,17 @@ use crate::wrong_sum::{Diagnoses, WrongSumReport};
 /// The controller's state and its switches.
 #[derive(Debug)]
 pub(crate) struct Manager {
-    /// The network: the topology of `state`, readable without locking that.
+    /// The topology of `state`, readable without the lock of `state`.
     topology: RwLock<Arc<Topology>>,
     /// The journal of jobs.
     pub(crate) journal: Journal,
     state: Mutex<ControllerState>,
-    /// The managed switches, in the topology's order.
+    /// The managed switches, in the order of the topology.
     switches: BTreeMap<NodeKey, Switch>,
     packet_ins: broadcast::Sender<PacketIn>,
-    /// Jobs that members tried to rejoin and that this controller does not know.
+    /// Jobs that members tried to rejoin but that this controller does not know.
     orphans: Orphans,
-    /// Wrong sums that members are reporting.
+    /// Reports of wrong sums that are being collected.
     diagnoses: Diagnoses,
     /// The time of the controller's start.
     pub(crate) since: Instant,
@@ -50,7 +50,7 @@ pub(crate) struct Manager {
     runtime: Handle,
 }
 
-/// Why a job was not created.
+/// Reasons why a job was not created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CreateFailure {
     #[error(transparent)]
@@ -61,7 +61,7 @@ pub(crate) enum CreateFailure {
     Journal(#[from] JournalError),
 }
 
-/// A job was ended but is still on disk.
+/// Error: a job has ended, but the journal still has it.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the job has ended, but that is not on disk, and a controller that starts before it is takes the job up again: {0}"
@@ -69,8 +69,8 @@ pub(crate) enum CreateFailure {
 pub(crate) struct EndFailure(JournalError);
 
 impl Manager {
-    /// Creates a manager; packets from switches arrive on `packet_ins`. Must be called in a tokio runtime,
-    /// which then runs the background tasks.
+    /// Creates a manager and starts its background tasks. Packets from switches arrive on `packet_ins`.
+    /// Must be called in a tokio runtime.
     pub(crate) fn start(
         topology: Arc<Topology>,
         journal: Journal,
@@ -98,14 +98,15 @@ impl Manager {
         manager
     }
 
-    /// Waits until the first attempt to connect to each switch has ended, for at most `patience`.
+    /// Waits until the first attempt to connect to each switch has succeeded or failed, for at most
+    /// `patience`.
     pub(crate) async fn first_contact(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let mut absent = Vec::new();
         for switch in self.switches.values() {
             let mut health = switch.health();
             let decided = |health: &SwitchHealth| !matches!(health, SwitchHealth::Connecting { .. });
-            // The health contains the outcome.
+            // The outcome is ignored here, because the health shows it.
             let _ = tokio::time::timeout_at(deadline, health.wait_for(decided)).await;
             if !switch.health().borrow().is_up() {
                 absent.push(switch.name());
@@ -119,14 +120,15 @@ impl Manager {
         }
     }
 
-    /// The network as it is now. Keys from the controller's state are only valid for it if it is read while
-    /// that is locked: a topology may be replaced by one that has more nodes.
+    /// Returns the present topology.
+    /// Keys from the controller's state may be used with it only if the caller has the state locked. Otherwise a reload
+    /// may have replaced the topology by one with more nodes.
     pub(crate) fn topology(&self) -> Arc<Topology> {
-        // It is only ever replaced as a whole, so a panic elsewhere can't spoil it.
+        // A panic of another thread cannot damage it, because it is only replaced as a whole.
         self.topology.read().clone()
     }
 
-    /// Takes over as much as possible of another topology, and has the switches brought up to date.
+    /// Applies another version of the topology as far as possible, and orders the switches to converge.
     pub(crate) fn reload_topology(&self, newer: &Topology) -> Reload {
         let reload = {
             let mut state = self.state();
@@ -136,20 +138,20 @@ impl Manager {
             state.look_at_all();
             reload
         };
-        // The reload does not wait for the switches: each switch gets its state as soon as possible.
+        // The reload does not wait for the switches. Each switch gets its state as soon as possible.
         drop(self.order(self.switches.keys().copied()));
         reload
     }
 
-    /// Locks the controller's state, which must only be for a moment.
+    /// Locks the controller's state. The caller must release the lock quickly.
     pub(crate) fn state(&self) -> MutexGuard<'_, ControllerState> {
-        // Every change to the state is a call that leaves it consistent, so a panic elsewhere can't spoil it.
+        // A panic of another thread cannot damage the state, because each call leaves it consistent.
         self.state.lock()
     }
 
-    /// Requests that each of the switches `keys` is brought into its desired state.
+    /// Orders each of the switches `keys` to converge to its desired state.
     fn order(&self, keys: impl IntoIterator<Item = NodeKey>) -> Vec<(NodeKey, Pending)> {
-        // The controller's state stays locked meanwhile, so that a switch's last request has the newest state.
+        // The state stays locked until all orders are issued, so that the last order of a switch has the newest state.
         let state = self.state();
         let order = |key: NodeKey| {
             let switch = self.switches.get(&key)?;
@@ -158,8 +160,8 @@ impl Manager {
         keys.into_iter().filter_map(order).collect()
     }
 
-    /// Brings switches into the state that they should be in now; reports the first failure, after all have
-    /// been tried. Switches that fail get their state as soon as they can.
+    /// Brings switches into their desired states. Reports the first failure after all have been tried.
+    /// A switch that fails gets its state as soon as possible.
     pub(crate) async fn converge(&self, keys: impl IntoIterator<Item = NodeKey>) -> Result<(), SwitchError> {
         let mut result = Ok(());
         for (key, order) in self.order(keys) {
@@ -171,8 +173,9 @@ impl Manager {
         result
     }
 
-    /// Plans a job, reserves what it needs, and clears its counters; or queues it.
-    /// Nothing more happens to it until its reconciler is started.
+    /// Plans a job, reserves its resources, and clears its counters. If resources are missing, queues the
+    /// job.
+    /// The caller must start the reconciler of the job.
     pub(crate) async fn create(
         self: &Arc<Self>,
         asking: &Asking,
@@ -187,7 +190,7 @@ impl Manager {
         Ok(key)
     }
 
-    /// Creates a job again after its last run, as [`create`](Self::create) does.
+    /// Creates the next run of a job, as [`create`](Self::create) does.
     ///
     /// Returns `None` if the last run is not over, or if the job was ended permanently.
     pub(crate) async fn create_again(self: &Arc<Self>, key: JobKey) -> Result<Option<JobKey>, CreateFailure> {
@@ -198,7 +201,7 @@ impl Manager {
         Ok(next)
     }
 
-    /// Returns true if [`create_again`](Self::create_again) creates this job again.
+    /// Returns true if [`create_again`](Self::create_again) would create the next run of this job.
     pub(crate) fn may_run_again(&self, key: JobKey) -> bool {
         self.state().jobs.get(key).is_some_and(Job::may_run_again)
     }
@@ -234,7 +237,7 @@ impl Manager {
         }
     }
 
-    /// A job's name, as text for users.
+    /// Returns a job's name, as text for users.
     fn name_of(&self, key: JobKey) -> String {
         self.state().jobs.get(key).map(|job| job.record.name.clone()).unwrap_or_default()
     }
@@ -254,7 +257,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Gives slots that have come free to waiting jobs.
+    /// Gives free slots to the jobs in the queue.
     async fn serve_queue(&self) {
         let served = self.state().advance_queue();
         for key in served {
@@ -272,18 +275,19 @@ impl Manager {
         }
     }
 
-    /// Starts a job from the queue that has got its slots.
+    /// Admits a job from the queue after it got its slots.
     async fn start_queued(&self, key: JobKey) -> Result<(), SwitchError> {
         self.clear_counters(key).await?;
         let mut state = self.state();
         let Some(job) = state.jobs.get_mut(key) else { return Ok(()) };
         job.admit(Instant::now());
-        // No member learns of the job before its first generation is on disk, which comes after this.
+        // The result can be ignored: no member learns of the job before its first generation is on disk, which happens
+        // later.
         drop(self.journal.keep(&self.topology(), key, job));
         Ok(())
     }
 
-    /// Writes a job down as it is now, and waits for that.
+    /// Writes the present state of a job to the journal, and waits for the outcome.
     async fn keep(&self, key: JobKey) -> Result<(), JournalError> {
         let kept = self.state().jobs.get(key).map(|job| self.journal.keep(&self.topology(), key, job));
         match kept {
@@ -292,7 +296,7 @@ impl Manager {
         }
     }
 
-    /// Lets a host take part in a job, or come back to it.
+    /// Lets a host's process join a job, or reconnect to it.
     pub(crate) fn join(
         self: &Arc<Self>,
         name: &str,
@@ -314,7 +318,7 @@ impl Manager {
         Ok(MemberEvents { events, manager: self.clone(), job: key, participant: id, session })
     }
 
-    /// Passes on a member's answer to a change of its job.
+    /// Passes a member's answer to the task that changes the job's generation.
     pub(crate) fn answer(
         &self,
         name: &str,
@@ -335,7 +339,7 @@ impl Manager {
         if taken { Ok(()) } else { Err(JobError::NotAsked(name.to_owned())) }
     }
 
-    /// Lets a member go: the job continues without it, unless it is rigid.
+    /// Removes a member that leaves. The job continues without it, unless the job is rigid.
     pub(crate) fn leave(
         &self,
         request: &v1::LeaveRequest,
@@ -345,7 +349,7 @@ impl Manager {
         let mut state = self.state();
         let key = state.jobs.authorize(name, token)?;
         let job = state.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.clone()))?;
-        // Workers sort before servers: a host that gives no role means its training process.
+        // If the host gives no role, its training process leaves, because workers order before servers.
         let id = job.participants_of(host)?.into_iter().find(|id| is_meant(id));
         if let Some(id) = id {
             tracing::info!(job = name, host, place = %id, reason, "left");
@@ -377,9 +381,9 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes a worker's report of what it gave to an all-reduce whose sum is wrong.
-    /// The job fails once its other workers have reported, too, or some time after the first has. The verdict comes
-    /// through the channel.
+    /// Accepts a worker's report of its contribution to an all-reduce with a wrong sum.
+    /// The job fails when all of its workers have reported, or some time after the first report. The returned channel
+    /// delivers the verdict.
     pub(crate) fn report_wrong_sum(
         self: &Arc<Self>,
         name: &str,
@@ -392,7 +396,8 @@ impl Manager {
             let key = state.jobs.authorize(name, token)?;
             let job = state.jobs.get(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
             if let State::Failed(reason) = job.state() {
-                // A failed job has no members any more, and every caller with the token may read the reason.
+                // A failed job has no members, so the host is not checked. Every caller with the token may read the
+                // reason.
                 return Ok(watch::Sender::new(Some(reason.clone())).subscribe());
             }
             let rank = job.rank_of(host)?;
@@ -423,7 +428,7 @@ impl Manager {
         }
     }
 
-    /// Asks a host to join a job as its server.
+    /// Invites a host to join a job as its server.
     pub(crate) fn invite(&self, key: JobKey, host: &str) {
         let mut state = self.state();
         let Some(job) = state.jobs.get_mut(key) else { return };
@@ -434,7 +439,7 @@ impl Manager {
         tracing::info!(job = name, host, told, "asked to serve");
     }
 
-    /// Notes that the job has changed over.
+    /// Notes that a job has completed a change of its generation.
     pub(crate) fn note_success(&self, key: JobKey) {
         self.note_setback(key, String::new());
         if let Some(job) = self.state().jobs.get(key) {
@@ -448,7 +453,8 @@ impl Manager {
         }
     }
 
-    /// Notes why a job has not changed over; empty if nothing is in the way. Returns whether that is news.
+    /// Notes why a job has not changed its generation; empty if no problem exists. Returns true if the
+    /// reason is new.
     pub(crate) fn note_setback(&self, key: JobKey, setback: String) -> bool {
         let mut state = self.state();
         let Some(job) = state.jobs.get_mut(key) else { return false };
@@ -460,7 +466,7 @@ impl Manager {
         is_news
     }
 
-    /// Returns the notification that wakes a job's reconciler.
+    /// Returns the channel that wakes a job's reconciler.
     pub(crate) fn look_of(&self, key: JobKey) -> Option<watch::Receiver<()>> {
         self.state().jobs.get(key).map(|job| job.look.subscribe())
     }
@@ -469,7 +475,7 @@ impl Manager {
         self.finish(key, v1::JobFailed { reason: reason.to_owned(), wrong_sum: false });
     }
 
-    /// Fails the job.
+    /// Fails the job, unless it is already over.
     fn finish(self: &Arc<Self>, key: JobKey, failure: v1::JobFailed) {
         let reason = failure.reason.clone();
         if self.state().jobs.get_mut(key).is_some_and(|job| job.fail(failure)) {
@@ -479,7 +485,7 @@ impl Manager {
         }
     }
 
-    /// Ends a job as [`end`](Self::end) does, and lets no further run of it begin.
+    /// Ends a job as [`end`](Self::end) does, and prevents further runs of it.
     pub(crate) async fn end_permanently(self: &Arc<Self>, key: JobKey) -> Result<(), EndFailure> {
         if let Some(job) = self.state().jobs.get_mut(key) {
             job.forbid_runs();
@@ -489,8 +495,8 @@ impl Manager {
 
     /// Ends a job and withdraws its tables.
     ///
-    /// Tables that cannot be withdrawn now are withdrawn as soon as possible, and the call still succeeds. Until then
-    /// no other job gets the job's slots on those switches.
+    /// The call succeeds even if some tables cannot be withdrawn at once. They are withdrawn as soon as possible. Until
+    /// then, no other job gets the job's slots on those switches.
     pub(crate) async fn end(self: &Arc<Self>, key: JobKey) -> Result<(), EndFailure> {
         if let Some(job) = self.state().jobs.get_mut(key)
             && job.end()
@@ -510,7 +516,7 @@ impl Manager {
         kept.map_err(EndFailure)
     }
 
-    /// Withdraws what earlier generations have in the switches, now that the members have changed over.
+    /// Withdraws the tables of earlier generations after all members have changed their generation.
     pub(crate) fn retire_others(&self, key: JobKey) {
         if let Some(job) = self.state().jobs.get_mut(key) {
             job.retire_others();
@@ -518,7 +524,7 @@ impl Manager {
         self.withdraw(key);
     }
 
-    /// Calls a change off: what was prepared for it is withdrawn, and members that had stopped go on.
+    /// Cancels a change: withdraws its tables, and lets members that had stopped continue.
     pub(crate) fn call_off(&self, key: JobKey, number: u32) {
         if let Some(job) = self.state().jobs.get_mut(key) {
             job.call_off(&self.topology(), number);
@@ -526,33 +532,34 @@ impl Manager {
         self.withdraw(key);
     }
 
-    /// Has the switches withdraw all ended parts of the job, and removes these parts from the journal.
+    /// Orders the switches to withdraw the tables of the job's retired generations, and updates the
+    /// journal.
     ///
-    /// The call does not wait for the switches: the job's slots on each switch are free once that switch has finished.
+    /// The call does not wait for the switches. The job's slots on a switch become free when the switch has finished.
     fn withdraw(&self, key: JobKey) {
         let switches = self.state().switches_of(key);
         drop(self.order(switches));
         let mut state = self.state();
         state.settle(key);
         if let Some(job) = state.jobs.get(key) {
-            // No caller uses the outcome.
+            // The outcome is ignored, because the call cannot act on it.
             drop(self.journal.keep(&self.topology(), key, job));
         }
     }
 
-    /// The managed switches, in the topology's order.
+    /// Returns the managed switches, in the order of the topology.
     pub(crate) fn switches(&self) -> &BTreeMap<NodeKey, Switch> {
         &self.switches
     }
 
-    /// The packets that switches send to the controller from now on.
-    /// A reader that is too slow loses the oldest.
+    /// Returns a channel of the packets that switches send to the controller from now on.
+    /// A reader that is too slow loses the oldest packets.
     pub(crate) fn packet_ins(&self) -> broadcast::Receiver<PacketIn> {
         self.packet_ins.subscribe()
     }
 
-    /// All counters of the `wanted` switches, in the topology's order: as they are now, or as last read if
-    /// a switch does not answer at once.
+    /// Returns all counters of the `wanted` switches, in the order of the topology.
+    /// If a switch does not answer at once, the last reading is returned.
     pub(crate) async fn counters(&self, wanted: impl Fn(&str) -> bool) -> Vec<(NodeKey, Counters)> {
         let wanted = self.switches.iter().filter(|(_, switch)| wanted(switch.name()));
         let asked: Vec<_> = wanted.map(|(key, switch)| (*key, switch.read_counters())).collect();
@@ -563,8 +570,9 @@ impl Manager {
         counters
     }
 
-    /// Reads all counters, for the loads of links, and so that the last reading of a switch that goes away
-    /// is a recent one. A switch that does not answer keeps its loads.
+    /// Reads all counters, and updates the loads of links.
+    /// The readings also serve as recent values for switches that become unreachable. A switch that does not answer
+    /// keeps its loads.
     async fn measure_loads(&self) {
         for (key, counters) in self.counters(|_| true).await {
             if let Some(Reading { at, cells }) = counters.fresh() {
@@ -581,7 +589,7 @@ impl Manager {
     /// Fails every job that is alive, and withdraws all tables of jobs.
     pub(crate) async fn stop(&self) -> Result<(), SwitchError> {
         self.fail_all();
-        // Switches without anything of a job may be away.
+        // Only switches with state of jobs are ordered to converge, because other switches may be unreachable.
         let holding: BTreeSet<NodeKey> = {
             let state = self.state();
             state.jobs.iter().flat_map(|(key, _)| state.switches_of(key)).collect()
@@ -589,7 +597,7 @@ impl Manager {
         self.converge(holding).await
     }
 
-    /// Fails every job that is alive, and leaves the switches alone.
+    /// Fails every job that is alive, without changing the switches.
     pub(crate) fn fail_all(&self) {
         self.state().jobs.fail_all("the controller was shut down");
     }
@@ -600,7 +608,7 @@ impl Manager {
     }
 }
 
-/// Measures the load of links again and again. Ends with the controller.
+/// Measures the load of links periodically, until the controller ends.
 pub(crate) async fn watch_loads(manager: Weak<Manager>) {
     let mut ticks = tokio::time::interval(loads::INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -611,7 +619,7 @@ pub(crate) async fn watch_loads(manager: Weak<Manager>) {
     }
 }
 
-/// Serves the queue whenever something has come free. Ends with the controller.
+/// Serves the queue each time that resources become free, until the controller ends.
 pub(crate) async fn watch_queue(manager: Weak<Manager>) {
     let Some(mut news) = manager.upgrade().map(|manager| manager.state().queue_news.subscribe()) else {
         return;
@@ -627,7 +635,7 @@ pub(crate) async fn watch_queue(manager: Weak<Manager>) {
     }
 }
 
-/// Frees what jobs that are over had in a switch, whenever their tables are gone from it.
+/// Frees the resources of retired generations each time that a switch has withdrawn their tables.
 /// Ends with the controller.
 async fn free_withdrawn(
     manager: Weak<Manager>,
@@ -641,7 +649,7 @@ async fn free_withdrawn(
     }
 }
 
-/// The events of one member. Dropping it reports that its stream has broken.
+/// The stream of events for one member. Dropping it reports that the member's stream has broken.
 #[derive(Debug)]
 pub(crate) struct MemberEvents {
     events: mpsc::Receiver<v1::JobEvent>,
@@ -661,7 +669,7 @@ impl Stream for MemberEvents {
 
 impl Drop for MemberEvents {
     fn drop(&mut self) {
-        // If the stream ended by itself the job is over, and this has no effect.
+        // If the stream ended normally, the job is over and this call has no effect.
         self.manager.lose(self.job, &self.participant, self.session);
     }
 }

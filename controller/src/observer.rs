@@ -1,4 +1,4 @@
-//! A view of the controller from inside its process, in the terms of its API.
+//! A view of the controller for other code in its process. It returns the types of the API.
 
 use std::sync::{Arc, Weak};
 
@@ -8,7 +8,7 @@ use crate::answer;
 use crate::explain;
 use crate::manager::Manager;
 
-/// Reads a controller's jobs and switches for as long as the controller exists.
+/// Reads the jobs and switches of a controller. It does not keep the controller alive.
 #[derive(Debug, Clone)]
 pub struct Observer(Weak<Manager>);
 
@@ -17,24 +17,24 @@ impl Observer {
         Self(Arc::downgrade(manager))
     }
 
-    /// All jobs that are alive and the last ones that are over; empty if the controller is gone.
+    /// Returns all jobs that are alive and the last ones that are over; empty if the controller is gone.
     pub fn jobs(&self) -> Vec<v1::Job> {
         let Some(manager) = self.0.upgrade() else { return Vec::new() };
         let state = manager.state();
         state.jobs.iter().map(|job| answer::job(&manager.topology(), &state, job)).collect()
     }
 
-    /// The controller itself; `None` if it is gone.
+    /// Returns the state of the controller itself; `None` if the controller is gone.
     pub fn controller(&self) -> Option<v1::GetControllerResponse> {
         self.0.upgrade().map(|manager| answer::controller(&manager))
     }
 
-    /// The topology's hosts, in its order; empty if the controller is gone.
+    /// Returns the topology's hosts, in the order of the topology; empty if the controller is gone.
     pub fn hosts(&self) -> Vec<v1::Host> {
         self.0.upgrade().map(|manager| answer::hosts(&manager)).unwrap_or_default()
     }
 
-    /// The topology's links, in its order; empty if the controller is gone.
+    /// Returns the topology's links, in the order of the topology; empty if the controller is gone.
     pub fn links(&self) -> Vec<v1::Link> {
         self.0.upgrade().map(|manager| answer::links(&manager)).unwrap_or_default()
     }
@@ -61,7 +61,8 @@ impl Observer {
         self.0.upgrade().map(|manager| answer::switches(&manager)).unwrap_or_default()
     }
 
-    /// The counters of every switch, as they are now or as last read; empty if the controller is gone.
+    /// Returns the counters of every switch, or its last reading if it does not answer; empty if the
+    /// controller is gone.
     pub async fn counters(&self) -> Vec<v1::SwitchCounters> {
         match self.0.upgrade() {
             Some(manager) => answer::all_counters(&manager, |_| true).await,

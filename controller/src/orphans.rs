@@ -1,12 +1,13 @@
-//! Members that come back to a job that this controller does not know: it was on another controller, or
-//! on one whose journal is gone.
+//! Members that try to rejoin a job that this controller does not know.
+//! The job was created on another controller, or the journal has been lost.
 
 use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
 use tributary_api::MAX_JOB_NAME;
 
-/// Names come from outside: only this many are remembered, and no others are logged.
+/// The maximum number of names that are stored. It is limited because the names come from outside.
+/// Further names are not logged.
 const REMEMBERED: usize = 64;
 
 /// Names of jobs that hosts tried to rejoin and that this controller does not know.
@@ -16,7 +17,7 @@ const REMEMBERED: usize = 64;
 pub(crate) struct Orphans(Mutex<BTreeSet<String>>);
 
 impl Orphans {
-    /// Notes that a host comes back to a job that it was a member of.
+    /// Notes that a host has tried to rejoin a job that this controller does not know.
     pub(crate) fn note(&self, job: &str, host: &str) {
         if self.is_news(job) {
             tracing::warn!(
@@ -30,7 +31,7 @@ impl Orphans {
     }
 
     fn is_news(&self, job: &str) -> bool {
-        // Names are only ever added, so a panic elsewhere can't spoil the set.
+        // A panic of another thread cannot damage the set, because names are only added.
         let mut names = self.0.lock();
         names.len() < REMEMBERED && job.len() <= MAX_JOB_NAME && names.insert(job.to_owned())
     }

@@ -1,16 +1,16 @@
-//! The kinds of switches that there is a compiled program for.
+//! The kinds of switches for which there is a compiled program.
 //!
-//! From the controller's point of view they differ little: the names of tables, actions and counters are the same
-//! (`tests/programs.rs`), and the P4Info gives the numbers of values, slots and children of a switch. Ports have the
-//! switch's own numbers, which the topology file gives (`ends = ["leaf:132", "w0"]`). None of their P4Runtime servers
-//! can be relied on to read or clear registers, so the controller does neither.
+//! They differ little for the controller. The names of tables, actions and counters are equal (`tests/programs.rs`),
+//! and the P4Info gives the numbers of values, slots and children of a switch. Ports have the switch's own numbers,
+//! which the topology file gives (`ends = ["leaf:132", "w0"]`). The controller never reads or clears registers, because
+//! not every P4Runtime server supports that reliably.
 
 use std::path::Path;
 
 /// A kind of switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum P4Target {
-    /// BMv2 and the embedded switch, and also Tofino's program behind the shim (`p4/shim`).
+    /// BMv2 and the embedded switch. Also Tofino's program behind the shim (`p4/shim`).
     V1model,
     /// Tofino, with Stratum as its P4Runtime server.
     Tofino,
@@ -19,9 +19,10 @@ pub(crate) enum P4Target {
 impl P4Target {
     const ALL: [Self; 2] = [Self::V1model, Self::Tofino];
 
-    /// The name of the file that is sent to the switch as P4Runtime's `p4_device_config`. It lies beside
-    /// the P4Info. For v1model it is p4c's output; for Tofino, Stratum's `bf_pipeline_builder` makes it from the
-    /// compiler's output (`docs/tofino.md`).
+    /// Returns the name of the file that the controller sends to the switch as P4Runtime's
+    /// `p4_device_config`.
+    /// The file is beside the P4Info. For v1model, p4c creates it. For Tofino, Stratum's `bf_pipeline_builder` creates
+    /// it from the compiler's output (`docs/tofino.md`).
     pub(crate) fn device_config(self) -> &'static str {
         match self {
             Self::V1model => "tributary.json",
@@ -29,7 +30,7 @@ impl P4Target {
         }
     }
 
-    /// The target that a folder has a program for; v1model if it has none.
+    /// Returns the target for which a folder has a program; v1model if it has none.
     pub(crate) fn of(folder: &Path) -> Self {
         let has = |target: &Self| folder.join(target.device_config()).is_file();
         Self::ALL.into_iter().find(has).unwrap_or(Self::V1model)

@@ -1,4 +1,4 @@
-//! The compiled P4 program: what is installed in the switches, and the numbers of its names.
+//! The compiled P4 program: the files for the switches, and the ids of the program's names.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,64 +13,66 @@ use tributary_wire::constants::MAX_CHILDREN;
 use crate::p4_target::P4Target;
 use crate::tables::{Table, multicast};
 
-/// The P4Info file in a compiled program's directory.
+/// The name of the P4Info file in a compiled program's directory.
 const P4INFO_FILE: &str = "tributary.p4info.txtpb";
-/// The program's two files for slices of [256 values](SliceWidth::ETHERNET).
+/// The two files of the program for slices of [256 values](SliceWidth::ETHERNET).
 const BUILT_IN_FOR_ETHERNET: [&str; 2] = [
     include_str!("../../p4/build/256/tributary.json"),
     include_str!("../../p4/build/256/tributary.p4info.txtpb"),
 ];
-/// The program's two files for slices of [2,048 values](SliceWidth::WIDEST).
+/// The two files of the program for slices of [2,048 values](SliceWidth::WIDEST).
 const BUILT_IN_FOR_JUMBO_FRAMES: [&str; 2] = [
     include_str!("../../p4/build/2048/tributary.json"),
     include_str!("../../p4/build/2048/tributary.p4info.txtpb"),
 ];
-/// The name of the built-in program's file in errors.
+/// The file name of the built-in program in error messages.
 const BUILT_IN_NAME: &str = "tributary.p4info.txtpb (built in)";
-/// The register array with one cell a slot, which shows how many slots there are.
+/// A register array with one cell for each slot. Its size is the number of slots.
 const SLOT_REGISTER: &str = "slot_values_0";
-/// The prefix of the register arrays that hold a slot's values; the number of their
-/// first lane follows it.
+/// The prefix of the register arrays that hold the values of slots.
+/// The number of an array's first lane follows the prefix.
 const VALUES_REGISTERS: &str = "slot_values_";
 /// The action whose parameter [`CHILDREN`] has one bit for each child that a switch can distinguish.
 const ADMIT: &str = "admit";
 const CHILDREN: &str = "children";
-/// The counter array with one cell a job, which shows how many jobs there can be.
+/// A counter array with one cell for each job. Its size is the maximum number of jobs.
 const JOB_COUNTER: &str = "job_received";
 pub(crate) const JOB_COUNTER_PREFIX: &str = "job_";
 pub(crate) const PORT_COUNTER_PREFIX: &str = "port_";
-/// The packet-in header's field with the port by which a packet came in.
+/// The field of the packet-in header with the ingress port of a packet.
 pub(crate) const PACKET_IN_PORT: &str = "ingress_port";
-/// The packet-out header's field with the egress port of a packet.
+/// The field of the packet-out header with the egress port of a packet.
 pub(crate) const PACKET_OUT_PORT: &str = "egress_port";
 
 /// The source of the compiled program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PipelineSource {
-    /// The program that this version of Tributary was built with, for slices as wide as every link allows.
+    /// The program that is built into this version of Tributary. The variant for the widest slices of all
+    /// links is chosen.
     #[default]
     BuiltIn,
-    /// A directory with `tributary.p4info.txtpb` and the file for the switch.
+    /// A directory with `tributary.p4info.txtpb` and the device configuration.
     ///
-    /// The file is `tributary.json` for BMv2 and the embedded switch, `tributary.pb.bin` for Tofino.
+    /// The device configuration is `tributary.json` for BMv2 and the embedded switch, and `tributary.pb.bin` for
+    /// Tofino.
     Directory(PathBuf),
 }
 
-/// A compiled program that is part of this one.
+/// A compiled P4 program that is built into this version of Tributary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuiltInPipeline {
-    /// The widest slices that it aggregates.
+    /// The widest slices that the program aggregates.
     pub width: SliceWidth,
-    /// Slots of a switch.
+    /// The number of slots of a switch that runs the program.
     pub slots: u32,
     /// Identifies the program: the first 64 bits of a hash of its files.
     pub cookie: u64,
 }
 
-/// The programs that this version of Tributary was built with, the one for the narrowest slices first.
+/// Returns the built-in P4 programs, the program for the narrowest slices first.
 ///
 /// # Errors
-/// [`PipelineError`]: a defect of Tributary.
+/// [`PipelineError`]: the build of Tributary is defective.
 pub fn built_in_pipelines() -> Result<Vec<BuiltInPipeline>, PipelineError> {
     let load = |widest| {
         let Pipeline { capacity, cookie, .. } = Pipeline::load(&PipelineSource::BuiltIn, widest)?;
@@ -82,15 +84,15 @@ pub fn built_in_pipelines() -> Result<Vec<BuiltInPipeline>, PipelineError> {
 /// Returns the number of slots of a switch with the built-in program.
 ///
 /// # Errors
-/// [`PipelineError`]: a defect of Tributary.
+/// [`PipelineError`]: the build of Tributary is defective.
 pub fn built_in_slots() -> Result<u32, PipelineError> {
     Ok(Pipeline::load(&PipelineSource::BuiltIn, SliceWidth::ETHERNET)?.capacity.slots)
 }
 
-/// Why a compiled program can't be installed.
+/// Reasons why a compiled program cannot be installed.
 #[derive(Debug, Error)]
 pub enum PipelineError {
-    /// One of the two files can't be read. Compile the program, or name the directory it is in.
+    /// One of the two files cannot be read. Compile the program, or name the directory that contains it.
     #[error("{}: cannot read the compiled P4 program: {reason}", file.display())]
     Unreadable {
         /// The file.
@@ -106,17 +108,17 @@ pub enum PipelineError {
         /// The parser's error.
         reason: P4InfoError,
     },
-    /// The P4Info lacks something that the controller works with: this is another program.
+    /// The P4Info lacks an object that the controller needs, so it describes another program.
     #[error("{}: the program has no {kind} {name:?}: it is not Tributary's, or not of this version", file.display())]
     Missing {
         /// The P4Info file.
         file: PathBuf,
-        /// The kind of the missing object, and the place where it should be.
+        /// The kind of the missing object, and the place where the object should be.
         kind: String,
-        /// Its name.
+        /// The name of the missing object.
         name: String,
     },
-    /// A slot's values have a number of bits that fits no slice width.
+    /// The number of bits of a slot's values does not match any slice width.
     #[error(
         "{}: a slot has {bits} bits for values, and a slice 1024, or that times a power of two, up to 65536: it is not \
          Tributary's, or not of this version",
@@ -125,62 +127,62 @@ pub enum PipelineError {
     Width {
         /// The P4Info file.
         file: PathBuf,
-        /// The bits of all register arrays for values together.
+        /// The total number of bits of all register arrays for values.
         bits: u64,
     },
-    /// The program needs something that the controller does not know: this is another program.
+    /// The P4Info has an object that the controller does not know, so it describes another program.
     #[error("{}: the controller does not know the {kind} {name:?}: it is not Tributary's, or not of this version", file.display())]
     Unknown {
         /// The P4Info file.
         file: PathBuf,
         /// The kind of the unknown object, and its place.
         kind: String,
-        /// Its name.
+        /// The name of the unknown object.
         name: String,
     },
 }
 
-/// A compiled program that is checked to have all that the controller works with.
+/// A compiled program. It has been checked to contain all names that the controller uses.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    /// The file for the switch.
+    /// The file for the switch, which is sent as P4Runtime's `p4_device_config`.
     pub(crate) device_config: Vec<u8>,
     pub(crate) info: P4Info,
     /// Identifies the two files: the first 64 bits of their hash.
     pub(crate) cookie: u64,
     /// The capacity of a switch that runs the program.
     pub(crate) capacity: Capacity,
-    /// Counters with one cell a job.
+    /// Counter arrays with one cell for each job.
     pub(crate) job_counters: Vec<CounterArray>,
-    /// Counters with one cell a port.
+    /// Counter arrays with one cell for each port.
     pub(crate) port_counters: Vec<CounterArray>,
 }
 
 /// The capacity of a switch that runs the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capacity {
-    /// Its slots, unless the topology gives it fewer.
+    /// The number of slots, unless the topology gives the switch fewer.
     pub(crate) slots: u32,
-    /// The number of jobs that it has counters for.
+    /// The number of jobs for which the switch has counters.
     pub(crate) job_indices: u16,
-    /// The widest slice that it takes.
+    /// The widest slice that the switch supports.
     pub(crate) widest: SliceWidth,
-    /// The number of children that it distinguishes.
+    /// The number of children that the switch can distinguish.
     pub(crate) children: usize,
 }
 
 /// A counter array of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CounterArray {
-    /// Its name in P4Info.
+    /// The name of the array in the P4Info.
     pub(crate) name: String,
-    /// The event that it counts: the array's name without the prefix.
+    /// The event that the array counts: its name without the prefix.
     pub(crate) reason: String,
 }
 
 impl Pipeline {
-    /// Reads both files of the compiled program.
-    /// Of the built-in programs it takes the one for the narrowest slices that are at least as wide as `widest`.
+    /// Reads and checks both files of the compiled program.
+    /// For the built-in source, it selects the program for the narrowest slices that are at least as wide as `widest`.
     pub(crate) fn load(source: &PipelineSource, widest: SliceWidth) -> Result<Self, PipelineError> {
         let (device_config, text, file) = match source {
             PipelineSource::BuiltIn => {
@@ -229,7 +231,7 @@ impl Pipeline {
     }
 }
 
-/// The slice width that matches a slot's bits.
+/// Returns the slice width that matches the number of bits of a slot.
 fn widest(info: &P4Info, file: &Path) -> Result<SliceWidth, PipelineError> {
     let values = info.registers().filter(|register| register.name.alias.starts_with(VALUES_REGISTERS));
     let bits = values.map(|register| u64::from(register.bits)).sum::<u64>();
@@ -238,7 +240,8 @@ fn widest(info: &P4Info, file: &Path) -> Result<SliceWidth, PipelineError> {
         .ok_or_else(|| PipelineError::Width { file: file.to_owned(), bits })
 }
 
-/// The number of children of a switch: the bits of `admit`'s parameter, at most [`MAX_CHILDREN`].
+/// Returns the number of children of a switch: the bits of `admit`'s parameter, at most
+/// [`MAX_CHILDREN`].
 fn children(info: &P4Info, file: &Path) -> Result<usize, PipelineError> {
     let parameter =
         info.action(ADMIT).and_then(|action| action.parameters.iter().find(|one| one.name == CHILDREN));
@@ -251,7 +254,7 @@ fn read<T>(file: PathBuf, how: impl FnOnce(&Path) -> io::Result<T>) -> Result<T,
     how(&file).map_err(|reason| PipelineError::Unreadable { file, reason })
 }
 
-/// The first 64 bits of a hash of both files, with the length of the first.
+/// Returns the first 64 bits of a hash of both files and the length of the first file.
 fn cookie(device_config: &[u8], p4info: &str) -> u64 {
     let mut hash = Sha256::new();
     hash.update((device_config.len() as u64).to_be_bytes());
@@ -295,7 +298,7 @@ fn check_packets(info: &P4Info, file: &Path) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// Checks that the program has all names that we use, and no others.
+/// Checks that the program has all names that the controller uses, and no others.
 fn check_names(file: &Path, kind: &str, ours: &[&str], theirs: &[&str]) -> Result<(), PipelineError> {
     if let Some(name) = ours.iter().find(|name| !theirs.contains(name)) {
         return Err(missing(file, kind, name));
@@ -339,7 +342,7 @@ mod tests {
         assert_eq!(cookie(&PipelineSource::BuiltIn), cookie(&PipelineSource::Directory(compiled())));
     }
 
-    /// The compiled program, with one text replaced in its P4Info.
+    /// Loads the compiled program after replacing `from` by `to` in its P4Info.
     fn load_with(from: &str, to: &str) -> Result<Pipeline, PipelineError> {
         let directory = tempfile::tempdir().unwrap();
         let p4info = fs::read_to_string(compiled().join(P4INFO_FILE)).unwrap();

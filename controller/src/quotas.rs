@@ -1,18 +1,20 @@
 //! Limits for each creator of jobs.
 
-/// The creator of all jobs where callers show no certificates.
+/// The creator of all jobs if callers show no certificates.
 pub(crate) const LOCAL: &str = "local";
 
-/// Limits for creators of jobs. A creator is a name in a certificate; without certificates, all callers
-/// together are one creator.
+/// Limits for creators of jobs.
+/// A creator is a name in a certificate. Without certificates, all callers together are one creator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quotas {
-    /// Jobs of one creator that are alive, including those that wait for slots; `None`: no limit.
+    /// The number of jobs of one creator that may be alive, including queued jobs; `None` sets no limit.
     pub jobs: Option<u32>,
-    /// Slots that the jobs of one creator may have together on each switch; `None`: no limit.
-    /// While a job changes its structure it briefly has twice as many; this limit does not hold that up.
+    /// The number of slots that the jobs of one creator may have in total on each switch; `None` sets no
+    /// limit.
+    /// While a job changes its structure, it briefly has twice as many slots. The limit does not apply to these
+    /// additional slots.
     pub slots: Option<u32>,
-    /// Jobs of all creators that may wait for slots.
+    /// The total number of jobs that may wait for slots, over all creators.
     pub queue: u32,
 }
 
@@ -22,10 +24,10 @@ impl Default for Quotas {
     }
 }
 
-/// The creator of a job, and the creator's choice to wait for slots.
+/// The creator of a new job, and the creator's choice to wait for slots.
 #[derive(Debug, Clone)]
 pub(crate) struct Asking {
     pub(crate) creator: String,
-    /// True if a job without slots waits for them; false if the controller refuses it.
+    /// True if the job may wait for slots; false if the controller must refuse it when slots are missing.
     pub(crate) waits: bool,
 }

@@ -1,4 +1,4 @@
-//! A CreateJob request, checked against the topology.
+//! Checks a CreateJob request against the topology.
 
 use std::time::Duration;
 
@@ -11,55 +11,57 @@ use tributary_wire::SliceWidth;
 
 use crate::jobs::{OnDegraded, Terms};
 
-/// The default size of the gradient for expected speed-ups: a million values.
+/// The default gradient size for estimates of the speed-up: a million values.
 const DEFAULT_GRADIENT_BYTES: u64 = 4_000_000;
 /// The default time limit for a job's members to join.
 ///
-/// It leaves a cluster's scheduler time to start the members, and it frees the slots of an abandoned job.
+/// It is long enough for a cluster's scheduler to start the members. It is limited so that an abandoned job returns its
+/// slots.
 const DEFAULT_JOIN_DEADLINE: Duration = Duration::from_secs(3600);
-/// The default of θ: one process in ten.
+/// The default of θ: 10 % of the processes.
 const DEFAULT_THETA: f64 = 0.1;
-/// Longer than any useful deadline.
+/// The upper limit for join deadlines. It is longer than any useful deadline.
 const LONGEST_JOIN_DEADLINE: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// The reason why a request is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub(crate) enum RequestError {
-    /// The name could not be shown or typed.
+    /// The name contains characters that could not be displayed or typed, or has a wrong length.
     #[error("bad job name {0:?}: use 1 to {MAX_JOB_NAME} of a-z, A-Z, 0-9, '-', '_' and '.'")]
     Name(String),
-    /// A member is not in the topology.
+    /// A node that the request names is not in the topology.
     #[error("host {host:?} is not in topology {topology:?}")]
     UnknownHost {
-        /// The name given.
+        /// The name in the request.
         host: String,
         /// The topology's name.
         topology: String,
     },
-    /// A choice that this controller does not know.
+    /// A field has a value that this controller does not know.
     #[error("{field} is {value}, which this controller does not know")]
     Unknown {
         /// The field's name.
         field: &'static str,
-        /// Its value.
+        /// The field's value.
         value: i32,
     },
-    /// A window that is not a power of two, or too large.
+    /// The window is not a power of two, or is too large.
     #[error("a window of {0} slices: use a power of two, {MAX_WINDOW} at most")]
     Window(u32),
-    /// A θ that is not a share.
+    /// θ is not between 0 and 1.
     #[error("theta is {0}: it is a share of the processes, from 0 to 1")]
     Theta(f64),
-    /// A rigid job fails when it loses a member, so it cannot continue without one.
+    /// The job is rigid, but should continue without degraded processes. A rigid job fails when it loses a
+    /// member.
     #[error("a rigid job cannot go on without degraded processes: leave one of the two out")]
     RigidAndDegraded,
-    /// The topology has no server, and the request names none.
+    /// The topology has no server, and the request does not name one.
     #[error("the topology has no server: name one")]
     NoServer,
 }
 
-/// The requested job; what the request leaves out comes from the topology.
-/// `widest`: the widest slice that the switches take.
+/// Returns the requested job. Fields that the request leaves out come from the topology.
+/// `widest` is the widest slice that the switches support.
 pub(crate) fn job(
     topology: &Topology,
     widest: SliceWidth,
@@ -88,7 +90,7 @@ pub(crate) fn job(
     Ok(job.with_widest_slices(topology, widest))
 }
 
-/// The terms that its creator sets.
+/// Returns the terms that the job's creator sets.
 pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestError> {
     let join_deadline = match request.join_deadline_milliseconds {
         0 => DEFAULT_JOIN_DEADLINE,
@@ -106,9 +108,9 @@ pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestErro
     Ok(Terms { rigid: request.rigid, join_deadline, on_degraded, server_reads, confidential })
 }
 
-/// Returns true if the controller acts on degraded processes.
+/// Returns true if the controller should act on degraded processes.
 ///
-/// The default is off, because the job's processes then have to share their data again.
+/// The default is off, because each such change makes the job's processes redistribute their data.
 fn is_auto(value: i32) -> Result<bool, RequestError> {
     match v1::Degraded::try_from(value) {
         Ok(v1::Degraded::Unspecified | v1::Degraded::Off) => Ok(false),
@@ -125,7 +127,7 @@ fn check_name(name: &str) -> Result<(), RequestError> {
     Err(RequestError::Name(name.chars().take(MAX_JOB_NAME).collect()))
 }
 
-/// Returns the node of that name. The planner checks later that it is a host.
+/// Returns the node with that name. The planner checks later that the node is a host.
 fn host(topology: &Topology, name: &str) -> Result<NodeKey, RequestError> {
     topology.find(name).ok_or_else(|| RequestError::UnknownHost {
         host: name.to_owned(),

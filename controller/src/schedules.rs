@@ -1,4 +1,4 @@
-//! The exchange of workers' profiles for their schedules.
+//! Collects workers' profiles, and answers with schedules.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,13 +12,14 @@ use tributary_wire::Rank;
 use crate::jobs::{Agreed, HandedIn, JobError, Number, Outcome};
 use crate::manager::Manager;
 
-/// The time that a worker with a profile waits for the other workers before it sends the request again.
+/// The time that the controller lets a worker wait for the profiles of other workers. The worker then
+/// sends its request again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Gradients that a model may have: ten times as many as the largest models in training.
+/// The maximum number of gradients of a model: ten times the number of the largest models in training.
 const MAX_GRADIENTS: usize = 1 << 16;
 
-/// Hands in a worker's profile, and waits for the others' for a moment.
+/// Submits a worker's profile, and waits up to [`PATIENCE`] for the profiles of the other workers.
 pub(crate) async fn hand_in(
     manager: &Manager,
     (name, token, host): (&str, &[u8], &str),
@@ -38,14 +39,14 @@ pub(crate) async fn hand_in(
             return Ok(heard);
         }
         tokio::select! {
-            // An error means that the job is gone, which the next round of the loop reports.
+            // An error means that the job is gone. The next iteration of the loop reports that.
             _ = news.changed() => {}
             () = &mut patience => return Ok(heard),
         }
     }
 }
 
-/// Checks a profile that was handed in.
+/// Checks a profile that a worker has submitted.
 pub(crate) fn checked(
     number: Option<schedule::ProfileNumber>,
     profile: Option<schedule::Profile>,
@@ -72,7 +73,7 @@ pub(crate) fn checked(
     Ok((Number { run: number.run, number: number.number }, profile))
 }
 
-/// The answer to a worker.
+/// Converts the outcome of a profile to the answer to a worker.
 pub(crate) fn answer(heard: HandedIn) -> Result<v1::HandInProfileResponse, Status> {
     use v1::hand_in_profile_response::Outcome as Answer;
     let answer = match heard {
@@ -94,7 +95,7 @@ pub(crate) fn answer(heard: HandedIn) -> Result<v1::HandInProfileResponse, Statu
     Ok(v1::HandInProfileResponse { outcome: Some(answer) })
 }
 
-/// A job's schedule, and what it was derived from.
+/// Returns a job's schedule, and the profile from which it was derived.
 pub(crate) fn report(job: &str, agreed: &Agreed) -> v1::GetScheduleResponse {
     let Profile { gradients, start_up } = &agreed.profile;
     let profile = schedule::Profile {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// The format of the records. A controller reads its own, and refuses a newer one.
+/// The format of the records. A controller reads its own format and refuses newer formats.
 pub(super) const FORMAT: u64 = 1;
 
-/// Why jobs cannot be written down, or read.
+/// Reasons why jobs cannot be written to the journal or read from it.
 #[derive(Debug, Clone, Error)]
 pub enum JournalError {
     /// This program was built without the feature `journal`.
@@ -17,7 +17,7 @@ pub enum JournalError {
         /// The folder.
         folder: PathBuf,
     },
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     #[error("{}: cannot make the folder of the controller's state: {reason}", folder.display())]
     Folder {
         /// The folder.
@@ -25,13 +25,13 @@ pub enum JournalError {
         /// The operating system's error.
         reason: String,
     },
-    /// Another controller has the file.
+    /// Another controller has opened the file.
     #[error("{}: another controller has it open: stop that one, or give this one another --state", file.display())]
     InUse {
         /// The file.
         file: PathBuf,
     },
-    /// The file is damaged, or not a journal. It is left where it is.
+    /// The file is damaged, or is not a journal. The controller leaves the file in its place.
     #[error(
         "{}: not a journal of jobs, or a damaged one ({reason}). It is left where it is: bring it back from a \
          backup, or move it away to start without jobs",
@@ -43,7 +43,7 @@ pub enum JournalError {
         /// The reason why the file is not a valid journal.
         reason: String,
     },
-    /// A newer version has written the file.
+    /// A newer version of Tributary has written the file.
     #[error(
         "{}: written by a newer version (format {found}; this one reads up to {FORMAT}): start that version again, or \
          give this one another --state",
@@ -55,7 +55,7 @@ pub enum JournalError {
         /// The format of the file.
         found: u64,
     },
-    /// The disk is full, or broken. What was written before is still there.
+    /// The disk is full or broken. Earlier writes are still on the disk.
     #[error("{}: cannot write ({reason}): make room, or look after the disk", file.display())]
     Write {
         /// The file.
@@ -83,8 +83,7 @@ pub enum JournalError {
         /// The file.
         file: PathBuf,
     },
-    /// The way to the journal is blocked: something else has the name of one of its
-    /// folders, or access is denied.
+    /// The path to the journal is blocked: a folder was replaced by something else, or access is denied.
     #[error(
         "{}: the journal cannot be found any more ({reason}): bring its folder back, or move away what is in its place, \
          and all jobs are written anew",
@@ -96,18 +95,18 @@ pub enum JournalError {
         /// The operating system's error.
         reason: String,
     },
-    /// The disk does not answer. What was handed in is written as soon as it does.
+    /// The disk does not answer. All pending jobs are written as soon as it answers.
     #[error("{}: the disk has not answered for {waited:?}: look after it", file.display())]
     Hangs {
         /// The file.
         file: PathBuf,
-        /// For how long.
+        /// The time for which the controller has waited for the disk.
         waited: Duration,
     },
-    /// The thread that writes jobs cannot be started.
+    /// The thread that writes to the journal cannot be started.
     #[error("cannot start the thread that writes jobs down: {0}")]
     Thread(String),
-    /// The thread that writes has ended.
+    /// The thread that writes to the journal has ended.
     #[error("the thread that writes jobs down has ended: this is a bug, please report it")]
     Stopped,
 }

@@ -5,54 +5,55 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Bytes of a database's header, which differs after each write.
+/// The number of bytes of a database's header. The header changes with each write.
 const HEAD: usize = 512;
 
-/// An opened file, with what is needed to recognise it.
+/// The identity of an opened file, by which the file can be recognised.
 #[derive(Debug)]
 pub(super) struct FileIdentity {
-    /// Device and inode, which identify the file whatever its name.
+    /// Device and inode. They identify the file even if its name changes.
     identity: (u64, u64),
-    /// The content as this controller left it; `None` if that is unknown, as after a disk error.
+    /// The content after this controller's last write; `None` if it is unknown, for example after a disk
+    /// error.
     left: Option<Content>,
-    /// True once another program has written into the file.
+    /// True if another program has written into the file.
     ///
-    /// The flag stays set, because the file no longer belongs to this controller.
+    /// The flag is never reset, because the file no longer belongs to this controller.
     is_overwritten: bool,
 }
 
-/// The part of a file's content that is compared.
+/// The part of a file's content that shows a write by another program.
 #[derive(Debug, PartialEq, Eq)]
 struct Content {
     head: Vec<u8>,
     length: u64,
 }
 
-/// The file that the name of an opened file now refers to.
+/// The status of the file to which the name of an opened file now refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileStatus {
-    /// The same file.
+    /// The name still refers to the opened file.
     Kept,
-    /// The same file, but another program has written into it.
+    /// The name still refers to the opened file, but another program has written into the file.
     Overwritten,
-    /// Nothing.
+    /// The name does not refer to any file.
     Gone,
-    /// Another file.
+    /// The name refers to another file.
     Taken,
 }
 
 impl FileIdentity {
-    /// The identity of the file that has this name now.
+    /// Returns the identity of the file that has this name now.
     pub(super) fn of(file: &Path) -> io::Result<Self> {
         Ok(Self { identity: identity(file)?, left: None, is_overwritten: false })
     }
 
-    /// Notes the content after this controller has written to the file, which has this name.
+    /// Stores the file's content after this controller has written to it. `file` is the file's name.
     pub(super) fn leave(&mut self, file: &Path) {
         self.left = Content::of(file).ok();
     }
 
-    /// Notes that this controller may have written anything to the file.
+    /// Marks the content as unknown, because this controller's last write may have failed halfway.
     pub(super) fn lose_sight(&mut self) {
         self.left = None;
     }
@@ -60,7 +61,7 @@ impl FileIdentity {
     /// Returns the status of the file that the name `file` refers to now.
     ///
     /// # Errors
-    /// The file cannot be reached: something else has a folder's name, or access is denied.
+    /// The file cannot be reached: a folder was replaced by something else, or access is denied.
     pub(super) fn status(&mut self, file: &Path) -> io::Result<FileStatus> {
         match identity(file) {
             Ok(now) if now != self.identity => return Ok(FileStatus::Taken),

@@ -1,4 +1,4 @@
-//! Watches the writing of jobs to disk, and reports an error, or a disk that does not answer at all.
+//! Monitors the writes of jobs to disk, and reports errors and a disk that does not answer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::error::JournalError;
 
-/// The time that a disk may take before it is reported to hang.
+/// The time that a write may take before the disk is reported to hang.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The state of the journal's writes. The writer, the watchdog and the readers of the status share it.
@@ -23,17 +23,18 @@ pub(super) struct Health {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The start of the write that the disk has not completed yet.
+    /// The start time of the write that the disk has not completed; `None` if no write is in progress.
     asked: Option<Instant>,
     /// True once the watchdog has logged that the disk hangs.
     hangs: bool,
-    /// Why the last attempt failed; `None` if it did not.
+    /// The error of the last write; `None` if that write succeeded.
     error: Option<JournalError>,
     is_closed: bool,
 }
 
 impl Health {
-    /// Starts watching, in a thread of its own: a thread that hangs cannot report it.
+    /// Creates the state, and starts the watchdog in its own thread, because a writer that hangs cannot
+    /// report that.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -45,7 +46,7 @@ impl Health {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change leaves the state consistent.
+        // A panic cannot leave the state inconsistent, because every change is complete at once.
         self.state.lock()
     }
 
@@ -54,7 +55,8 @@ impl Health {
         self.state().asked = Some(Instant::now());
     }
 
-    /// Notes that the disk has answered. An outage is logged once, however often the write is retried.
+    /// Notes the outcome of a write. An outage is logged only once, even if the write is retried many
+    /// times.
     pub(super) fn answered(&self, outcome: &Result<(), JournalError>) {
         let mut state = self.state();
         state.asked = None;
@@ -69,7 +71,7 @@ impl Health {
         state.error = outcome.as_ref().err().cloned();
     }
 
-    /// Notes that nothing will be written any more.
+    /// Notes that there will be no further writes, so that the watchdog ends.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.closed.notify_all();
@@ -81,23 +83,24 @@ impl Health {
         self.overdue(&state).or_else(|| state.error.clone())
     }
 
-    /// Why the last attempt was refused, if it was. It is retried until it succeeds.
+    /// Returns the error of the last write; `None` if it succeeded. The journal retries the write until it
+    /// succeeds.
     pub(super) fn refusal(&self) -> Option<JournalError> {
         self.state().error.clone()
     }
 
-    /// The error of a disk that has not answered for too long.
+    /// Returns the error for a disk that has not answered for longer than the limit; `None` otherwise.
     fn overdue(&self, state: &State) -> Option<JournalError> {
         let waited = state.asked.map(|asked| asked.elapsed()).filter(|waited| *waited > self.patience);
         waited.map(|waited| self.hangs(waited))
     }
 
-    /// The error of a disk that has not answered for `waited`.
+    /// Returns the error for a disk that has not answered for `waited`.
     pub(super) fn hangs(&self, waited: Duration) -> JournalError {
         JournalError::Hangs { file: self.file.clone(), waited: Duration::from_secs(waited.as_secs()) }
     }
 
-    /// Logs once for each time that the disk hangs.
+    /// Runs the watchdog, which logs each hang of the disk once.
     fn watch(&self) {
         let mut state = self.state();
         while !state.is_closed {

@@ -1,9 +1,9 @@
-//! Jobs on disk, for a controller that restarts.
+//! The journal: jobs on disk, for a controller that restarts.
 //!
-//! Every change of a job that must outlive the controller is written before the controller or a member acts on it.
+//! A change of a job that must survive the controller is written before the controller or a member acts on it.
 //!
-//! Jobs are handed in while the controller's state is locked, so that they reach the disk in the order in which they
-//! changed; callers wait for the disk after unlocking it.
+//! Callers submit jobs while they hold the lock of the controller's state, so that the jobs reach the disk in the order
+//! in which they changed. They wait for the disk after they have released the lock.
 
 mod error;
 #[cfg(feature = "journal")]
@@ -32,19 +32,20 @@ use stored::StoredJob;
 use writer::Writer;
 pub(crate) use writer::Written;
 
-/// The journal of jobs.
+/// The journal of jobs. `None` if the controller runs without a journal.
 #[derive(Debug, Default)]
 pub(crate) struct Journal(Option<Open>);
 
 #[derive(Debug)]
 struct Open {
-    /// Dropped first, once everything is written: the file is closed with the store.
+    /// Must be the first field, so that the writer is dropped first. It writes all pending jobs before the
+    /// store closes the file.
     writer: Writer,
     store: Arc<Store>,
 }
 
 impl Journal {
-    /// Opens the journal in a folder, which is created if it does not exist.
+    /// Opens the journal in `folder`, and creates the folder if it does not exist.
     pub(crate) fn open(folder: &Path) -> Result<Self, JournalError> {
         Self::of(Store::in_folder(folder)?, health::PATIENCE)
     }
@@ -56,12 +57,12 @@ impl Journal {
         Ok(Self(Some(Open { writer, store })))
     }
 
-    /// Returns true if jobs outlive the controller.
+    /// Returns true if there is a journal, so that jobs survive the controller.
     pub(crate) fn is_kept(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Returns true if jobs are kept, and this is the first controller that keeps them here.
+    /// Returns true if there is a journal and this controller created it.
     pub(crate) fn is_new(&self) -> bool {
         self.0.as_ref().is_some_and(|open| open.store.is_new())
     }
@@ -71,18 +72,18 @@ impl Journal {
         self.0.as_ref().and_then(|open| open.writer.problem())
     }
 
-    /// Why the last attempt to write failed; `None` if it succeeded, or the disk has not answered yet.
+    /// Returns the error of the last write; `None` if it succeeded or is still in progress.
     pub(crate) fn refusal(&self) -> Option<JournalError> {
         self.0.as_ref().and_then(|open| open.writer.refusal())
     }
 
-    /// Hands a job in, to be written down as it is now; a job that is over is forgotten.
+    /// Submits the present state of a job to be written. A job that is over is removed from the journal.
     pub(crate) fn keep(&self, topology: &Topology, key: JobKey, job: &Job) -> Written {
         let Some(open) = &self.0 else { return Written::nowhere() };
         open.writer.write(key, job.is_alive().then(|| StoredJob::new(topology, job)))
     }
 
-    /// All jobs that were alive, in order of creation.
+    /// Returns all jobs in the journal, in the order of their creation.
     pub(crate) fn load(&self, topology: &Topology) -> Result<Vec<LoadedJob>, JournalError> {
         let Some(Open { store, .. }) = &self.0 else { return Ok(Vec::new()) };
         let kept = |(key, bytes): (JobKey, Vec<u8>)| {
@@ -98,8 +99,8 @@ impl Journal {
     }
 }
 
-/// Checks a job's record as a starting controller would: returns the job's name, or why it is not taken
-/// up. An entry point for fuzzing.
+/// Checks a job's record as a starting controller would, and returns the job's name. An entry point for
+/// fuzzing.
 ///
 /// # Errors
 /// The record is damaged, or does not fit the topology.
@@ -108,7 +109,7 @@ pub fn check_record(record: &[u8], topology: &Topology) -> Result<String, String
     stored.into_record(topology).map(|record| record.name).map_err(|reason| reason.to_string())
 }
 
-/// A job as read from the journal.
+/// A job that was read from the journal.
 #[derive(Debug)]
 pub(crate) struct LoadedJob {
     pub(crate) key: JobKey,
@@ -119,6 +120,6 @@ pub(crate) struct LoadedJob {
     pub(crate) is_queued: bool,
     /// True if the job's processes support other processes that join and leave.
     pub(crate) elastic: bool,
-    /// Its record; or why it no longer fits the topology.
+    /// The job's record, or the reason why it no longer fits the topology.
     pub(crate) record: Result<JobRecord, String>,
 }

@@ -1,7 +1,7 @@
 //! The journal's file: a [`redb`] database.
 //!
-//! A write takes effect completely or not at all, even if the power fails, and pages carry checksums. The database
-//! holds JSON, one record a job, with nodes by their names.
+//! A write takes effect completely or not at all, even if the power fails. Pages carry checksums. The database has one
+//! JSON record for each job. Records identify nodes by name.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -23,9 +23,10 @@ use super::file_identity::{FileIdentity, FileStatus};
 use super::stored::Changes;
 use crate::jobs::JobKey;
 
-/// The file in the folder of the controller's state.
+/// The name of the journal's file in the folder of the controller's state.
 const FILE: &str = "jobs.redb";
-/// The temporary name of a new file, so that a file with the final name is, or was, a complete journal.
+/// The temporary name of a new file. It is renamed when it is complete, so that `FILE` is always a
+/// complete journal.
 const NEW_FILE: &str = "jobs.redb.new";
 
 /// File mode: only the owner may read and write the file.
@@ -45,15 +46,15 @@ pub(super) struct Store {
 }
 
 struct StoreState {
-    /// `None` after an error: a database that has met a disk error has to be opened again.
+    /// `None` after an error. After a disk error, a database must be opened again.
     database: Option<Database>,
-    /// The file that holds it; `None` for a database without a file.
+    /// The identity of the database's file; `None` for a database without a file.
     identity: Option<FileIdentity>,
-    /// All records. They are written to a new file if the file is removed.
+    /// All records. If the file is removed, they are written to a new file.
     records: BTreeMap<JobKey, Vec<u8>>,
 }
 
-/// The file, and how to open it, at the start and after a disk error.
+/// The path of the database's file, and a function that opens the database.
 struct JobsFile {
     path: PathBuf,
     open: Opener,
@@ -66,7 +67,7 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the journal in the folder, or makes a new one there.
+    /// Opens the journal in the folder, or creates a new one there.
     pub(super) fn in_folder(folder: &Path) -> Result<Self, JournalError> {
         let to_folder = |reason: io::Error| JournalError::Folder {
             folder: folder.to_owned(),
@@ -80,17 +81,17 @@ impl Store {
         } else if std::fs::metadata(&path).map_err(to_folder)?.len() == 0 {
             return Err(JournalError::Damaged { file: path, reason: "it is empty".to_owned() });
         } else {
-            // Earlier versions made the file readable for all users.
+            // Earlier versions created the file with read access for all users.
             std::fs::set_permissions(&path, Permissions::from_mode(OWNER_ONLY)).map_err(to_folder)?;
         }
         let identity = FileIdentity::of(&path).map_err(to_folder)?;
         let opened = path.clone();
-        // Checked even after a clean close: the library would panic at pages that are not as it wrote them.
+        // The check is needed even after a clean close, because the library would panic at damaged pages.
         let open = move || Database::builder().set_check_integrity_on_open(true).open(&opened);
         Self::opened(JobsFile { path, open: Box::new(open) }, Some(identity), is_new)
     }
 
-    /// A store whose database is not in a file.
+    /// Creates a store whose database is not in a file.
     #[cfg(test)]
     pub(super) fn without_file(
         name: &str,
@@ -99,7 +100,7 @@ impl Store {
         Self::opened(JobsFile { path: name.into(), open: Box::new(open) }, None, false)
     }
 
-    /// Opens the database, and checks its format.
+    /// Opens the database, checks its format, and reads its records.
     fn opened(file: JobsFile, identity: Option<FileIdentity>, is_new: bool) -> Result<Self, JournalError> {
         let mut state = StoreState { database: None, identity, records: BTreeMap::new() };
         let found =
@@ -117,19 +118,19 @@ impl Store {
         Ok(Self { state: Mutex::new(state), file, is_new })
     }
 
-    /// The path of the file.
+    /// Returns the path of the file.
     pub(super) fn file(&self) -> &Path {
         &self.file.path
     }
 
-    /// Returns true if there was no journal before.
+    /// Returns true if this controller created the journal.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Makes these changes: all of them, or none.
+    /// Makes all of `changes`, or none of them.
     ///
-    /// If the file has been removed, all records are written to a new file.
+    /// If the file has been removed, first writes all records to a new file.
     pub(super) fn make(&self, changes: &Changes) -> Result<(), JournalError> {
         let mut state = self.state();
         self.ensure_file(&mut state)?;
@@ -147,21 +148,21 @@ impl Store {
         Ok(())
     }
 
-    /// All records, in the order of their keys.
+    /// Returns all records, in the order of their keys.
     pub(super) fn records(&self) -> Vec<(JobKey, Vec<u8>)> {
         self.state().records.iter().map(|(key, bytes)| (*key, bytes.clone())).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, StoreState> {
-        // A panic never leaves anything in here half done.
+        // A panic cannot leave the state half changed.
         self.state.lock()
     }
 
-    /// Ensures that writes go to the file with the journal's name; other writes would be lost.
+    /// Ensures that the open file is still the file with the journal's name. Other writes would be lost.
     ///
-    /// This controller knows all of its jobs, so it writes a removed journal again with all records, not only with
-    /// those that change next. If another file has the name, or another program has written into the file, this
-    /// controller leaves the file alone: it may be a backup or another controller's journal.
+    /// If the journal was removed, this controller writes it again with all records, not only with the changed ones. If
+    /// another file has the name, or another program has written into the file, this controller does not touch the
+    /// file. It may be a backup or another controller's journal.
     fn ensure_file(&self, state: &mut StoreState) -> Result<(), JournalError> {
         let Some(identity) = &mut state.identity else { return Ok(()) };
         let path = self.file();
@@ -170,7 +171,7 @@ impl Store {
             Ok(FileStatus::Kept) => Ok(()),
             Ok(FileStatus::Taken) => Err(JournalError::Replaced { file }),
             Ok(FileStatus::Overwritten) => {
-                // Closing it would write to it.
+                // The database is not closed, because closing it would write to the file.
                 mem::forget(state.database.take());
                 Err(JournalError::Overwritten { file })
             }
@@ -196,7 +197,7 @@ impl Store {
 }
 
 impl JobsFile {
-    /// Runs `work` on the database, which is opened first if necessary.
+    /// Runs `work` on the database. Opens the database first if it is not open.
     fn with<T>(
         &self,
         state: &mut StoreState,
@@ -228,9 +229,9 @@ impl JobsFile {
         })
     }
 
-    /// Turns panics into errors: the library panics at some pages that are not as it wrote them.
+    /// Runs `work`, and turns panics into errors, because the library panics at some damaged pages.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
-        // Whatever was half done is dropped by the unwinding, and not used again.
+        // It is safe to continue after a panic: unwinding drops the database, so that it is not used again.
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
             let reason = "a page of it makes no sense".to_owned();
             Err(JournalError::Damaged { file: self.path.clone(), reason })
@@ -246,7 +247,7 @@ impl JobsFile {
     }
 }
 
-/// Returns true if an error that the library reports as the disk's is in fact damage to the file.
+/// Returns true if the library reports damage of the file as a disk error.
 fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
@@ -255,14 +256,15 @@ fn cannot_write(file: &Path, reason: &dyn Error) -> JournalError {
     JournalError::Write { file: file.to_owned(), reason: reason.to_string() }
 }
 
-/// Makes a file with these jobs, and its folder if necessary. It gets its name once it is complete.
+/// Creates a file with these jobs, and its folder if necessary. The file gets its final name when it is
+/// complete.
 fn make(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalError> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let to_folder =
         |reason: io::Error| JournalError::Folder { folder: folder.to_owned(), reason: reason.to_string() };
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(to_folder)?;
     let new = folder.join(NEW_FILE);
-    // Whatever an earlier attempt left unfinished holds nothing that `jobs` lacks.
+    // An unfinished file of an earlier attempt can be removed, because `jobs` includes all of its records.
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(to_folder(error)),
         _ => fill(&new, jobs)?,
@@ -271,7 +273,8 @@ fn make(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalErro
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(to_folder)
 }
 
-/// Writes the file. It holds jobs' tokens, so only its owner may read it, from the first byte on.
+/// Writes the records to a new file. Only the owner may ever read the file, because it contains the
+/// jobs' tokens.
 fn fill(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalError> {
     let private = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(file);
     private.map_err(|error| cannot_write(file, &error))?;
@@ -283,7 +286,7 @@ fn fill(file: &Path, jobs: &BTreeMap<JobKey, Vec<u8>>) -> Result<(), JournalErro
     prepare(&database).and_then(|()| put(&database, &jobs)).map_err(|reason| cannot_write(file, &reason))
 }
 
-/// Sets an empty database up for jobs.
+/// Creates the tables of an empty database.
 pub(super) fn prepare(database: &Database) -> Result<(), redb::Error> {
     let write = begin_write(database)?;
     write.open_table(ABOUT)?.insert(FORMAT_KEY, FORMAT)?;
@@ -301,9 +304,9 @@ fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
     }
 }
 
-/// Begins a write that is committed in two phases: an open then knows that the last write was complete,
-/// and refuses the file where it is not. After a write in one phase the open takes damage for a crash in that write,
-/// and goes back to the write before.
+/// Begins a write transaction that is committed in two phases.
+/// The next open then knows that the last write was complete, and refuses a damaged file. After a commit in one phase,
+/// the next open would take damage for a crash during the last write, and would silently return to the write before.
 fn begin_write(database: &Database) -> Result<WriteTransaction, redb::Error> {
     let mut write = database.begin_write()?;
     write.set_two_phase_commit(true);

@@ -1,4 +1,4 @@
-//! A job's record as it is on disk: JSON, with nodes by their names.
+//! The record of a job on disk: JSON that identifies nodes by name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,22 +20,22 @@ use crate::quotas::LOCAL;
 use crate::tables::admission::SlotBlock;
 use crate::token::Token;
 
-/// The new records of jobs; `None` if the journal must forget the job.
+/// For each changed job, its new record; `None` if the journal must remove the job.
 pub(super) type Changes = BTreeMap<JobKey, Option<Vec<u8>>>;
 
-/// Why a stored job cannot be taken up.
+/// Reasons why a stored job cannot be taken up.
 #[derive(Debug, Error)]
 pub(crate) enum StoredError {
-    /// The topology has changed.
+    /// The job uses a node that is no longer in the topology.
     #[error("host or switch {0:?} is not in the topology any more")]
     NoNode(String),
-    /// Its plan does not fit the topology any more.
+    /// The job's plan no longer fits the topology.
     #[error(transparent)]
     Plan(#[from] StoredPlanError),
-    /// A record of a version whose members spoke another protocol.
+    /// The record comes from a version whose members used another protocol.
     #[error("it was made by an earlier version, whose agents speak another protocol: create it anew")]
     NoSecret,
-    /// A record that no version writes.
+    /// The record has a value that no version writes.
     #[error("its {0} makes no sense")]
     Senseless(&'static str),
 }
@@ -43,11 +43,11 @@ pub(crate) enum StoredError {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StoredJob {
     pub(super) name: String,
-    /// [`LOCAL`] in records of earlier versions.
+    /// The creator's name. Records of earlier versions lack it, and get [`LOCAL`].
     #[serde(default = "local")]
     creator: String,
     token: Vec<u8>,
-    /// Empty in records of earlier versions.
+    /// The job's secret. It is empty in records of earlier versions.
     #[serde(default)]
     secret: Vec<u8>,
     workers: Vec<(u16, String)>,
@@ -55,7 +55,7 @@ pub(super) struct StoredJob {
     aggregation: Aggregation,
     #[serde(with = "DownlinkName")]
     downlink: Downlink,
-    /// [`SliceWidth::ETHERNET`] in records of earlier versions, which had no other.
+    /// Records of earlier versions lack it, and get [`SliceWidth::ETHERNET`], the only width at that time.
     #[serde(default = "ethernet")]
     values_per_slice: usize,
     window: u32,
@@ -77,16 +77,16 @@ pub(super) struct StoredJob {
     /// True if the job waits for slots.
     #[serde(default)]
     pub(super) is_queued: bool,
-    /// True if all processes of the job are elastic.
+    /// True if all processes of the job support workers that join and leave.
     pub(super) elastic: bool,
     last_change: String,
-    /// The highest generation number ever issued.
+    /// The highest generation number that was issued.
     issued: u32,
     generation: StoredGeneration,
 }
 
-/// The present generation, which alone is kept: the tables of others are withdrawn when their switches
-/// get their next state.
+/// The present generation of a job.
+/// Other generations are not stored. Their tables are withdrawn when the switches get their next state.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredGeneration {
     number: u32,
@@ -101,9 +101,9 @@ struct StoredGeneration {
     detached: Vec<u16>,
     #[serde(default)]
     mode: Option<Mode>,
-    /// First slot and number of slots, by switch.
+    /// The first slot and the number of slots, by switch; `None` if the switch does not aggregate.
     slots: BTreeMap<String, Option<(u32, u32)>>,
-    /// Empty in records of earlier versions.
+    /// The generation's fallbacks. They are missing in records of earlier versions.
     #[serde(default)]
     fallbacks: Vec<Fallback>,
 }

@@ -24,7 +24,7 @@ use crate::service::Service;
 use crate::state::ControllerState;
 use crate::testing;
 
-/// A disk that takes as long as its test wants, or that is full.
+/// A simulated disk that a test can make hang or fill up.
 #[derive(Debug, Default, Clone)]
 struct Disk {
     bytes: Arc<InMemoryBackend>,
@@ -76,7 +76,7 @@ fn journal(disk: &Disk) -> Journal {
     journal_with(disk, health::PATIENCE)
 }
 
-/// A journal on a disk that is reported to hang after `patience`.
+/// Creates a journal on a disk that counts as hanging when a write takes longer than `patience`.
 fn journal_with(disk: &Disk, patience: Duration) -> Journal {
     let open = |disk: &Disk| Database::builder().create_with_backend(disk.clone());
     store::prepare(&open(disk).unwrap()).unwrap();
@@ -111,7 +111,7 @@ async fn a_disk_that_hangs_holds_up_only_those_who_wait_for_it() {
         written = &mut written => panic!("{written:?}, and the disk hangs"),
         () = std::future::ready(()) => {}
     }
-    // Records are written in the order in which they come; the job is over in the end.
+    // Records are written in the order in which they were submitted. The last record says that the job is over.
     state.jobs.get_mut(second).unwrap().end();
     let forgotten = keep(&state, second);
     disk.set(State::Works);
@@ -132,7 +132,7 @@ async fn a_full_disk_is_told_to_whoever_waits_until_there_is_room_and_what_was_w
     let error = keep(second).await.unwrap_err();
     assert!(matches!(error, JournalError::Write { .. }), "{error}");
     assert!(error.to_string().contains("a test's: cannot write"), "{error}");
-    // There is room again: the journal also writes the record that no caller waited for.
+    // The disk has room again. The journal also writes the record for which no caller waited.
     disk.set(State::Works);
     keep(first).await.unwrap();
     assert_eq!(names(&journal), ["first", "second"]);
@@ -165,7 +165,7 @@ async fn a_journal_that_is_removed_is_written_anew_with_all_jobs() {
     keep(keys[1]).await.unwrap();
     fs::remove_dir_all(&inner).unwrap();
     keep(keys[2]).await.unwrap();
-    // The same when no job changes.
+    // The file is also restored if no job changes.
     fs::remove_file(inner.join("jobs.redb")).unwrap();
     while !inner.join("jobs.redb").exists() {
         tokio::task::yield_now().await;
@@ -200,8 +200,8 @@ async fn a_file_in_the_journals_place_is_left_alone_and_named_until_it_is_gone()
     assert_eq!(names(&Journal::open(folder.path()).unwrap()), ["first", "second"]);
 }
 
-/// One bit of each part of a journal's file is wrong, after a clean stop of its
-/// controller or after a crash.
+/// Flips a bit in each part of a journal's file, both after a clean stop of its controller and after a
+/// crash.
 #[tokio::test]
 async fn a_damaged_journal_is_refused_or_complete_and_never_an_older_one() {
     const PART: usize = 512;
@@ -243,7 +243,7 @@ fn only_its_owner_may_read_the_tokens_in_a_journal() {
     let folder = above.path().join("state");
     let file = Store::in_folder(&folder).unwrap().file().to_owned();
     assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
-    // As an earlier version left it.
+    // An earlier version left the file with this mode.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     Store::in_folder(&folder).unwrap();
     assert_eq!(mode(&file), 0o600);
@@ -272,7 +272,8 @@ async fn a_file_in_place_of_the_journals_folder_is_named_until_it_is_gone() {
     assert_eq!(names(&Journal::open(&inner).unwrap()), ["first", "second"]);
 }
 
-/// Overwrites the file of a journal of two jobs in place, and checks that it is left alone and named.
+/// Overwrites the file of a journal of two jobs, and checks that the controller reports that and does
+/// not touch the file.
 async fn is_left_alone_and_named(overwrite: impl Fn(&Path)) {
     let (folder, topology, mut state) =
         (TempDir::new().unwrap(), testing::topology(), testing::controller_state(64, 4));
@@ -301,7 +302,7 @@ async fn is_left_alone_and_named(overwrite: impl Fn(&Path)) {
 async fn what_is_written_over_a_journal_is_left_alone_and_named_until_it_is_moved_away() {
     is_left_alone_and_named(|file| fs::write(file, vec![0x5A; 1 << 20]).unwrap()).await;
     is_left_alone_and_named(|file| drop(File::create(file).unwrap())).await;
-    // An earlier copy of the journal, which is just as valid.
+    // An earlier copy of the journal is overwritten too, although it is a valid journal.
     let older = |file: &Path| assert!(fs::copy(file.with_file_name("older"), file).unwrap() > 0);
     is_left_alone_and_named(older).await;
     let half = |file: &Path| File::options().write(true).open(file).unwrap().set_len(4096).unwrap();
@@ -337,7 +338,7 @@ async fn who_creates_or_ends_a_job_is_answered_though_the_disk_hangs_and_the_job
     let create = |name| reconciler::create_job(&manager, &asking, name, &request, testing::TERMS);
     let kept = create("kept").await.unwrap();
     disk.set(State::Hangs);
-    // Nothing else happens now: time jumps to the end of each wait.
+    // Time can be paused, because no other work is in progress. It then jumps to the end of each wait.
     tokio::time::pause();
     let refused = create("refused").await.unwrap_err().to_string();
     assert!(refused.contains("the disk has not answered for 5s"), "{refused}");
@@ -402,7 +403,7 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
         ..v1::LeaveRequest::default()
     };
     manager.leave(&leave, |_| true).unwrap();
-    // The controller keeps trying.
+    // The controller retries the change.
     for _ in 0..5 {
         manager.note_setback(key, String::new());
         of(&manager, key, |job| job.look.send_replace(()));
@@ -412,7 +413,7 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
     }
     let setback = of(&manager, key, |job| job.setback.clone());
     assert!(setback.contains("a test's: cannot write"), "{setback}");
-    // At most the attempt that first met the full disk has taken a number.
+    // Only the attempt that found the disk full may have issued a number.
     let issued = of(&manager, key, |job| job.record.issued);
     assert!(issued <= 2, "{issued}");
     disk.set(State::Works);
@@ -423,12 +424,12 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
     assert_eq!(of(&manager, key, |job| job.record.current), issued + 1);
 }
 
-/// Reads something from a job.
+/// Applies `look` to a job.
 fn of<T>(manager: &Manager, key: JobKey, look: impl FnOnce(&Job) -> T) -> T {
     look(manager.state().jobs.get(key).unwrap())
 }
 
-/// The number of the generation that another controller would take up.
+/// Stores the job, and returns the number of the generation that the next controller would take up.
 async fn kept_generation(journal: &Journal, state: &ControllerState, key: JobKey) -> u32 {
     let topology = testing::topology();
     journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome().await.unwrap();
@@ -450,7 +451,7 @@ async fn a_generation_is_the_present_one_on_disk_before_it_is_in_the_book() {
     assert!(job.announce(2, "a test", crate::jobs::Beginning::OF_JOB));
     assert_eq!(job.record.current, 1);
     assert_eq!(kept_generation(&journal, &state, key).await, 2);
-    // The change is called off.
+    // The change is cancelled.
     state.jobs.get_mut(key).unwrap().call_off(&topology, 2);
     assert_eq!(kept_generation(&journal, &state, key).await, 1);
 }

@@ -1,4 +1,4 @@
-//! Stands in for `store` without the feature `journal`: opening a store is an error.
+//! Replaces `store` in builds without the feature `journal`. Opening a store then fails.
 
 use std::convert::Infallible;
 use std::error::Error;

@@ -1,4 +1,5 @@
-//! The thread that writes to disk. A disk may be slow; only callers that need the outcome wait for it.
+//! The thread that writes to disk. Because a disk may be slow, only callers that need the outcome wait
+//! for it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,12 +16,13 @@ use super::store::Store;
 use super::stored::{Changes, StoredJob};
 use crate::jobs::JobKey;
 
-/// Between two attempts to write after a failure, and between two checks that the file is still there.
+/// Interval between two attempts to write after a failure, and between two checks that the file still
+/// exists.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The time that a caller waits for a disk that does not answer before it gets an error.
+/// The time that a caller waits for an unresponsive disk before it gets an error.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A job to write to the journal; `None` if the journal must forget the job.
+/// A record to write to the journal; `job` is `None` if the journal must remove the job.
 #[derive(Debug)]
 struct Entry {
     key: JobKey,
@@ -28,8 +30,8 @@ struct Entry {
     done: oneshot::Sender<Result<(), JournalError>>,
 }
 
-/// Writes jobs down in the order in which they are handed in.
-/// Dropping it waits until all of them are written.
+/// Writes jobs to the journal in the order in which they are submitted.
+/// Dropping the writer waits until all submitted jobs are written.
 #[derive(Debug)]
 pub(super) struct Writer {
     entries: Option<Sender<Entry>>,
@@ -56,7 +58,7 @@ impl Writer {
         self.health.problem()
     }
 
-    /// Why the last attempt to write failed, if it did.
+    /// Returns the error of the last write; `None` if it succeeded.
     pub(super) fn refusal(&self) -> Option<JournalError> {
         self.health.refusal()
     }
@@ -64,7 +66,7 @@ impl Writer {
     pub(super) fn write(&self, key: JobKey, job: Option<StoredJob>) -> Written {
         let (done, written) = oneshot::channel();
         if let Some(entries) = &self.entries {
-            // If the thread has ended, the caller gets an error.
+            // If the thread has ended, the caller gets an error from `Written`.
             let _ = entries.send(Entry { key, job, done });
         }
         Written(Some(Waiting { written, health: Arc::clone(&self.health) }))
@@ -75,7 +77,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.entries = None;
         if let Some(thread) = self.thread.take() {
-            // Callers of a thread that has panicked have got an error.
+            // A panic of the thread needs no report here: its callers have already received an error.
             let _ = thread.join();
         }
     }
@@ -87,7 +89,7 @@ fn work(store: &Store, health: &Health, handed_in: &Receiver<Entry>) {
     loop {
         let first = handed_in.recv_timeout(INTERVAL);
         let is_closed = matches!(first, Err(RecvTimeoutError::Disconnected));
-        // Whatever has come meanwhile goes along: one wait for the disk serves all.
+        // Further entries that have arrived are written with the first one, to wait only once for the disk.
         let waiting = take(store, first.into_iter().chain(handed_in.try_iter()), &mut owed);
         health.asks();
         let written = store.make(&owed);
@@ -96,7 +98,7 @@ fn work(store: &Store, health: &Health, handed_in: &Receiver<Entry>) {
             owed.clear();
         }
         for done in waiting {
-            // Not every caller waits.
+            // An error means that the caller does not wait for the outcome.
             let _ = done.send(written.clone());
         }
         if is_closed {
@@ -105,7 +107,7 @@ fn work(store: &Store, health: &Health, handed_in: &Receiver<Entry>) {
     }
 }
 
-/// Adds what was handed in to the pending changes. Returns where to report the outcome.
+/// Adds submitted entries to the pending changes `owed`. Returns the channels for the outcome.
 fn take(
     store: &Store,
     entries: impl Iterator<Item = Entry>,
@@ -124,7 +126,7 @@ fn take(
     waiting
 }
 
-/// A job that was handed in. It is written even if no caller waits for the outcome.
+/// A job that was submitted to the journal. It is written even if no caller waits for the outcome.
 #[derive(Debug)]
 #[must_use = "whoever acts on a change waits until it is on disk"]
 pub(crate) struct Written(Option<Waiting>);
@@ -136,16 +138,17 @@ struct Waiting {
 }
 
 impl Written {
-    /// The outcome where nothing is written down.
+    /// Returns the outcome for a controller without a journal.
     pub(super) fn nowhere() -> Self {
         Self(None)
     }
 
     /// Waits until the job is on disk.
-    /// After an error it is still written once the disk works again, unless it was handed in again meanwhile.
+    /// After an error, the job is still written when the disk works again, unless a newer state was submitted in the
+    /// meantime.
     ///
     /// # Errors
-    /// The disk has refused it.
+    /// The write failed.
     pub(crate) async fn outcome(self) -> Result<(), JournalError> {
         match self.0 {
             Some(waiting) => waiting.written.await.unwrap_or(Err(JournalError::Stopped)),
@@ -153,10 +156,10 @@ impl Written {
         }
     }
 
-    /// Like [`outcome`](Self::outcome), for a caller that needs an answer in any case.
+    /// Waits until the job is on disk, for at most [`ANSWER_PATIENCE`].
     ///
     /// # Errors
-    /// The disk has refused it, or does not answer.
+    /// The write failed, or the disk does not answer.
     pub(crate) async fn outcome_soon(self) -> Result<(), JournalError> {
         let health = self.0.as_ref().map(|waiting| Arc::clone(&waiting.health));
         match (timeout(ANSWER_PATIENCE, self.outcome()).await, health) {

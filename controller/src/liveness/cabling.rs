@@ -1,4 +1,4 @@
-//! Compares the probes that arrive at each end of a cable with the topology, to judge the cables.
+//! Judges the cables: compares the probes that arrive at each end of a cable with the topology.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,18 +11,18 @@ use super::direction::{Audibility, Direction, End};
 use super::life::Life;
 use super::{LONG_PROBES_EVERY, widest_sent_over};
 
-/// News about a cable.
+/// An event about a cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum News {
     /// The state of a cable has changed.
     Link(LinkKey, Life),
-    /// A cable is plugged in elsewhere than the topology says.
+    /// A cable is not plugged in as the topology says.
     Miswired(Miswiring),
-    /// The cable at this end is now plugged in as the topology says.
+    /// The cable at this end is plugged in as the topology says again.
     Rewired(End),
 }
 
-/// A cable that does not lead where the topology says.
+/// A cable that is not plugged in as the topology says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Miswiring {
     /// The end at which a wrong probe arrived.
@@ -32,29 +32,29 @@ pub(crate) struct Miswiring {
 }
 
 /// Wrong probes that arrive at one end of a cable.
-/// An attacker may forge any number of them, so that not each of them is news.
+/// An attacker may forge any number of wrong probes. To limit events, only some of them are reported.
 #[derive(Debug)]
 struct WrongProbes {
-    /// The wrong probe that the controller reported last.
+    /// The wrong probe that the controller last reported.
     told: Probe,
     told_before: u32,
-    /// Beats since the last wrong probe.
+    /// Number of beats since the last wrong probe.
     quiet: u32,
     /// True if the right probe has arrived since the last wrong one.
     is_right_again: bool,
 }
 
 impl WrongProbes {
-    /// Beats after which a different wrong probe is news.
+    /// Number of beats after a report before a different wrong probe is reported.
     const TOLD_AGAIN_AFTER: u32 = 100;
-    /// Beats without wrong probes after which the cable counts as plugged in correctly.
+    /// Number of beats without wrong probes after which the cable counts as plugged in correctly.
     const RIGHT_AFTER: u32 = 10;
 
     fn new(told: Probe) -> Self {
         Self { told, told_before: 0, quiet: 0, is_right_again: false }
     }
 
-    /// Notes another wrong probe. Returns true if it is news.
+    /// Notes another wrong probe. Returns true if the controller should report it.
     fn hear(&mut self, probe: Probe) -> bool {
         (self.quiet, self.is_right_again) = (0, false);
         let is_news = probe != self.told && self.told_before >= Self::TOLD_AGAIN_AFTER;
@@ -64,7 +64,7 @@ impl WrongProbes {
         is_news
     }
 
-    /// Ends a beat. Returns true if the cable is plugged in correctly now.
+    /// Ends a beat. Returns true if the cable now counts as plugged in correctly.
     fn beat(&mut self) -> bool {
         self.told_before = self.told_before.saturating_add(1);
         self.quiet = self.quiet.saturating_add(1);
@@ -72,28 +72,28 @@ impl WrongProbes {
     }
 }
 
-/// The cables of a topology, as probes show them.
+/// The states of a topology's cables, according to probes.
 #[derive(Debug)]
 pub(crate) struct Cabling {
-    /// For each end, the direction of the cable whose probes should arrive there.
+    /// For each end of a cable, the direction whose frames arrive there.
     ends: BTreeMap<End, Direction>,
     miswired: BTreeMap<End, WrongProbes>,
-    /// Cables that are not known to be alive.
+    /// Cables that are not alive, with their states.
     lost: BTreeMap<LinkKey, Life>,
-    /// Nodes that have reported anything since the last beat.
+    /// Nodes from which any report has arrived since the last beat.
     heard: BTreeSet<NodeKey>,
-    /// Nodes that have reported anything since the last beat of the long probes.
+    /// Nodes from which any report has arrived since the last beat of the long probes.
     heard_of_late: BTreeSet<NodeKey>,
-    /// The time at which each node last reported anything.
+    /// The time at which the last report of each node arrived.
     words: BTreeMap<NodeKey, Instant>,
-    /// The widest slices that switches take.
+    /// The widest slices that the switches support.
     widest: SliceWidth,
     /// The number of beats that have ended.
     beats: u32,
 }
 
 impl Cabling {
-    /// Creates cables whose state is unknown. `widest`: the widest slices that switches take.
+    /// Creates cables with unknown states. `widest` is the widest slice that the switches support.
     pub(crate) fn new(topology: &Topology, widest: SliceWidth) -> Self {
         let mut cabling = Self {
             ends: BTreeMap::new(),
@@ -109,7 +109,7 @@ impl Cabling {
         cabling
     }
 
-    /// Adds the topology's new cables. The state of the other cables stays.
+    /// Adds the topology's new cables. Known cables keep their states.
     pub(crate) fn adopt(&mut self, topology: &Topology) {
         for (listener, _) in topology.nodes() {
             for via in topology.neighbours(listener) {
@@ -123,28 +123,29 @@ impl Cabling {
         }
     }
 
-    /// Notes that a node has sent a report of the probes it received, even an empty one.
+    /// Notes that a node has sent a report of the probes that it received. The report may be empty.
     pub(crate) fn hear_of(&mut self, node: NodeKey, now: Instant) {
         self.heard.insert(node);
         self.words.insert(node, now);
     }
 
-    /// Returns when a node last reported anything.
+    /// Returns the time at which the last report of a node arrived.
     pub(crate) fn last_word_of(&self, node: NodeKey) -> Option<Instant> {
         self.words.get(&node).copied()
     }
 
-    /// Returns true if any node has reported anything since the last beat.
+    /// Returns true if any report has arrived since the last beat.
     pub(crate) fn is_heard(&self) -> bool {
         !self.heard.is_empty()
     }
 
-    /// Returns true if any of these nodes has ever reported anything, and so should report again.
+    /// Returns true if any of `nodes` has ever sent a report. Such a node should keep sending reports.
     pub(crate) fn expects(&self, nodes: &BTreeSet<NodeKey>) -> bool {
         nodes.iter().any(|node| self.words.contains_key(node))
     }
 
-    /// Notes that a probe has arrived at one end of a cable, as a frame of this length.
+    /// Notes that a probe arrived at one end of a cable, in a frame of `bytes` bytes. Returns an event if
+    /// there is one.
     pub(crate) fn hear(&mut self, at: End, probe: Probe, bytes: usize, now: Instant) -> Option<News> {
         self.hear_of(at.0, now);
         let direction = self.ends.get_mut(&at)?;
@@ -163,19 +164,19 @@ impl Cabling {
         is_news.then_some(News::Miswired(Miswiring { at, heard: probe }))
     }
 
-    /// Returns when other nodes last received a node's probes.
+    /// Returns the time at which another node last received a probe of `node`.
     pub(crate) fn last_probe_of(&self, node: NodeKey) -> Option<Instant> {
         let others = self.ends.values().filter(|direction| direction.sender.0 == node);
         others.filter_map(|direction| direction.heard).max()
     }
 
-    /// Returns true if the nodes must send long probes in this beat, too.
+    /// Returns true if the nodes must also send long probes in this beat.
     pub(crate) fn are_long_probes_due(&self) -> bool {
         self.beats.is_multiple_of(LONG_PROBES_EVERY)
     }
 
-    /// Ends a beat, in which every node for which `able` is true should have sent probes and
-    /// reported the received ones.
+    /// Ends a beat, and returns the events of the beat.
+    /// Each node for which `able` is true should have sent probes and reported the probes that it received.
     pub(crate) fn beat(&mut self, able: impl Fn(NodeKey) -> bool) -> Vec<News> {
         let heard = std::mem::take(&mut self.heard);
         self.heard_of_late.extend(&heard);
@@ -185,7 +186,8 @@ impl Cabling {
             let ends = [*listener, direction.sender.0];
             let audibility = |heard: &BTreeSet<NodeKey>| match ends.iter().all(|end| able(*end)) {
                 true if ends.iter().all(|end| heard.contains(end)) => Audibility::Audible,
-                // A switch that the controller cannot reach may not even have received the order to send probes.
+                // The controller cannot reach this switch, so the switch may not even have received the order to send
+                // probes.
                 true => Audibility::Doubtful,
                 false => Audibility::Away,
             };
@@ -213,12 +215,12 @@ impl Cabling {
         news
     }
 
-    /// Iterates over the cables that are not known to be alive, with their state.
+    /// Returns the cables that are not alive, with their states.
     pub(crate) fn lost(&self) -> impl Iterator<Item = (LinkKey, Life)> {
         self.lost.iter().map(|(link, life)| (*link, *life))
     }
 
-    /// Iterates over the cables that do not lead where the topology says.
+    /// Returns the cables that are not plugged in as the topology says.
     pub(crate) fn miswired(&self) -> impl Iterator<Item = Miswiring> {
         self.miswired.iter().map(|(at, wrong)| Miswiring { at: *at, heard: wrong.told })
     }
@@ -235,7 +237,7 @@ mod tests {
     struct Net {
         topology: std::sync::Arc<Topology>,
         cabling: Cabling,
-        /// Ends where long frames do not arrive.
+        /// Ends at which long frames do not arrive.
         short_of_mtu: Vec<End>,
     }
 
@@ -263,13 +265,13 @@ mod tests {
             self.topology.neighbour(key, port).unwrap().link
         }
 
-        /// Runs beats in which every cable works except those `cut`, in the given directions, and the nodes
-        /// that are `away` are known to be so.
+        /// Runs beats in which all cables work, except the directions in `cut`.
+        /// The nodes in `away` are known to be unreachable.
         fn beats(&mut self, count: usize, cut: &[(&str, &str)], away: &[&str]) -> Vec<News> {
             self.beats_with(count, cut, away, &[])
         }
 
-        /// Runs beats in which, in addition, the `silent` nodes should be reachable and send no reports.
+        /// Runs beats like `beats`. In addition, the nodes in `silent` count as reachable but send no reports.
         fn beats_with(
             &mut self,
             count: usize,
@@ -329,7 +331,7 @@ mod tests {
         net.short_of_mtu = vec![at];
         assert_eq!(net.beats(90, &[], &[]), [], "a busy link may lose some of them");
         assert_eq!(net.beats(20, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
-        // While the cable is cut, it is dead. Once it is repaired, it still loses long frames.
+        // While the cable is cut, it is dead. After its repair, it still loses long frames.
         let found = [net.beats(20, &[("leaf0", "w0")], &[]), net.beats(20, &[], &[])].concat();
         assert_eq!(found, [News::Link(link, Life::Dead), News::Link(link, Life::ShortOfMtu(WIDTH))]);
         net.short_of_mtu.clear();
@@ -385,7 +387,7 @@ mod tests {
         let back = net.beats(10, &[], &[]);
         assert_eq!(back.len(), news.len());
         assert!(back.iter().all(|one| matches!(one, News::Link(_, Life::Alive))), "{back:?}");
-        // A cable that was cut meanwhile is dead a few beats later.
+        // If the cable was cut in the meantime, it is dead a few beats later.
         net.beats_with(50, &[], &[], &["leaf0"]);
         let link = net.link("leaf0", "w0");
         let found = net.beats(10, &[("leaf0", "w0")], &[]);

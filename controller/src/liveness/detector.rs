@@ -1,23 +1,25 @@
-//! Detects the failure of a part that should send signs of life regularly: a state
-//! machine with hysteresis.
+//! Detects the failure of a part that should send signs of life regularly.
+//! The detector is a state machine with hysteresis.
 
-/// Beats without a sign of life after which a part is dead.
-/// Ten probes in a row are not lost by chance, and a busy machine does not delay its processes for that long.
+/// Number of beats without a sign of life after which a part is dead.
+/// Ten probes in a row are not lost by chance, and a busy machine does not delay its processes for ten beats.
 const DEAD_AFTER: u32 = 10;
-/// Surplus of beats with a sign of life over beats without one, after which a dead part is alive again.
-/// A cable with a loose contact never reaches it. The cable of a busy machine that loses a probe now and then does.
+/// Number by which beats with a sign of life must exceed beats without one before a dead part is alive
+/// again.
+/// A cable with a loose contact never reaches this number. The cable of a busy machine, which loses few probes, does.
 const ALIVE_AFTER: u32 = 5;
-/// Number of silent beats that count at once when the reporters of signs of life can be reached again:
-/// their late reports may still be on the way.
+/// Maximum number of silent beats that become certain in one beat after the reporters are reachable
+/// again.
+/// It is limited because the reporters' late reports may still be in transit.
 const BELIEVED_AT_ONCE: u32 = 3;
 
-/// Tracks signs of life and beats of the clock.
-/// Time is counted in beats, not in seconds, so that a delayed clock declares nothing dead.
+/// Judges a part by its signs of life.
+/// Time is counted in beats, not in seconds. A delayed clock therefore does not make a part dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Detector {
     state: State,
     heard: bool,
-    /// Beats without a sign of life after which the part is dead.
+    /// Number of beats without a sign of life after which the part is dead.
     dead_after: u32,
 }
 
@@ -25,17 +27,17 @@ pub(super) struct Detector {
 enum State {
     /// No sign of life has arrived yet. The part may be unable to send any, so it does not count as silent.
     Unknown {
-        /// Beats that certainly had no sign of life.
+        /// Number of beats that certainly had no sign of life.
         certain: u32,
     },
     Alive {
-        /// Beats without a sign of life.
+        /// Number of beats since the last sign of life.
         silent: u32,
-        /// The number of silent beats that certainly had no sign of life.
+        /// Number of these beats that certainly had no sign of life.
         certain: u32,
     },
     Dead {
-        /// The number of beats with a sign of life, minus the number of beats without one.
+        /// Number of beats with a sign of life minus number of beats without one.
         steady: u32,
     },
 }
@@ -45,8 +47,8 @@ impl State {
 }
 
 impl Detector {
-    /// Creates a detector without any knowledge.
-    /// Signs of life may be up to `late` beats late, because of the frames queued before them.
+    /// Creates a detector in the unknown state.
+    /// Signs of life may be up to `late` beats late, because other frames are queued before them.
     pub(super) fn new(late: u32) -> Self {
         let dead_after = DEAD_AFTER.saturating_add(late);
         Self { state: State::Unknown { certain: 0 }, heard: false, dead_after }
@@ -57,7 +59,7 @@ impl Detector {
         self.heard = true;
     }
 
-    /// Ends a beat. `audible`: the reporters of signs of life were themselves reachable.
+    /// Ends a beat. `audible` is true if the reporters of signs of life were reachable.
     pub(super) fn beat(&mut self, audible: bool) {
         let heard = std::mem::take(&mut self.heard);
         self.state = match (self.state, heard) {
@@ -81,7 +83,8 @@ impl Detector {
         };
     }
 
-    /// Ends a beat in which no sign of life was possible: the sender or the listener was away.
+    /// Ends a beat in which no sign of life was possible, because the sender or the receiver was known to
+    /// be unreachable.
     pub(super) fn skip(&mut self) {
         self.heard = false;
         match &mut self.state {
@@ -101,7 +104,7 @@ impl Detector {
         matches!(self.state, State::Alive { silent, .. } if silent < self.dead_after)
     }
 
-    /// Returns true if the part has been silent long enough to be dead, but the silence is not certain.
+    /// Returns true if the part has been silent for as long as a dead part, but the silence is not certain.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self.state, State::Alive { silent, .. } if silent >= self.dead_after)
     }
@@ -111,8 +114,9 @@ impl Detector {
 mod tests {
     use super::*;
 
-    /// Runs beats: "!" with a sign of life, "." certainly without one, "?" without one that could have been
-    /// reported, "-" skipped. Marks where the part became silent ("S"), died ("D") and came alive ("A").
+    /// Runs beats and returns their trace.
+    /// In `beats`, "!" has a sign of life, "." certainly has none, "?" has none but the reporters were unreachable, and
+    /// "-" is skipped. The trace marks the beats at which the part became silent ("S"), dead ("D") and alive ("A").
     fn trace(detector: &mut Detector, beats: &str) -> String {
         let beat = |beat| {
             let before = (detector.is_silent(), detector.is_dead());
@@ -170,10 +174,10 @@ mod tests {
             ("????????????????????", "????????????????????"),
             ("!????????????????????", "!?????????S??????????"),
             ("!???????????????!", "!?????????S?????!"),
-            // The reporters are reachable again, and no sign of life arrives: the part is dead, but not at once.
+            // The reporters are reachable again, and no sign of life arrives. The part becomes dead a few beats later.
             ("!???????????????....", "!?????????S?????...D"),
             ("!???????????????..!", "!?????????S?????..!"),
-            // An occasional certain beat is enough.
+            // The part becomes dead even if only some beats are certain.
             ("!.?.?.?.?.?", "!.?.?.?.?.S"),
             ("!.?.?.?.?.?.", "!.?.?.?.?.SD"),
         ];

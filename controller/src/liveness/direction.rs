@@ -1,4 +1,4 @@
-//! One direction of a cable, as its probes show it.
+//! The state of one direction of a cable, according to its probes.
 
 use std::time::Duration;
 
@@ -11,34 +11,34 @@ use super::detector::Detector;
 use super::life::Life;
 use super::{LONG_PROBES_EVERY, PROBE_INTERVAL};
 
-/// Longest frames of jobs that may be queued before a probe on a link: two jobs that begin have this
-/// many slices in flight.
+/// Number of the longest frames that may be queued before a probe on a link.
+/// Two jobs that start at the same time have this number of slices in flight.
 const FRAMES_BEFORE: u64 = 32;
 
-/// One end of a cable.
+/// One end of a cable: a node and its port.
 pub(crate) type End = (NodeKey, u16);
 
-/// One direction of a cable, by the end where its frames arrive.
+/// One direction of a cable.
 #[derive(Debug)]
 pub(super) struct Direction {
     pub(super) link: LinkKey,
     pub(super) sender: End,
-    /// The sender's probe.
+    /// The probe that the sender sends in this direction.
     pub(super) expected: Probe,
     /// Detects the loss of all frames.
     frames: Detector,
-    /// Detects the loss of the frames of the widest slices, while shorter ones get through.
+    /// Detects the loss of the widest slices' frames while shorter frames arrive.
     long_frames: Detector,
-    /// The widest slices that jobs may send this way.
+    /// The widest slices that jobs may send in this direction.
     widest: SliceWidth,
     /// The time at which the sender's probe last arrived.
     pub(super) heard: Option<Instant>,
 }
 
-/// The certainty that a missing probe of a beat was lost.
+/// The certainty with which a missing probe was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audibility {
-    /// The probe was lost: it was sent, and a reachable node would have received it.
+    /// The probe was lost: it was sent, and the receiving node would have reported it.
     Audible,
     /// The probe may have arrived, but the nodes that would report it are unreachable.
     Doubtful,
@@ -47,7 +47,7 @@ pub(super) enum Audibility {
 }
 
 impl Direction {
-    /// Creates a direction whose state is unknown, of a link with this rate in bit/s.
+    /// Creates a direction with an unknown state. `rate` is the rate of the link in bit/s.
     pub(super) fn new(link: LinkKey, rate: u64, sender: End, expected: Probe, widest: SliceWidth) -> Self {
         let late = late(rate, widest);
         let detector = |interval: Duration| Detector::new(beats_of(late, interval));
@@ -62,7 +62,7 @@ impl Direction {
         }
     }
 
-    /// Notes that the sender's probe has arrived, as a frame of this length.
+    /// Notes that the sender's probe has arrived in a frame of `bytes` bytes.
     pub(super) fn hear(&mut self, bytes: usize, now: Instant) {
         self.frames.hear();
         if bytes >= longest_frame(self.widest) {
@@ -76,7 +76,7 @@ impl Direction {
         beat(&mut self.frames, audibility);
     }
 
-    /// Ends a beat of the long probes, which show nothing while no frames get through at all.
+    /// Ends a beat of the long probes. They give no information while short frames do not arrive either.
     pub(super) fn beat_of_long_probes(&mut self, audibility: Audibility) {
         let audibility = if self.frames.is_alive() { audibility } else { Audibility::Away };
         beat(&mut self.long_frames, audibility);
@@ -87,9 +87,9 @@ impl Direction {
         self.frames.is_alive()
     }
 
-    /// Returns the state of the cable, as far as this direction shows it.
-    /// `is_heard_back`: frames get through in the opposite direction. Then the cable is intact, and only the listener
-    /// of this direction is unreachable for the controller.
+    /// Returns the state of the cable according to this direction.
+    /// `is_heard_back` is true if frames arrive in the opposite direction. If they do, a silent direction means only
+    /// that the controller cannot reach the receiver of this direction.
     pub(super) fn life(&self, is_heard_back: bool) -> Life {
         if self.frames.is_dead() {
             Life::Dead
@@ -103,8 +103,8 @@ impl Direction {
     }
 }
 
-/// Returns how late a probe may be on a link of this rate, in bit/s, because of the
-/// jobs' frames before it.
+/// Returns the maximum delay of a probe behind the frames of jobs on a link.
+/// `rate` is the rate of the link in bit/s.
 fn late(rate: u64, widest: SliceWidth) -> Duration {
     let bits = FRAMES_BEFORE * 8 * longest_frame(widest) as u64;
     Duration::from_secs_f64(bits as f64 / rate as f64)

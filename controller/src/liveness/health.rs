@@ -11,7 +11,7 @@ use tributary_wire::SliceWidth;
 use super::life::Life;
 use super::proven_paths::ProvenPaths;
 
-/// The parts of the fabric that are not alive, according to the detectors.
+/// The states of all parts of the fabric that are not alive.
 #[derive(Debug)]
 pub(crate) struct Health {
     nodes: HashMap<NodeKey, Life>,
@@ -19,29 +19,29 @@ pub(crate) struct Health {
     changed: Instant,
 }
 
-/// The judgement of silent parts of the fabric.
+/// The treatment of silent parts of the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// Silent parts count as dead: nothing new is built on them.
+    /// Silent parts count as dead. A new structure avoids them.
     Dead,
-    /// Silent parts count as alive: a job whose slices get through stays on switches that only the
-    /// controller cannot reach.
+    /// Silent parts count as alive. A job whose slices arrive keeps switches that only the controller
+    /// cannot reach.
     Alive,
 }
 
 impl Health {
-    /// Creates the health of a fabric of which all parts are alive.
+    /// Creates the health of a fabric in which all parts are alive.
     pub(crate) fn new(now: Instant) -> Self {
         Self { nodes: HashMap::new(), links: HashMap::new(), changed: now }
     }
 
-    /// Sets the state of a switch. Returns true if it has changed.
+    /// Sets the state of a switch. Returns true if the state has changed.
     pub(crate) fn set_node(&mut self, node: NodeKey, life: Life, now: Instant) -> bool {
         let news = set(&mut self.nodes, node, life);
         self.note(news, now)
     }
 
-    /// Sets the state of a link. Returns true if it has changed.
+    /// Sets the state of a link. Returns true if the state has changed.
     pub(crate) fn set_link(&mut self, link: LinkKey, life: Life, now: Instant) -> bool {
         let news = set(&mut self.links, link, life);
         self.note(news, now)
@@ -57,13 +57,13 @@ impl Health {
         dead(&self.links, doubt)
     }
 
-    /// Returns the links that lose long packets, each with the width of the slices that get lost.
+    /// Returns the links that lose long packets, each with the width of the slices that it loses.
     pub(crate) fn links_short_of_mtu(&self) -> HashMap<LinkKey, SliceWidth> {
         let lost = |life: &Life| if let Life::ShortOfMtu(width) = life { Some(*width) } else { None };
         self.links.iter().filter_map(|(link, life)| Some((*link, lost(life)?))).collect()
     }
 
-    /// Returns the state of a link, alive unless a detector has reported otherwise.
+    /// Returns the state of a link. A link without a reported state is alive.
     pub(crate) fn of_link(&self, link: LinkKey) -> Life {
         self.links.get(&link).copied().unwrap_or(Life::Alive)
     }
@@ -75,12 +75,12 @@ impl Health {
         news
     }
 
-    /// Returns when a part last died or came back, or a host's daemon last connected.
+    /// Returns the time at which a part last changed its state or a host's daemon last connected.
     pub(crate) fn changed(&self) -> Instant {
         self.changed
     }
 
-    /// Notes that a host's daemon has connected, which is another reason to reconsider trees.
+    /// Notes that a daemon has connected, because jobs should then reconsider their trees.
     pub(crate) fn touch(&mut self, now: Instant) {
         self.changed = now;
     }
@@ -98,7 +98,7 @@ impl Health {
     }
 
     /// Describes a part of a plan that is not alive, as text for users; `None` if all parts are alive.
-    /// Silent parts on one of the `paths` count as alive: only the controller cannot reach them.
+    /// Silent parts on one of the `paths` count as alive, because only the controller cannot reach them.
     pub(crate) fn broken_part(&self, plan: &Plan, doubt: Doubt, paths: &ProvenPaths) -> Option<String> {
         let words = |life: Option<&Life>, is_on_a_path: bool, what: &str| match life? {
             Life::Dead => Some(format!("{what} is dead")),
@@ -130,7 +130,7 @@ fn set<K: Eq + Hash>(lives: &mut HashMap<K, Life>, key: K, life: Life) -> bool {
     before.unwrap_or(Life::Alive) != life
 }
 
-/// Returns the keys that count as dead.
+/// Returns the keys of the parts that count as dead.
 fn dead<K: Copy + Eq + Hash>(lives: &HashMap<K, Life>, doubt: Doubt) -> HashSet<K> {
     let is_dead = |life: &Life| *life == Life::Dead || (*life == Life::Silent && doubt == Doubt::Dead);
     lives.iter().filter(|(_, life)| is_dead(life)).map(|(key, _)| *key).collect()

@@ -2,15 +2,15 @@
 
 use tributary_wire::SliceWidth;
 
-/// The last known state of a part of the fabric, in order of severity.
+/// The last known state of a part of the fabric, ordered by severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Life {
     Alive,
-    /// A link that loses the packets of slices of this width, although its MTU in the topology has room
-    /// for them, and delivers shorter packets.
+    /// The link loses the packets of slices of this width, and delivers shorter packets.
+    /// Its MTU in the topology would allow the lost packets.
     ShortOfMtu(SliceWidth),
-    /// Neither the part nor the nodes that would report on it send any reports.
-    /// The part may work perfectly well.
+    /// No reports arrive from the part or from the nodes that would report on it.
+    /// The part may still work.
     Silent,
     Dead,
 }

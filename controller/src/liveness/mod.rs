@@ -1,10 +1,11 @@
-//! Liveness of the fabric: switches by their sessions, cables by probes.
+//! Liveness of the fabric: the controller judges switches by their sessions and cables by probes.
 //!
-//! Every [`PROBE_INTERVAL`] the controller has each switch send a probe ([`tributary_wire::probe`]) out of each port
-//! that has a cable. Hosts send their probes by themselves. Switches hand the probes that arrive to the controller, and
-//! hosts report the probes that they received. So each direction of each cable shows that it works, and where it leads.
-//! Every tenth probe is accompanied by a [long probe](long_probe_bytes): a cable whose interfaces carry less than the
-//! topology says loses the frames of jobs and delivers all short ones.
+//! At every [`PROBE_INTERVAL`], the controller orders each switch to send a probe ([`tributary_wire::probe`]) out of
+//! each port that has a cable. Hosts send their probes without orders. Switches pass the probes that they receive to
+//! the controller, and hosts report the probes that they receive. The probes show for each direction of each cable that
+//! it works and which ports it connects. In every tenth interval, there is also a [long probe](long_probe_bytes). It
+//! detects a cable whose interfaces have a smaller MTU than the topology says. Such a cable loses the frames of jobs
+//! and delivers all short frames.
 
 mod cabling;
 mod detector;
@@ -30,33 +31,34 @@ pub(crate) use proven_paths::ProvenPaths;
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Interval between long probes, in beats.
-/// Long probes take time on a slow link, so that the loss of long probes alone is detected ten times later than a dead
-/// cable.
+/// Long probes take time on a slow link. The loss of only the long probes is therefore detected ten times later than a
+/// dead cable.
 pub(crate) const LONG_PROBES_EVERY: u32 = 10;
 
-/// Time without a beat after which the controller itself has stood still.
-/// A beat is due each [`PROBE_INTERVAL`].
+/// Time without a beat after which the controller itself counts as having stood still.
+/// Normally, a beat ends every [`PROBE_INTERVAL`].
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(1);
 
-/// Returns the widest slices that jobs may send over a link whose switches take
-/// slices of up to `widest`.
+/// Returns the widest slices that jobs may send over a link.
+/// `widest` is the widest slice that the switches support.
 fn widest_sent_over(link: &Link, widest: SliceWidth) -> SliceWidth {
     widest_slices_over(link).min(widest)
 }
 
-/// Returns the length in bytes of the long probes of a link whose switches take slices of up to
-/// `widest`: the length of the longest frames that jobs may send over it.
+/// Returns the length of a link's long probes in bytes: the longest frame that jobs may send over the
+/// link.
+/// `widest` is the widest slice that the switches support.
 pub(crate) fn long_probe_bytes(link: &Link, widest: SliceWidth) -> usize {
     longest_frame(widest_sent_over(link, widest))
 }
 
-/// Names a cable, as text for users.
+/// Returns the name of a cable, as text for users.
 pub(crate) fn cable(topology: &Topology, link: LinkKey) -> String {
     let ends = topology[link].ends.map(|end| topology[end.node].name.as_str());
     format!("the cable between {}", ends.join(" and "))
 }
 
-/// Describes a cable that loses the packets of slices of this width, as text for users.
+/// Describes a cable that loses the packets of slices of width `width`, as text for users.
 pub(crate) fn shortness(topology: &Topology, link: LinkKey, width: SliceWidth) -> String {
     format!(
         "packets of {} bytes get lost on {}, whose mtu is {} by the topology; short ones get through",
@@ -66,7 +68,7 @@ pub(crate) fn shortness(topology: &Topology, link: LinkKey, width: SliceWidth) -
     )
 }
 
-/// Describes a cable that does not lead where the topology says, as text for users.
+/// Describes a cable that is not plugged in as the topology says, as text for users.
 pub(crate) fn miswiring(topology: &Topology, Miswiring { at: (node, port), heard }: &Miswiring) -> String {
     let sender = topology.nodes().find(|(_, node)| node.id == heard.node);
     let sender = sender.map_or_else(|| format!("node {}", heard.node), |(_, node)| node.name.clone());

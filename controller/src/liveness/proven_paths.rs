@@ -6,15 +6,15 @@ use tributary_planner::Plan;
 use tributary_topology::NodeKey;
 use tributary_wire::Rank;
 
-/// The paths from some of a job's workers to its server.
+/// The working paths from some of a job's workers to its server.
 #[derive(Debug, Default)]
 pub(crate) struct ProvenPaths {
-    /// Each step from one node to the next.
+    /// The steps of all paths, each from one node to the next.
     steps: HashSet<(NodeKey, NodeKey)>,
 }
 
 impl ProvenPaths {
-    /// Returns the paths of these ranks in `plan`.
+    /// Returns the paths of the workers with these ranks in `plan`.
     pub(crate) fn of(plan: &Plan, ranks: &BTreeSet<Rank>) -> Self {
         let workers = plan.workers.iter().filter(|worker| ranks.contains(&Rank::new(worker.rank)));
         let steps = workers.flat_map(|worker| worker.path.windows(2).map(|step| (step[0], step[1])));

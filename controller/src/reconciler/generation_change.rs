@@ -1,5 +1,5 @@
-//! One change of a job's generation, from the decision until the old tables are gone.
-//! ARCHITECTURE.md has the rules.
+//! One change of a job's generation, from the decision until the old tables are withdrawn.
+//! ARCHITECTURE.md describes the rules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,22 +23,22 @@ use crate::manager::Manager;
 
 /// Time that a host may take to join as the server after its invitation.
 const SERVER_PATIENCE: Duration = Duration::from_secs(1);
-/// Time that members may take to stop, and to hand over slices: no more than a message's round trip.
+/// Time that members may take to stop, and to hand over slices. Both take only a message's round trip.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(1500);
-/// Time that members may take to come to the beginning of the same operation.
+/// Time that members may take to reach the beginning of the same operation.
 const BOUNDARY_PATIENCE: Duration = Duration::from_secs(10);
-/// Longest interval between two checks of a wait for a more urgent step: a member that is away counts
-/// as gone after a time, and no event announces that.
+/// Maximum interval between two checks for a more urgent step.
+/// A periodic check is needed because a disconnected member counts as gone after a time, without an event.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A change of a job's generation that is under way.
+/// A change of a job's generation that is in progress.
 pub(super) struct GenerationChange<'a> {
     context: ChangeContext<'a>,
     look: watch::Receiver<()>,
     answers: mpsc::UnboundedReceiver<Answered>,
 }
 
-/// Identifies a change of a job.
+/// The job and the next generation of a change.
 #[derive(Clone, Copy)]
 struct ChangeContext<'a> {
     manager: &'a Arc<Manager>,
@@ -49,15 +49,15 @@ struct ChangeContext<'a> {
 }
 
 impl<'a> GenerationChange<'a> {
-    /// Changes a job over. If that fails, the job stays in its present generation.
+    /// Carries out a change of a job's generation. If it fails, the job stays in its present generation.
     pub(super) async fn carry_out(
         manager: &'a Arc<Manager>,
         key: JobKey,
         look: watch::Receiver<()>,
         desired: &'a DesiredGeneration,
     ) -> Result<(), ChangeError> {
-        // A number is never issued twice, because a member may have received it. So the controller takes no number that
-        // it cannot write to the journal.
+        // A number must never be issued twice, because a member may have received it. The controller therefore issues
+        // no number while it cannot write to the journal.
         if let Some(refusal) = manager.journal.refusal() {
             return Err(ChangeError::Journal(refusal));
         }
@@ -66,7 +66,7 @@ impl<'a> GenerationChange<'a> {
             let mut state = manager.state();
             let number = state.install(key, desired)?;
             let job = state.jobs.get_mut(key).ok_or(ChangeError::Over)?;
-            // The next controller must not issue the number again, either.
+            // The number is written to the journal, so that the next controller does not issue it again.
             let kept = manager.journal.keep(&manager.topology(), key, job);
             (number, job.take_answers(), kept)
         };
@@ -119,7 +119,7 @@ impl<'a> GenerationChange<'a> {
         Ok(())
     }
 
-    /// Waits until the server has joined. Invites it if it has not.
+    /// Waits until the server has joined. Invites the server first if it has not joined yet.
     async fn summon_server(&mut self) -> Result<(), ChangeError> {
         let topology = &self.context.manager.topology();
         let host = topology[self.context.desired.server].name.clone();
@@ -142,7 +142,8 @@ impl<'a> GenerationChange<'a> {
         Ok(())
     }
 
-    /// Stops the members that stay; if they have to synchronise, at the beginning of the same operation.
+    /// Stops the members that stay in the job. If they must synchronise, stops them at the beginning of the
+    /// same operation.
     async fn stop(&mut self) -> Result<Standings, ChangeError> {
         let stays = |rank: &Rank| !self.context.desired.joined.contains(rank);
         let ranks: BTreeSet<_> =
@@ -157,7 +158,8 @@ impl<'a> GenerationChange<'a> {
         let until = standings.values().map(|standing| standing.begun).max().unwrap_or_default();
         self.tell_all(&ranks, &Event::Proceed(v1::Proceed { generation, until }));
         let has_proceeded = |standing: &v1::Standing| standing.idle && standing.begun >= until;
-        // A member that the change leaves out is slow, and the others wait for it in any case.
+        // If the change leaves out a slow member, the wait must allow for a slow step, because the others wait for that
+        // member.
         let patience = match self.context.desired.expected {
             Some(expected) => BOUNDARY_PATIENCE + Duration::from_secs_f64(expected.before.clamp(0.0, 3600.0)),
             None => BOUNDARY_PATIENCE,
@@ -169,7 +171,8 @@ impl<'a> GenerationChange<'a> {
         }
     }
 
-    /// Removes members that did not answer in time: they are gone, because the answer takes no computation.
+    /// Removes members that did not answer in time. They count as dead, because the answer requires no
+    /// computation.
     fn give_up_silent(&self, error: ChangeError) -> ChangeError {
         if let ChangeError::Silent(ranks) = &error {
             let mut state = self.context.manager.state();
@@ -196,7 +199,7 @@ impl<'a> GenerationChange<'a> {
         }
     }
 
-    /// Waits until each of `ranks` reports a standing that satisfies `asked_for`.
+    /// Waits until each of `ranks` reports a position that satisfies `asked_for`.
     async fn standings(
         &mut self,
         ranks: &BTreeSet<Rank>,
@@ -216,7 +219,7 @@ impl<'a> GenerationChange<'a> {
         Ok(standings)
     }
 
-    /// Returns the next answer to this change; an error if a more urgent step is due.
+    /// Returns the next answer to this change; fails if a more urgent step becomes due.
     async fn next_answer(
         &mut self,
         deadline: Instant,
@@ -236,8 +239,7 @@ impl<'a> GenerationChange<'a> {
         }
     }
 
-    /// Collects the state of the old server's finished slices for the new server
-    /// from the remaining members.
+    /// Collects the results of the failed server from the remaining members, for the new server.
     async fn take_over(&mut self, standings: &Standings) -> Result<TakeOver, ChangeError> {
         let merged = survivors::merge(self.window(), standings).map_err(ChangeError::Survivors)?;
         let deadline = Instant::now() + ANSWER_PATIENCE;
@@ -272,7 +274,7 @@ impl<'a> GenerationChange<'a> {
         state.jobs.get(self.context.key).map_or(1, |job| job.record.request.window)
     }
 
-    /// Makes the next generation the present one: on disk first, then in memory.
+    /// Makes the next generation the present one, first on disk and then in memory.
     async fn commit(&self, beginning: Beginning) -> Result<(), ChangeError> {
         let ChangeContext { manager, key, desired, number } = self.context;
         let written = {
@@ -349,9 +351,9 @@ impl<'a> GenerationChange<'a> {
         Ok(told)
     }
 
-    /// Waits until all participants in `told` have changed over, but no longer than [`ANSWER_PATIENCE`].
-    /// A member that is away receives the change when it comes back. The next decision deals with a member that is
-    /// gone.
+    /// Waits until all participants in `told` have changed their generation, for at most
+    /// [`ANSWER_PATIENCE`].
+    /// A disconnected member receives the change when it reconnects. The next decision handles a dead member.
     async fn wait_until_changed(&mut self, mut told: BTreeSet<ParticipantId>) {
         let deadline = Instant::now() + ANSWER_PATIENCE;
         while !told.is_empty() {
@@ -378,7 +380,8 @@ fn is_boundary(standings: &Standings) -> bool {
 }
 
 impl ChangeContext<'_> {
-    /// Installs the tables of the next generation in the switches, beside those of the present generation.
+    /// Installs the tables of the next generation in the switches, in addition to the tables of the present
+    /// generation.
     async fn install(self, mut look: watch::Receiver<()>) -> Result<(), ChangeError> {
         let (switches, is_first) = {
             let mut state = self.manager.state();
@@ -397,10 +400,10 @@ impl ChangeContext<'_> {
         }
     }
 
-    /// Returns when a more urgent step is due.
+    /// Waits until a more urgent step is due.
     async fn overtaken(&self, look: &mut watch::Receiver<()>) {
         loop {
-            // The check runs after a timeout, too.
+            // The check is also needed after a timeout, because time alone can make a step due.
             let _ = timeout(LOOK_INTERVAL, look.changed()).await;
             if self.is_overtaken() {
                 return;

@@ -1,5 +1,5 @@
-//! The reconciler of a job: a task that decides the job's next step after each
-//! event, and carries it out.
+//! The reconciler of a job: a task that decides the job's next step after each event, and carries it
+//! out.
 
 mod change_error;
 mod generation_change;
@@ -19,13 +19,13 @@ use crate::quotas::Asking;
 use generation_change::GenerationChange;
 pub(crate) use runs::{JoinFailure, join};
 
-/// A failure shows in several places in short succession.
-/// Within this time they count as one reason to act.
+/// Time within which several events count as one.
+/// A failure often causes several events in short succession.
 const DEBOUNCE: Duration = Duration::from_millis(30);
-/// The pause after a change that failed, unless an event arrives before.
+/// The pause after a failed change. An event ends it early.
 const FAILURE_PAUSE: Duration = Duration::from_millis(200);
 
-/// Reconciles a job until it is over, or the controller is gone.
+/// Runs the reconciler of a job until the job is over or the controller has ended.
 async fn run(manager: Weak<Manager>, key: JobKey) {
     let Some(mut look) = manager.upgrade().and_then(|manager| manager.look_of(key)) else { return };
     loop {
@@ -42,7 +42,7 @@ async fn run(manager: Weak<Manager>, key: JobKey) {
                 }
             }
             Step::Invite(host) => manager.invite(key, &host),
-            // `end` logs its own failures.
+            // The result is ignored, because `end` logs its own failures.
             Step::End => drop(manager.end(key).await),
             Step::Fail(reason) => manager.fail(key, &reason),
             Step::Change(desired) => {
@@ -54,7 +54,7 @@ async fn run(manager: Weak<Manager>, key: JobKey) {
                         manager.fail(key, &error.to_string());
                     }
                     drop(manager);
-                    // The next attempt follows a timeout, too.
+                    // A timeout also leads to the next attempt.
                     let _ = timeout(FAILURE_PAUSE, look.changed()).await;
                 }
             }
@@ -62,7 +62,7 @@ async fn run(manager: Weak<Manager>, key: JobKey) {
     }
 }
 
-/// Waits until there is a reason to decide again. Returns false if there will be none.
+/// Waits until there is a reason to decide again. Returns false if no further reason can occur.
 async fn rest(look: &mut watch::Receiver<()>, until: Option<Instant>) -> bool {
     let time = async {
         match until {

@@ -1,4 +1,5 @@
-//! Runs of a job: a training whose launcher has restarted all of its processes takes its job up again.
+//! Runs of a job. A training whose launcher has restarted all of its processes continues with its job's
+//! next run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use super::start;
 use crate::jobs::{JobError, Joining};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 
-/// Time for the processes of the last run to end, from when the first process of the next run joins.
-/// Launchers such as torchrun kill all processes of a run before they start the next one; the hosts notice that within
-/// milliseconds.
+/// Time that the first process of the next run waits for the processes of the last run to end.
+/// Launchers such as torchrun kill all processes of a run before they start the next run. The hosts detect the end of
+/// these processes within milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reasons why a host cannot join.
@@ -25,8 +26,8 @@ pub(crate) enum JoinFailure {
     Create(#[from] CreateFailure),
 }
 
-/// Lets a host join a job.
-/// If `joining` allows for it and the job's last run is over, creates the job again first.
+/// Lets a host's process join a job.
+/// If the job's last run is over and `joining` allows a new run, creates the next run first.
 pub(crate) async fn join(
     manager: &Arc<Manager>,
     (name, token): (&str, &[u8]),
@@ -45,11 +46,11 @@ pub(crate) async fn join(
         }
         let Some(mut look) = manager.look_of(key) else { continue };
         match manager.join(name, token, joining) {
-            // An error means that the job is gone, and then the next turn reports it.
+            // An error means that the job is gone. The next iteration of the loop then reports that.
             Err(JobError::Closed { .. }) if Instant::now() < deadline => {
                 let _ = timeout_at(deadline, look.changed()).await;
             }
-            // The last run ended after the check above.
+            // The last run ended after `create_again` was called.
             Err(JobError::Over { .. }) if manager.may_run_again(key) => {}
             joined => return Ok(joined?),
         }

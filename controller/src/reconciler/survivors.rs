@@ -1,4 +1,4 @@
-//! Merges the members' records of the slices that a failed server had finished.
+//! Merges the members' positions after a server failed, to find the results that the next server needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,19 +6,19 @@ use tributary_api::{FinishedSlice, v1};
 use tributary_protocol::{TakeOverError, merge as merge_dues};
 use tributary_wire::{Rank, Seq};
 
-/// The positions at which members have stopped.
+/// The positions at which members have stopped, by rank.
 pub(super) type Standings = BTreeMap<Rank, v1::Standing>;
 
 /// The slices at which the next server starts, and the results that it needs.
 #[derive(Debug)]
 pub(super) struct Merged {
-    /// For each slot, the first slice of which no member has a result.
+    /// For each slot, the first slice for which no member has a result.
     pub(super) dues: Vec<Seq>,
-    /// Results that at least one member still waits for, by a rank that has them.
+    /// Results that at least one member still lacks, by the rank of a member that has them.
     pub(super) wanted: BTreeMap<Rank, Vec<Seq>>,
 }
 
-/// Merges the members' standings, slot by slot.
+/// Merges the members' positions, slot by slot.
 pub(super) fn merge(window: u32, standings: &Standings) -> Result<Merged, TakeOverError> {
     let dues = |(rank, standing): (&Rank, &v1::Standing)| {
         (*rank, standing.dues.iter().copied().map(Seq).collect::<Vec<_>>())
@@ -33,8 +33,8 @@ pub(super) fn merge(window: u32, standings: &Standings) -> Result<Merged, TakeOv
     Ok(Merged { dues: merged.dues, wanted })
 }
 
-/// Returns the first wanted slice that no member handed over, if any.
-/// Then the standing of a member was wrong.
+/// Returns the first wanted slice that no member handed over; `None` if there is none.
+/// If there is one, the position that a member reported was wrong.
 pub(super) fn missing(merged: &Merged, finished: &[FinishedSlice]) -> Option<Seq> {
     let given: BTreeSet<u32> = finished.iter().map(|slice| slice.seq.0).collect();
     merged.wanted.values().flatten().copied().find(|seq| !given.contains(&seq.0))
