@@ -1,5 +1,5 @@
-//! The gRPC API: checks requests and translates them into the controller's terms, and
-//! answers and errors back.
+//! The gRPC API: checks requests, converts them to the controller's types, and converts results and
+//! errors back.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::schedules;
 use crate::state::CreateError;
 use crate::wrong_sum::{WrongSumReport, await_verdict};
 
-/// The service that agents call.
+/// The gRPC service that agents and tools call.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) manager: Arc<Manager>,
@@ -75,13 +75,13 @@ impl Controller for Service {
         let (request, manager) = (request.into_inner(), self.manager.clone());
         let asking = Asking { creator, waits: request.wait };
         let (tell, created) = oneshot::channel();
-        // In a task of its own: a caller that hangs up must not leave a job half created, or a job without a holder of
-        // its token.
+        // The creation runs in its own task. If the caller disconnects, no job may stay half created or without a
+        // caller that has its token.
         tokio::spawn(async move {
             let created = reconciler::create_job(&manager, &asking, &request.name, &job, terms).await;
             if let Err(Ok(key)) = tell.send(created) {
                 tracing::info!(job = request.name, "whoever created it has hung up: it is ended again");
-                // The controller logs the remaining work, and retries it without a caller.
+                // The error is ignored, because the controller logs the remaining work and retries it without a caller.
                 let _ = manager.end(key).await;
             }
         });
@@ -145,7 +145,8 @@ impl Controller for Service {
         &self,
         request: Request<v1::EndJobRequest>,
     ) -> Result<Response<v1::EndJobResponse>, Status> {
-        // A token belongs to one job, no matter which caller shows it: a later job may have the same name.
+        // A token is checked even if an operator shows it, because it belongs to one job and a later job may have the
+        // same name.
         let without_token = request.get_ref().token.is_empty() && self.access.is_operator(&request);
         let v1::EndJobRequest { job, token } = request.into_inner();
         let key = {
@@ -153,7 +154,7 @@ impl Controller for Service {
             if without_token { jobs.latest(&job) } else { jobs.authorize(&job, &token) }
         };
         let (key, manager) = (key.map_err(job_status)?, self.manager.clone());
-        // In a task of its own, for the same reason as above.
+        // The call runs in its own task, so that it completes even if the caller disconnects.
         let withdrawn = tokio::spawn(async move { manager.end_permanently(key).await }).await;
         match withdrawn.map_err(|error| Status::internal(error.to_string()))? {
             Ok(()) => Ok(Response::new(v1::EndJobResponse {})),
@@ -275,7 +276,7 @@ impl Controller for Service {
 }
 
 impl Service {
-    /// The switches with these names; all, if there are none.
+    /// Returns a test for the switches with these names. If `names` is empty, all switches pass.
     fn wanted(&self, names: Vec<String>) -> Result<impl Fn(&str) -> bool + use<>, Status> {
         if let Some(unknown) = names.iter().find(|name| !self.manager.manages(name)) {
             return Err(Status::not_found(format!("no switch {unknown:?} is managed by this controller")));
@@ -293,7 +294,8 @@ fn role(number: i32) -> Result<v1::MemberRole, Status> {
     v1::MemberRole::try_from(number).map_err(unknown)
 }
 
-/// Returns a test for the participants of a host that have the role `number`.
+/// Returns a test for participants with the role `number`. The unspecified role matches all
+/// participants.
 fn meant(number: i32) -> Result<impl Fn(&ParticipantId) -> bool, Status> {
     let role = role(number)?;
     Ok(move |id: &ParticipantId| match role {
@@ -303,14 +305,15 @@ fn meant(number: i32) -> Result<impl Fn(&ParticipantId) -> bool, Status> {
     })
 }
 
-/// Makes the status for a job that was not created. `losses` describes the dead parts of the fabric.
+/// Converts the reason why a job was not created to a status. `losses` describes the dead parts of the
+/// fabric.
 fn create_status(failure: CreateFailure, losses: Option<String>) -> Status {
     let message = failure.to_string();
     match failure {
         CreateFailure::Refused(CreateError::Job(error)) => job_status(error),
         CreateFailure::Refused(CreateError::Plan(PlanError::Internal(_))) => Status::internal(message),
         CreateFailure::Refused(CreateError::Plan(_)) => match losses {
-            // It may be possible once they are back.
+            // The plan may be possible when the dead parts work again.
             Some(losses) => Status::unavailable(format!("{message}; dead at the moment: {losses}")),
             None => Status::invalid_argument(message),
         },
@@ -338,7 +341,7 @@ pub(crate) fn job_status(error: JobError) -> Status {
     }
 }
 
-/// The job and token in a call's metadata.
+/// Returns the job and token in a call's metadata.
 pub(crate) fn credentials(metadata: &MetadataMap) -> Result<JobCredentials, Status> {
     JobCredentials::read(metadata).ok_or_else(|| {
         Status::permission_denied(

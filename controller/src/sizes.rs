@@ -1,6 +1,6 @@
 //! Size limits of requests.
 //!
-//! Finished slices, which members send, are large; all other requests are small.
+//! Members send finished slices, which are large. All other requests are small.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use tributary_transport::{BySize, Size, method};
 
 use crate::service::{Service, credentials, job_status};
 
-/// The largest request other than finished slices; ten times the profile of a model of
-/// ten thousand tensors.
+/// The maximum size of requests without finished slices, in bytes.
+/// It is ten times the size of a profile of a model with ten thousand tensors.
 const MAX_REQUEST: usize = 1 << 20;
-/// The call that brings finished slices.
+/// The name of the call that transfers finished slices.
 const ANSWER: &str = "Answer";
 
-/// The controller's service, which takes large messages only where a member of a job
-/// brings finished slices.
+/// Wraps the controller's service in a size limit.
+/// Only the call [`ANSWER`] accepts large messages, and only with the job's token.
 pub(crate) fn by_size(service: Service) -> BySize<ControllerServer<Service>> {
     let service = Arc::new(service);
     let manager = Arc::clone(&service.manager);

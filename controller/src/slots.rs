@@ -1,19 +1,19 @@
-//! The allocation of one switch's slots to jobs.
+//! The allocation of the slots of one switch to jobs.
 
 use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// The slots of one switch, allocated in aligned blocks whose size is a power of two, so that a block's
-/// slots are `base | (seq & (size - 1))`, whatever the sequence number.
+/// The slots of one switch, allocated in aligned blocks whose sizes are powers of two.
+/// The slot of a slice in a block is therefore `base | (seq & (size - 1))` for every sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SlotMap {
     capacity: u32,
-    /// Size of each block that is owned, by its base.
+    /// The size of each allocated block, by its base.
     taken: BTreeMap<u32, u32>,
 }
 
-/// No free block of that size is left.
+/// Error: no free block of the needed size is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{needed} slots needed in one block; {free} of {capacity} are free, {largest} in the largest block")]
 pub(crate) struct NoSlots {
@@ -24,12 +24,12 @@ pub(crate) struct NoSlots {
 }
 
 impl SlotMap {
-    /// A switch with `capacity` slots, all free.
+    /// Creates the map of a switch with `capacity` slots, all free.
     pub(crate) fn new(capacity: u32) -> Self {
         Self { capacity, taken: BTreeMap::new() }
     }
 
-    /// Changes the number of slots; `false` if blocks are owned that would no longer exist.
+    /// Changes the number of slots. Returns false if an allocated block would not fit any more.
     pub(crate) fn resize(&mut self, capacity: u32) -> bool {
         let fits = self.taken.iter().all(|(base, len)| base.saturating_add(*len) <= capacity);
         if fits {
@@ -38,7 +38,7 @@ impl SlotMap {
         fits
     }
 
-    /// Takes the first free block of `size` slots, a power of two, and returns its base.
+    /// Allocates the first free block of `size` slots, and returns its base. `size` must be a power of two.
     pub(crate) fn allocate(&mut self, size: u32) -> Result<u32, NoSlots> {
         match self.first_fit(size) {
             Some(base) => {
@@ -54,8 +54,8 @@ impl SlotMap {
         }
     }
 
-    /// Takes exactly this block, for a job that had it under an earlier controller; `false` if it is not
-    /// free, or not a valid block.
+    /// Allocates exactly this block, for a job that had it under an earlier controller.
+    /// Returns false if the block is not free or not valid.
     pub(crate) fn claim(&mut self, base: u32, size: u32) -> bool {
         let Some(end) = base.checked_add(size).filter(|end| *end <= self.capacity) else { return false };
         let is_block = size.is_power_of_two() && base.is_multiple_of(size);
@@ -66,27 +66,28 @@ impl SlotMap {
         is_block && free
     }
 
-    /// Releases the block at `base`; does nothing if there is none.
+    /// Releases the block at `base`. Has no effect if there is none.
     pub(crate) fn release(&mut self, base: u32) {
         self.taken.remove(&base);
     }
 
-    /// The number of slots.
+    /// Returns the number of slots.
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// Size of the largest block when all slots are free; 0 without slots.
+    /// Returns the size of the largest block when all slots are free; 0 without slots.
     pub(crate) fn largest_possible_block(&self) -> u32 {
         self.capacity.checked_ilog2().map_or(0, |exponent| 1 << exponent)
     }
 
-    /// The number of unallocated slots, contiguous or not.
+    /// Returns the number of free slots, which need not be contiguous.
     pub(crate) fn free(&self) -> u32 {
         self.capacity.saturating_sub(self.taken.values().sum())
     }
 
-    /// Size of the largest block that [`allocate`](Self::allocate) would find: 0 when there is none.
+    /// Returns the size of the largest block that [`allocate`](Self::allocate) can return; 0 if there is
+    /// none.
     pub(crate) fn largest_block(&self) -> u32 {
         let mut sizes = (0..u32::BITS).rev().map(|exponent| 1u32 << exponent);
         sizes.find(|size| self.first_fit(*size).is_some()).unwrap_or(0)
@@ -116,7 +117,8 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Allocate(u32),
-        /// The position, among the blocks owned at that time, of the block to release.
+        /// Releases a block. The number is the position of the block among the blocks that are allocated at
+        /// that time.
         Release(usize),
     }
 
@@ -128,7 +130,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with an array that holds one owner a slot.
+        /// Compares the map with an array that stores for each slot if it is taken.
         #[test]
         fn blocks_are_aligned_inside_and_apart(capacity in 0u32..300, steps in vec(step(), 0..60)) {
             let mut map = SlotMap::new(capacity);

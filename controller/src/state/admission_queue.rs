@@ -1,8 +1,8 @@
-//! Jobs that wait for slots, or for dead parts of the fabric to come back; and creators' quotas.
+//! The queue of jobs that wait for slots or for dead parts of the fabric, and creators' quotas.
 //!
-//! Jobs get slots in the order in which they were created: a waiting job keeps later ones off the switches that it
-//! wants, so that many small jobs do not starve a large one. A job that waits only because of its creator's quota holds
-//! up no other job.
+//! Jobs get slots in the order of their creation. A waiting job keeps later jobs off the switches that it needs, so
+//! that many small jobs do not starve a large one. A job that waits only because of its creator's quota does not keep
+//! other jobs off switches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::slots::SlotMap;
 use crate::tables::admission::SlotBlock;
 use crate::token::Token;
 
-/// The index of a job that has no counters yet: no job with counters has it.
+/// A job index for jobs without counters. No job with counters has this index.
 const NOWHERE: u16 = u16::MAX;
 
 /// The resources that a job needs before it can start.
@@ -84,7 +84,7 @@ impl ControllerState {
         let key = self.jobs.add(record, Instant::now())?;
         if let (Some(waits), Some(job)) = (waits, self.jobs.get_mut(key)) {
             job.enqueue(waits);
-            // From now on the job keeps later jobs off these switches.
+            // From now on, later jobs cannot get slots of these switches.
             let wanted = self.wanted(&asking.creator, request, &reserved);
             self.reserved.extend(wanted);
             self.queue_news.send_replace(());
@@ -92,9 +92,10 @@ impl ControllerState {
         Ok(key)
     }
 
-    /// Creates a job again whose last run is over.
-    /// The next run has the same name, token and terms, and waits for slots that the last run still holds. Returns
-    /// `None` if the last run is not over, if the next one exists already, or if the job was ended permanently.
+    /// Creates the next run of a job whose last run is over.
+    /// The next run has the same name, token and terms. If necessary, it waits for slots that the last run still holds.
+    /// Returns `None` if the last run is not over, if another job of the name is alive, or if the job was ended
+    /// permanently.
     pub(crate) fn create_again(&mut self, key: JobKey) -> Result<Option<JobKey>, CreateError> {
         let has_next = |last: &Job| self.jobs.check_name_free(&last.record.name).is_err();
         let last = self.jobs.get(key).filter(|last| last.may_run_again() && !has_next(last));
@@ -109,8 +110,10 @@ impl ControllerState {
         Ok(Some(next))
     }
 
+    /// Checks the quotas of a creator of a new job.
+    ///
     /// # Errors
-    /// The creator has, or requests, more than its quota allows.
+    /// The creator has too many jobs, or the job's window is above the creator's quota of slots.
     fn check_quotas(&self, creator: &str, request: &JobRequest) -> Result<(), CreateError> {
         let alive = self.jobs.iter().filter(|(_, job)| job.is_alive());
         let own = alive.filter(|(_, job)| job.record.creator == creator).count();
@@ -127,8 +130,9 @@ impl ControllerState {
         Ok(())
     }
 
-    /// Gives slots to waiting jobs, and returns the jobs that got some; the caller must start them.
-    /// The others note the resources for which they wait.
+    /// Gives resources to waiting jobs, and returns the jobs that got them. The caller must start these
+    /// jobs.
+    /// Each of the other jobs stores a description of the resources for which it waits.
     pub(crate) fn advance_queue(&mut self) -> Vec<JobKey> {
         let mut reserved = BTreeSet::new();
         let mut served = Vec::new();
@@ -154,7 +158,7 @@ impl ControllerState {
         served
     }
 
-    /// Returns the waiting jobs, oldest first.
+    /// Returns the waiting jobs in the order of their creation.
     fn waiting(&self) -> Vec<JobKey> {
         let waits = |(key, job): (JobKey, &Job)| {
             (*job.state() == State::Queued && !job.record.holds_index).then_some(key)
@@ -174,7 +178,7 @@ impl ControllerState {
         }
     }
 
-    /// Takes back the slots of a job that could not start with them: it waits again.
+    /// Takes back the resources of a job that could not be started with them. The job waits again.
     pub(crate) fn put_back(&mut self, key: JobKey) {
         let Some(job) = self.jobs.get_mut(key).filter(|job| *job.state() == State::Queued) else { return };
         let record = &mut job.record;
@@ -191,7 +195,7 @@ impl ControllerState {
         }
     }
 
-    /// Reserves the resources of a job, if there are enough of them.
+    /// Reserves the resources of a job; fails if some are missing.
     fn take_resources(
         &mut self,
         name: &str,
@@ -210,7 +214,7 @@ impl ControllerState {
         Ok(Resources { plan, fallbacks, switches, job_index })
     }
 
-    /// Describes the resources for which a refused job would wait; `None` where waiting does not help.
+    /// Describes the resources for which a refused job could wait; `None` if waiting would not help.
     fn waits_for(&self, error: &CreateError, request: &JobRequest) -> Option<String> {
         match error {
             CreateError::NoSlots { switches, .. } => Some(format!("slots ({})", switches.join("; "))),
@@ -226,15 +230,15 @@ impl ControllerState {
         }
     }
 
-    /// Returns the fabric as if all parts were alive; `free` returns the slots that a job
-    /// can get on a switch.
+    /// Returns the state of the fabric under the assumption that all parts are alive.
+    /// `free` returns the number of slots that a job can get on a switch.
     fn sound_fabric(&self, free: impl Fn(&SlotMap) -> u32) -> FabricState {
         let (dead_nodes, dead_links, short_of_mtu) = Default::default();
         FabricState { dead_nodes, dead_links, short_of_mtu, ..self.fabric(Doubt::Dead, free) }
     }
 
-    /// Returns the resources of a waiting job: a plan as if the job had all the slots it
-    /// wants, with none reserved.
+    /// Returns the resources of a waiting job: a plan without any reserved resources.
+    /// The plan assumes that every switch has enough slots.
     fn no_resources(&self, request: &JobRequest) -> Result<Resources, CreateError> {
         let most = self.quotas.queue;
         if self.waiting().len() >= usize::try_from(most).unwrap_or(usize::MAX) {
@@ -246,7 +250,8 @@ impl ControllerState {
         Ok(Resources { plan, fallbacks: Vec::new(), switches: BTreeMap::new(), job_index: NOWHERE })
     }
 
-    /// Plans a new job. Refuses it if switches could aggregate for it but none has the slots.
+    /// Plans a new job. Refuses the job if some switches could aggregate for it but none has enough free
+    /// slots.
     fn plan_new(
         &self,
         name: &str,
@@ -271,8 +276,8 @@ impl ControllerState {
         Err(CreateError::NoSlots { job: name.to_owned(), switches })
     }
 
-    /// Checks that the job could aggregate if no other job had any slots.
-    /// `ideal`: its plan if slots did not matter.
+    /// Checks that the job could aggregate if no other job held slots.
+    /// `ideal` is the job's plan under the assumption that every switch has enough slots.
     fn check_width(&self, name: &str, request: &JobRequest, ideal: &Plan) -> Result<(), CreateError> {
         let alone = self.sound_fabric(SlotMap::largest_possible_block);
         if planner::plan(&self.topology, &alone, request).is_ok_and(|plan| aggregates(&plan)) {
@@ -285,7 +290,8 @@ impl ControllerState {
         Err(CreateError::TooWide { job, window: request.window, switch, largest })
     }
 
-    /// Returns why a switch has no slots for a job; `None` if the switch has no slots to manage.
+    /// Describes why a job gets no slots on a switch; `None` if the controller does not manage the switch's
+    /// slots.
     fn lack(&self, creator: &str, switch: NodeKey, window: u32) -> Option<String> {
         let map = self.slots.get(&switch)?;
         if let Err(error) = map.clone().allocate(window) {
@@ -300,9 +306,9 @@ impl ControllerState {
         }
     }
 
-    /// Returns the switches that are kept for a waiting job.
-    /// There are none if only its creator's quota is in the way, or if the switches have been given fewer slots than
-    /// the job needs.
+    /// Returns the switches whose slots are kept for a waiting job.
+    /// There are none if the job waits only because of its creator's quota, or if the job needs more slots than the
+    /// switches have in total.
     fn wanted(&self, creator: &str, request: &JobRequest, reserved: &BTreeSet<NodeKey>) -> Vec<NodeKey> {
         let unlimited = self.fabric_for(None, reserved);
         if matches!(self.plan_new("", creator, request, &unlimited), Ok(_) | Err(CreateError::TooWide { .. }))
@@ -314,8 +320,8 @@ impl ControllerState {
         switches.into_iter().filter(|role| role.aggregate).map(|role| role.key).collect()
     }
 
-    /// Returns the fabric as a creator may use it, without the `reserved` switches.
-    /// A creator of `None` has no quota.
+    /// Returns the state of the fabric for a creator: `reserved` switches have no free slots.
+    /// A quota limits the free slots of the creator. If `creator` is `None`, no quota applies.
     fn fabric_for(&self, creator: Option<&str>, reserved: &BTreeSet<NodeKey>) -> FabricState {
         let mut fabric = self.fabric(Doubt::Dead, SlotMap::largest_block);
         for (switch, free) in &mut fabric.free_slots {
@@ -326,7 +332,7 @@ impl ControllerState {
         fabric
     }
 
-    /// Returns the number of slots that a creator's jobs hold on a switch.
+    /// Returns the number of slots on a switch that a creator's jobs hold.
     fn held(&self, creator: &str, switch: NodeKey) -> u32 {
         let alive = self.jobs.iter().filter(|(_, job)| job.is_alive() && job.record.creator == creator);
         let block = alive.filter_map(|(_, job)| *job.record.generation().switches.get(&switch)?);
@@ -373,7 +379,7 @@ mod tests {
         state.jobs.get(key).unwrap().waits.clone()
     }
 
-    /// Ends a job, and withdraws its tables from all switches.
+    /// Ends a job and withdraws its tables from all switches.
     fn end(state: &mut ControllerState, key: JobKey) {
         state.jobs.get_mut(key).unwrap().end();
         let switches: Vec<_> = state.topology.switches().map(|(key, ..)| key).collect();
@@ -384,7 +390,7 @@ mod tests {
         state.settle(key);
     }
 
-    /// Serves the queue, and starts the jobs that got slots.
+    /// Advances the queue, and starts the jobs that got resources.
     fn advance(state: &mut ControllerState) -> Vec<JobKey> {
         let served = state.advance_queue();
         for key in &served {
@@ -428,9 +434,9 @@ mod tests {
         );
         let refused = create(&mut state, &asking("b", false), "now", 32).unwrap_err();
         assert!(refused.to_string().contains("jobs that came before wait"), "{refused}");
-        // A job that takes no slots does not wait for any.
+        // A job without aggregation needs no slots, so it does not wait.
         state.create_for(&asking("b", false), "plain", &request(32, Aggregation::None), TERMS).unwrap();
-        // The large job gives up; the jobs behind it go on.
+        // The large job ends before it starts. The jobs behind it can then start.
         end(&mut state, large);
         assert_eq!(advance(&mut state), [late]);
     }

@@ -1,5 +1,5 @@
-//! The state and the decisions of the controller: jobs, and the owners of slots, ids and indices.
-//! No I/O.
+//! The controller's state and decisions: jobs, and the owners of slots, ids and indices. It performs no
+//! I/O.
 
 mod admission_queue;
 mod planner_view;
@@ -36,13 +36,13 @@ pub use reload::Reload;
 /// Reasons why a job cannot be created.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub(crate) enum CreateError {
-    /// Its name is taken.
+    /// Another job with the name is alive, or the job no longer exists.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// No tree exists for it.
+    /// No tree can connect the job's members.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Some switches could aggregate for it, but none has enough free slots.
+    /// Some switches could aggregate for the job, but none of them has enough free slots.
     #[error(
         "no switch has slots for job {job:?}: {}; end another job, ask for a smaller window, or for no \
          aggregation",
@@ -51,10 +51,11 @@ pub(crate) enum CreateError {
     NoSlots {
         /// The job.
         job: String,
-        /// Each switch that could aggregate, with the slots needed and free.
+        /// For each switch that could aggregate, its name and the reason why the job gets no slots on it.
         switches: Vec<String>,
     },
-    /// No switch that could aggregate for it has enough slots, even when all of them are free.
+    /// The job needs more slots than any switch that could aggregate for it has, even when all slots are
+    /// free.
     #[error(
         "job {job:?} needs {window} slots in one block, and no switch that could aggregate for it has as many: the \
          largest, {switch}, has a block of {largest}. Ask for a window of at most {largest} slots (--window), or for no \
@@ -63,22 +64,22 @@ pub(crate) enum CreateError {
     TooWide {
         /// The job.
         job: String,
-        /// The number of slots that it needs.
+        /// The number of slots that the job needs.
         window: u32,
-        /// The switch with the largest block.
+        /// The switch with the largest possible block.
         switch: String,
         /// The number of slots of that block.
         largest: u32,
     },
-    /// The creator has as many jobs as its quota allows.
+    /// The creator already has the maximum number of jobs.
     #[error("{creator:?} has {most} jobs, which is as many as it may have: end one of them first")]
     JobQuota {
         /// The creator's name.
         creator: String,
-        /// The most jobs that the creator may have.
+        /// The maximum number of jobs of the creator.
         most: u32,
     },
-    /// The job would take more slots than its creator may ever have.
+    /// The job needs more slots than its creator's quota allows.
     #[error(
         "a window of {window} slots is more than {creator:?} may have on a switch, which is {most}: ask for a smaller \
          window, or for no aggregation"
@@ -86,34 +87,34 @@ pub(crate) enum CreateError {
     SlotQuota {
         /// The creator's name.
         creator: String,
-        /// The number of slots that the creator may have on each switch.
+        /// The maximum number of slots of the creator on each switch.
         most: u32,
-        /// The number of slots that the job requested.
+        /// The number of slots that the job needs.
         window: u32,
     },
-    /// Too many jobs wait for slots.
+    /// The queue of jobs that wait for slots is full.
     #[error("{0} jobs wait for slots, and no more may: try again later, or ask for no aggregation")]
     QueueFull(u32),
-    /// All job indices are taken: the switches have no counters for another job.
+    /// All job indices are taken, so that the switches have no counters for another job.
     #[error("{0} jobs are alive, and the switches count for no more: end one of them first")]
     TooManyJobs(u16),
 }
 
-/// Everything that changes while the controller runs.
+/// The part of the controller's state that changes while it runs.
 #[derive(Debug)]
 pub(crate) struct ControllerState {
     topology: Arc<Topology>,
     /// The state of each managed switch while no job uses it.
     base: BTreeMap<NodeKey, SwitchState>,
     slots: BTreeMap<NodeKey, SlotMap>,
-    /// The capacity of a switch.
+    /// The capacity that each switch has because of its program.
     pub(crate) capacity: Capacity,
     ids: JobIds,
     indices: JobIndices,
     pub(crate) jobs: Registry,
     /// The measured load of each link.
     pub(crate) loads: Loads,
-    /// Which parts of the fabric are dead or silent.
+    /// The parts of the fabric that are not alive.
     pub(crate) health: Health,
     /// The connected daemons of hosts.
     pub(crate) hosts: Hosts,
@@ -121,19 +122,19 @@ pub(crate) struct ControllerState {
     pub(crate) cabling: Cabling,
     /// Detects standstills of the controller.
     pub(crate) standstills: StandstillDetector,
-    /// The quotas of each creator.
+    /// The limits for each creator of jobs.
     pub(crate) quotas: Quotas,
-    /// Switches whose slots are kept for waiting jobs.
+    /// Switches whose slots are kept for waiting jobs. No new job gets slots on them.
     reserved: BTreeSet<NodeKey>,
-    /// Notified when a resource has come free that a queued job may wait for.
+    /// Notifies the task of the queue when a resource has become free.
     pub(crate) queue_news: watch::Sender<()>,
-    /// True if the controller is stopping: the next one manages the jobs.
+    /// True if the controller is stopping. It then leaves the jobs to the next controller.
     hung_up: bool,
 }
 
 impl ControllerState {
     /// Creates the state of a controller without jobs.
-    /// `base`: every switch that it manages, each with this `capacity`.
+    /// `base` is the state of each managed switch without jobs. All switches have this `capacity`.
     pub(crate) fn new(
         topology: Arc<Topology>,
         base: BTreeMap<NodeKey, SwitchState>,
@@ -163,11 +164,11 @@ impl ControllerState {
         }
     }
 
-    /// Takes up a job that an earlier controller has written to its journal, with the job's resources.
+    /// Takes up a job from the journal of an earlier controller, and claims the job's resources.
     ///
     /// # Errors
-    /// The resources no longer exist: there are fewer slots, fewer job indices, narrower slices or fewer children than
-    /// before.
+    /// The resources no longer exist: there are fewer slots or job indices than before, or the program supports only
+    /// narrower slices or fewer children.
     pub(crate) fn take_up(&mut self, kept: LoadedJob, now: Instant) -> Result<(), String> {
         let mut record = kept.record?;
         if kept.is_queued {
@@ -195,8 +196,9 @@ impl ControllerState {
         Ok(())
     }
 
-    /// Checks that the switches run the program of the plan, or a program with at least its capacity.
-    /// Members that have started cannot switch to narrower slices, and switches would drop the wide ones.
+    /// Checks that the switches' program has at least the capacity that the plan needs.
+    /// Members that have started cannot change to narrower slices, and switches would drop wider slices than their
+    /// program supports.
     fn check_program(&self, plan: &Plan) -> Result<(), String> {
         const REMEDY: &str = "start the controller with the --pipeline and --mtu that it had, or end the job with that and create it anew";
         let (needed, there) = (plan.width.values(), self.capacity.widest.values());
@@ -215,15 +217,16 @@ impl ControllerState {
         })
     }
 
-    /// Returns a data-plane id that no slot can still remember.
+    /// Returns a job id that no slot can still hold.
     fn next_id(&mut self) -> Option<JobId> {
         let holds = |job: &Job, id| job.record.generations.iter().any(|generation| generation.job == id);
         let in_use = |id| self.jobs.iter().any(|(_, job)| job.holds_resources() && holds(job, id));
         self.ids.next(in_use)
     }
 
-    /// Reserves the resources of a job's next generation, beside those of the present one, and adds its
-    /// tables to the switches' desired state. The first generation has had its resources since the job was created.
+    /// Reserves resources for a job's next generation and adds its tables to the desired states.
+    /// The present generation keeps its resources. The first generation already has resources from the creation of the
+    /// job. Returns the number of the generation.
     pub(crate) fn install(&mut self, key: JobKey, desired: &DesiredGeneration) -> Result<u32, CreateError> {
         let no_job = || JobError::NoSuchJob(key.to_string());
         let job = self.jobs.get(key).ok_or_else(no_job)?;
@@ -246,8 +249,8 @@ impl ControllerState {
         let (name, number) = (record.name.clone(), record.issued + 1);
         let request =
             JobRequest { workers: desired.members.clone(), server: desired.server, ..record.request.clone() };
-        // A job that finds no slots continues without aggregation: slower, but alive. The plan avoids silent switches
-        // if there is another way, because the controller cannot send them tables.
+        // A job that finds no slots continues without aggregation, which is slower. The plan avoids silent switches if
+        // possible, because the controller cannot write tables to them.
         let plan_with = |doubt| {
             let fabric = self.fabric(doubt, SlotMap::largest_block);
             self.plan_again(&record.generation().plan, &request, &fabric).map(|plan| (plan, fabric))
@@ -283,8 +286,8 @@ impl ControllerState {
     }
 
     /// Plans a job's next generation.
-    /// A job that has lost something is waiting for this plan, so its tree is only repaired, which is quicker. A job
-    /// without losses is planned from scratch, for a better tree.
+    /// If the present tree no longer works or members have left, the job is waiting for the plan. The present tree is
+    /// then only repaired, which is faster. Otherwise, the tree is planned from scratch, to find a better one.
     fn plan_again(
         &self,
         present: &Plan,
@@ -335,7 +338,7 @@ impl ControllerState {
         }
     }
 
-    /// Returns the slots of a switch; `None` if it is not managed.
+    /// Returns the slots of a switch; `None` if the controller does not manage them.
     pub(crate) fn slots(&self, switch: NodeKey) -> Option<&SlotMap> {
         self.slots.get(&switch)
     }
@@ -349,7 +352,7 @@ impl ControllerState {
         state
     }
 
-    /// Returns the generations that are over and may still have tables in `switch`.
+    /// Returns the retired generations that may still have tables in `switch`.
     pub(crate) fn to_withdraw(&self, switch: NodeKey) -> Vec<GenerationKey> {
         let lingers = |one: &&Generation| one.stage == Stage::Retired && one.switches.contains_key(&switch);
         let of_job = |(key, job): (JobKey, &Job)| {
@@ -359,7 +362,8 @@ impl ControllerState {
         self.jobs.iter().flat_map(of_job).collect()
     }
 
-    /// Frees the slots of these retired generations on `switch`, because their tables there are gone.
+    /// Frees the slots that these retired generations had on `switch`, after their tables were withdrawn
+    /// there.
     pub(crate) fn withdrawn(&mut self, switch: NodeKey, generations: &[GenerationKey]) {
         let mut freed = false;
         for (key, number) in generations {
@@ -378,7 +382,7 @@ impl ControllerState {
         }
     }
 
-    /// Wakes the reconcilers of jobs with fallbacks, because slots have come free.
+    /// Wakes the reconcilers of jobs with fallbacks, because slots have become free.
     fn look_at_fallen_back(&self) {
         let alive = self.jobs.iter().filter(|(_, job)| job.is_alive());
         for (_, job) in alive.filter(|(_, job)| !job.record.generation().fallbacks.is_empty()) {
@@ -386,8 +390,8 @@ impl ControllerState {
         }
     }
 
-    /// Forgets the generations of a job that are gone from all switches.
-    /// If all of them are gone and the job is over, takes its index back.
+    /// Removes the retired generations of a job that no switch can still have.
+    /// If no switch can have tables of the job and the job is over, also takes back its job index.
     pub(crate) fn settle(&mut self, key: JobKey) {
         let Some(job) = self.jobs.get_mut(key) else { return };
         let alive = job.is_alive();
@@ -406,7 +410,7 @@ impl ControllerState {
         }
     }
 
-    /// Returns the switches that have, or may have, tables of the job.
+    /// Returns the switches that may have tables of the job.
     pub(crate) fn switches_of(&self, key: JobKey) -> Vec<NodeKey> {
         let generations = self.jobs.get(key).map(|job| job.record.generations.iter());
         let mut keys: Vec<NodeKey> =
@@ -450,14 +454,15 @@ impl ControllerState {
         }
     }
 
-    /// Leaves every job that is alive to the next controller.
+    /// Leaves all jobs to the next controller: closes the streams of members and daemons, and stops
+    /// deciding.
     pub(crate) fn hang_up(&mut self) {
         self.hung_up = true;
         self.hosts = Hosts::default();
         self.jobs.hang_up();
     }
 
-    /// Wakes every job's reconciler, because something has changed that any of the jobs may depend on.
+    /// Wakes every job's reconciler, because of a change that may affect any job.
     pub(crate) fn look_at_all(&self) {
         for (_, job) in self.jobs.iter().filter(|(_, job)| job.is_alive()) {
             job.look.send_replace(());

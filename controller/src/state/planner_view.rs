@@ -1,4 +1,4 @@
-//! The state of the fabric, in the form that the planner takes.
+//! The state of the fabric in the form that the planner requires.
 
 use tributary_planner::FabricState;
 
@@ -7,7 +7,8 @@ use crate::liveness::Doubt;
 use crate::slots::SlotMap;
 
 impl ControllerState {
-    /// Returns the state of the fabric; `free` returns the slots that one more job can get on a switch.
+    /// Returns the state of the fabric. `free` returns the number of slots that another job can get on a
+    /// switch.
     pub(super) fn fabric(&self, doubt: Doubt, free: impl Fn(&SlotMap) -> u32) -> FabricState {
         let free_slots = self.slots.iter().map(|(key, map)| (*key, free(map))).collect();
         let mut fabric = FabricState {
@@ -18,7 +19,7 @@ impl ControllerState {
             short_of_mtu: self.health.links_short_of_mtu(),
             ..FabricState::of(&self.topology, 0)
         };
-        // A load in the topology file counts even while it is absent.
+        // A load in the topology file also counts while the traffic is absent.
         for (direction, load) in &mut fabric.load {
             *load = self.loads.of(*direction).max(*load);
         }

@@ -7,18 +7,18 @@ use tributary_topology::{NodeKey, Topology};
 use super::ControllerState;
 use crate::forwarding;
 
-/// The result of reloading a topology.
+/// The result of applying another version of the topology.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reload {
-    /// Changes that apply from now on, as text for users.
+    /// Changes that were applied, as text for users.
     pub taken: Vec<String>,
     /// Changes that were refused, each with the reason.
     pub refused: Vec<String>,
 }
 
 impl ControllerState {
-    /// Adopts as much as possible of another topology.
-    /// Jobs stay unchanged; their next change is planned with it.
+    /// Applies another version of the topology as far as possible.
+    /// Present generations of jobs stay unchanged. Later changes of jobs are planned with the new topology.
     pub(crate) fn evolve(&mut self, newer: &Topology) -> Reload {
         let evolution = self.topology.evolve(newer);
         let mut reload = Reload { taken: evolution.taken, refused: evolution.refused };
@@ -42,7 +42,7 @@ impl ControllerState {
         reload
     }
 
-    /// Returns the number of slots that a switch has under `topology`.
+    /// Returns the number of slots that a switch has according to `topology`.
     fn capacity(&self, topology: &Topology, key: NodeKey) -> u32 {
         let own = topology.get(key).and_then(|node| node.switch()?.slots);
         own.map_or(self.capacity.slots, |own| own.min(self.capacity.slots))

@@ -11,13 +11,13 @@ use crate::testing::{
     two_spines,
 };
 
-/// Puts the tables of the job's first generation into the switches.
+/// Adds the tables of the job's first generation to the switches' desired states.
 fn run(state: &mut ControllerState, key: JobKey) {
     let desired = first_generation(state, key);
     assert_eq!(state.install(key, &desired), Ok(1));
 }
 
-/// Carries a change to another generation through.
+/// Carries out a change to another generation.
 fn change(state: &mut ControllerState, key: JobKey) -> Result<u32, CreateError> {
     let number = state.install(key, &first_generation(state, key))?;
     let job = state.jobs.get_mut(key).unwrap();
@@ -26,7 +26,7 @@ fn change(state: &mut ControllerState, key: JobKey) -> Result<u32, CreateError> 
     Ok(number)
 }
 
-/// Does what the manager does when a job is over and all switches are well.
+/// Frees a job's resources, as the manager does when a job is over and all switches are up.
 fn withdraw_everywhere(state: &mut ControllerState) {
     let switches: Vec<_> = topology().switches().map(|(key, ..)| key).collect();
     for switch in switches {
@@ -116,7 +116,7 @@ fn a_job_is_taken_up_only_where_the_program_takes_its_slices() {
         "{reason}"
     );
     assert_eq!(free(&narrow), [64, 64, 64], "nothing is taken");
-    // A job that has not started still gets a plan.
+    // A job that has not started gets a new plan for the narrower slices.
     assert_eq!(narrow.take_up(kept(true), now), Ok(()));
     assert_eq!(narrow.jobs.get(key).unwrap().record.request.width, SliceWidth::NARROWEST);
     let mut few = controller_state(64, 4);
@@ -173,7 +173,7 @@ fn only_a_job_whose_members_have_joined_has_tables() {
     for (switch, held) in &bare {
         let want = state.want(*switch);
         assert!(want.entries.len() > held.entries.len());
-        // All entries fit the program.
+        // All entries match the P4 program.
         for change in crate::switch_diff::diff(&SwitchState::default(), &want).iter().flatten() {
             change.to_update(&pipeline.info).unwrap();
         }
@@ -210,7 +210,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However jobs come and go, no two share slots, an id or an index, and nothing is lost.
+    /// For any sequence of steps, no two jobs share slots, an id or an index, and no resource is lost.
     #[test]
     fn jobs_never_share(steps in vec(step(), 0..40)) {
         let mut state = controller_state(128, 5);
@@ -225,7 +225,7 @@ proptest! {
                 Step::Change(which) if !created.is_empty() => {
                     let key = created[which % created.len()];
                     if state.jobs.get(key).unwrap().is_alive() {
-                        // A full fabric refuses the change, and the job keeps what it has.
+                        // A full fabric refuses the change. The job then keeps its present resources.
                         let _ = change(&mut state, key);
                     }
                 }
@@ -293,7 +293,7 @@ fn measured_loads_move_the_next_tree_to_other_links() {
     let (idle, busy) = spine_of(&mut state, "first");
     let start = Instant::now();
     for second in 0..2_u64 {
-        // Each leaf sends 40 of 50 Mbit/s.
+        // Each leaf sends 40 Mbit/s over a link of 50 Mbit/s.
         let ports = topology.neighbours(busy).into_iter().map(|near| CounterCell {
             counter: "port_ingress".into(),
             index: near.port.into(),

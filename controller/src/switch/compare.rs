@@ -1,4 +1,4 @@
-//! Checks whether a switch holds what it should.
+//! Compares the state of a switch with its desired state.
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -8,21 +8,21 @@ use super::connect::Connector;
 use super::operations;
 use crate::error::SwitchError;
 
-/// Only this many differences are listed one by one.
+/// The maximum number of differences that are listed.
 const TOLD: usize = 10;
 
 /// The differences between a switch's state and its desired state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Comparison {
-    /// True if the switch runs another program; then nothing else is known.
+    /// True if the switch runs another program. The other fields are then empty.
     pub(crate) other_program: bool,
-    /// The first changes that would correct it, in words.
+    /// The first changes that would bring the switch into its desired state, as text for users.
     pub(crate) differences: Vec<String>,
-    /// The total number of changes.
+    /// The total number of necessary changes.
     pub(crate) count: usize,
 }
 
-/// An order to compare.
+/// An order to compare a switch with its desired state.
 pub(super) struct Compare {
     /// The time at which the caller stops waiting.
     pub(super) deadline: Instant,
@@ -36,8 +36,8 @@ impl Compare {
     }
 }
 
-/// Compares with the state that the switch was last brought into. Returns `None` if the desired state
-/// has changed meanwhile.
+/// Compares a switch with the desired state that was last written to it.
+/// Returns `None` if the desired state changes during the comparison.
 pub(super) async fn compare(
     session: &Session,
     connector: &Connector,
@@ -50,7 +50,7 @@ pub(super) async fn compare(
     let want = connector.desired.borrow().clone();
     let differences = operations::differences(session, &connector.pipeline, &want.state);
     let batches = operations::in_time(session, patience, differences).await?;
-    // An error means that the controller is stopping.
+    // An error means that the controller is stopping, which is treated as unchanged.
     if connector.desired.has_changed().unwrap_or(false) {
         return Ok(None);
     }

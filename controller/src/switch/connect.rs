@@ -1,5 +1,5 @@
-//! Leads from no session to a switch in its right state, in one step: a session is used for nothing
-//! else before the switch has our program and holds what it should.
+//! Opens a session with a switch and brings the switch into its desired state, in one step.
+//! A session can be used for other work only after the switch runs our program and holds its desired state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use super::operations;
 use crate::error::SwitchError;
 use crate::pipeline::Pipeline;
 
-/// Time that an attempt may take until the switch has answered the claim to be its controller.
-/// Short, so that a machine that was off is found soon after it is on again.
+/// Time in which an attempt to connect must get the answer to the controller's claim to be primary.
+/// It is short, so that the controller soon reaches a machine that was off.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same for the first attempt, when the switch itself may have only just started, and many with it.
+/// The same limit for the first attempt. It is longer because many switches may have just started.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
-/// The interval between probes of a switch, and the time limit for its answer.
+/// The interval between health probes of a switch.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// A session with a switch that was in its right state when it began.
-/// Only [`Connector::connect`] makes one.
+/// A session with a switch that held its desired state when the session began.
+/// Only [`Connector::connect`] creates it.
 pub(super) struct Ready(Session);
 
 impl Ready {
@@ -35,7 +35,7 @@ impl Ready {
     }
 }
 
-/// The controller's knowledge of the program that a switch runs.
+/// The controller's knowledge of a switch's program.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Program {
     /// True if the switch ran our program at the last check; `None` before the first check.
@@ -44,18 +44,18 @@ pub(crate) struct Program {
     pub(crate) reset: Option<Reset>,
 }
 
-/// A switch lost our program: it was rebooted, or received another program.
+/// A loss of our program by a switch, because of a reboot or because it received another program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reset {
-    /// The number of resets of this switch.
+    /// The number of losses of the program by this switch.
     pub(crate) count: u32,
     pub(crate) at: Instant,
-    /// True if the switch had another program then.
+    /// True if the switch had another program at that time; false if it had none.
     pub(crate) other_program: bool,
 }
 
 impl Program {
-    /// Notes what program a switch turned out to run.
+    /// Updates the knowledge after a check of the switch's program.
     fn found(&mut self, running: Running) {
         let is_ours = running == Running::Same;
         if !is_ours && self.ours == Some(true) {
@@ -66,24 +66,25 @@ impl Program {
     }
 }
 
-/// All that is needed to connect.
+/// The parts that are necessary to connect to a switch.
 pub(super) struct Connector {
     pub(super) target: Target,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) elections: Elections,
     pub(super) desired: watch::Receiver<Arc<Desired>>,
     pub(super) tried: watch::Sender<Option<Tried>>,
-    /// The newest state that the switch is known to hold, or to have held when it was last heard of.
+    /// The newest desired state that the switch holds, or held when the controller last reached it.
     pub(super) held: watch::Sender<Option<Arc<Desired>>>,
     pub(super) program: watch::Sender<Program>,
     pub(super) health: Reporter,
-    /// Set until the first session: any jobs that the switch then holds tables of must have been lost.
+    /// True until the first session of a controller with a new journal.
+    /// If the switch then holds tables of jobs, those jobs have been lost.
     pub(super) expects_no_jobs: bool,
 }
 
 impl Connector {
-    /// Becomes the switch's primary controller, makes it run our program, and brings it into its newest
-    /// desired state. While another controller is primary, it waits until that controller disconnects.
+    /// Becomes the switch's primary controller, installs our program, and writes the newest desired state.
+    /// While another controller is primary, it waits until that controller disconnects.
     pub(super) async fn connect(&mut self) -> Result<Ready, SwitchError> {
         let session = self.claim().await?;
         let right = tokio::select! {
@@ -120,8 +121,8 @@ impl Connector {
         self.converge(session).await
     }
 
-    /// Warns of tables of unknown jobs: an operator may have removed the journal without knowing
-    /// that the jobs went with it.
+    /// Warns if the switch has tables of unknown jobs.
+    /// An operator may have removed the journal without knowing that this removes the jobs.
     async fn warn_of_lost_jobs(&self, session: &Session) -> Result<(), SwitchError> {
         let desired = self.desired.borrow().clone();
         let lost = operations::jobs_to_withdraw(session, &self.pipeline, &desired.state).await?;
@@ -136,8 +137,8 @@ impl Connector {
         Ok(())
     }
 
-    /// Installs our program, unless the switch already runs it: then its entries stay, and correct ones
-    /// need not be written again.
+    /// Installs our program, unless the switch already runs it.
+    /// If it does, the switch keeps its entries, and correct entries need not be written again.
     async fn install_pipeline(&self, session: &Session) -> Result<(), SwitchError> {
         let pipeline = &self.pipeline;
         if !self.check_program(session).await? {
@@ -148,7 +149,7 @@ impl Connector {
         Ok(())
     }
 
-    /// Asks the switch whether it runs our program.
+    /// Returns true if the switch runs our program.
     pub(super) async fn check_program(&self, session: &Session) -> Result<bool, SwitchError> {
         let running = session.running(&self.pipeline.device_config, self.pipeline.cookie).await?;
         self.program.send_modify(|program| program.found(running));
@@ -158,7 +159,7 @@ impl Connector {
     /// Brings the switch into its newest desired state, and notifies the callers that wait for it.
     ///
     /// # Errors
-    /// The switch refused the state, or the session broke; after a broken session the switch's state is unknown.
+    /// The switch refused the state, or the session broke. After a broken session, the switch's state is unknown.
     pub(super) async fn converge(&mut self, session: &Session) -> Result<(), SwitchError> {
         let desired = self.desired.borrow_and_update().clone();
         let outcome = operations::converge(session, &self.pipeline, &desired.state).await;
@@ -172,7 +173,7 @@ impl Connector {
     }
 }
 
-/// Returns once the session is no longer primary, with the reason.
+/// Waits until the session is no longer primary, and returns the reason.
 pub(super) async fn ended(session: &Session) -> SwitchError {
     let mut mastership = session.mastership();
     match mastership.wait_for(|state| *state != Mastership::Primary).await.map(|state| state.clone()) {
@@ -189,7 +190,7 @@ fn not_primary(session: &Session, state: &Mastership) -> SwitchError {
     }
 }
 
-/// Returns true if the session is unusable after this error, even if the switch keeps it open.
+/// Returns true if this error makes the session unusable, even if the switch keeps the session open.
 pub(super) fn breaks_session(error: &SwitchError) -> bool {
     matches!(error, SwitchError::Session(SessionError::Ended { .. } | SessionError::NoAnswer { .. }))
 }

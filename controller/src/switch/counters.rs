@@ -1,4 +1,4 @@
-//! The last reading of a switch's counters, and requests for a new one.
+//! The last reading of a switch's counters, and requests for new readings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::pipeline::JOB_COUNTER_PREFIX;
 /// It is short, because every view answers within a second.
 const READ_PATIENCE: Duration = Duration::from_millis(800);
 
-/// The counters read from a switch.
+/// The readings of a switch's counters.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Readings {
     /// The number of the newest request that has been answered.
     pub(super) answered: u64,
-    /// Why it was answered without a reading.
+    /// The reason why the newest request got no reading; `None` if it got one.
     pub(super) refusal: Option<String>,
     pub(super) last: Option<Reading>,
 }
@@ -33,9 +33,9 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Returns the reading with the counters of the job with this index set to zero.
+    /// Returns the reading without the counters of the job with index `job_index`.
     ///
-    /// The old counts belong to an earlier job, and must not be reported for the next job.
+    /// They are removed when the index is given to another job, because the old counts belong to the earlier job.
     pub(super) fn without_job(&self, job_index: u16) -> Self {
         let of_job = |cell: &CounterCell| {
             cell.counter.starts_with(JOB_COUNTER_PREFIX) && cell.index == u64::from(job_index)
@@ -44,23 +44,23 @@ impl Reading {
     }
 }
 
-/// The counters of a switch as far as they are known.
+/// The known counters of a switch.
 #[derive(Debug, Clone)]
 pub(crate) struct Counters {
-    /// The last reading, if there ever was one.
+    /// The last reading; `None` if there is none yet.
     pub(crate) last: Option<Reading>,
-    /// Why the reading is not current; `None` if it is.
+    /// The reason why the last reading is out of date; `None` if it is current.
     pub(crate) stale: Option<String>,
 }
 
 impl Counters {
-    /// The reading, if it is current.
+    /// Returns the reading if it is current.
     pub(crate) fn fresh(&self) -> Option<&Reading> {
         self.last.as_ref().filter(|_| self.stale.is_none())
     }
 }
 
-/// A requested reading.
+/// A request for a new reading.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(super) number: u64,
@@ -78,7 +78,8 @@ impl Asked {
         Self { number, readings, health, deadline: Instant::now() + READ_PATIENCE }
     }
 
-    /// The reading, or the last one if the switch is away or does not answer in time.
+    /// Returns the requested reading; the last reading if the switch is unreachable or does not answer in
+    /// time.
     pub(crate) async fn latest(mut self) -> Counters {
         let number = self.number;
         let stale = tokio::select! {
@@ -96,7 +97,7 @@ impl Asked {
     }
 }
 
-/// Returns once the switch is not up, with the reason.
+/// Waits until the switch is not up, and returns the reason.
 async fn away(health: &mut watch::Receiver<SwitchHealth>) -> String {
     match health.wait_for(|health| !health.is_up()).await {
         Ok(health) => health.reason().unwrap_or_default().to_owned(),

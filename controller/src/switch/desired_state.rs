@@ -1,7 +1,7 @@
-//! The desired state of a switch, and the wait for it.
+//! The desired state of a switch, and callers' waits for it.
 //!
-//! A switch has a slot for its desired state, not a queue: a newer state replaces one that the switch does not hold
-//! yet. A caller that has requested a state receives the outcome for that state, or for a newer one.
+//! There is one desired state for each switch, not a queue: a newer state replaces an older state that the switch does
+//! not hold yet. A caller that has requested a state receives the outcome for that state or for a newer one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,29 +14,29 @@ use crate::error::SwitchError;
 use crate::jobs::GenerationKey;
 use crate::switch_state::SwitchState;
 
-/// The time that orders wait for a switch that has just been lost, because it may return shortly.
+/// The time that orders wait for a switch whose session was just lost, because it may soon return.
 ///
-/// Orders do not wait for a switch that has been away for longer.
+/// Orders do not wait for a switch that has been unreachable for longer.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The desired state of a switch.
 #[derive(Debug)]
 pub(crate) struct Desired {
-    /// The number of the state, which counts all desired states of this switch.
+    /// The number of this desired state among all desired states of the switch.
     pub(super) version: u64,
     pub(super) state: SwitchState,
-    /// Generations that are over and have no tables in this state.
+    /// Retired generations that have no tables in this state.
     pub(crate) withdraws: Vec<GenerationKey>,
 }
 
-/// The newest desired state that was tried, and the outcome.
+/// The newest desired state that the controller tried to write, and the outcome.
 #[derive(Debug, Clone)]
 pub(super) struct Tried {
     pub(super) desired: Arc<Desired>,
     pub(super) outcome: Result<(), SwitchError>,
 }
 
-/// The wait for a desired state.
+/// A caller's wait for a desired state.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(super) version: u64,
@@ -45,12 +45,12 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Waits until the switch holds the state, or a newer one, and returns the state that it holds.
+    /// Waits until the switch holds this state or a newer one, and returns the state that it holds.
     ///
-    /// The controller brings the state to the switch even if no caller waits.
+    /// The controller writes the state even if no caller waits.
     ///
     /// # Errors
-    /// The switch refuses the state, is away, or takes too long; then it gets the state as soon as possible.
+    /// The switch refuses the state, is unreachable, or takes too long. It still gets the state as soon as possible.
     pub(crate) async fn outcome(mut self) -> Result<Arc<Desired>, SwitchError> {
         let version = self.version;
         let enough =
@@ -77,7 +77,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Returns the patience of a caller that begins to wait now.
+    /// Creates the limit for a caller that begins to wait now. `given` is the longest duration of the wait.
     pub(super) fn new(switch: &str, health: watch::Receiver<SwitchHealth>, given: Duration) -> Self {
         Self { switch: switch.to_owned(), health, given, deadline: Instant::now() + given }
     }
@@ -87,7 +87,7 @@ impl Patience {
         self.deadline
     }
 
-    /// Returns the reason once the caller should stop waiting.
+    /// Waits until the caller should stop waiting, and returns the reason.
     pub(super) async fn lost(&mut self) -> SwitchError {
         loop {
             let end = match &*self.health.borrow_and_update() {

@@ -1,8 +1,8 @@
-//! Election ids: which of several controllers a switch obeys.
+//! Election ids, by which a switch selects its primary controller.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The election ids of one controller at one switch; switches obey the largest.
+/// The election ids of one controller for one switch. The controller with the largest id is primary.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elections {
     /// The controller's start time in microseconds: the upper half of each id.
@@ -12,15 +12,15 @@ pub(crate) struct Elections {
 }
 
 impl Elections {
-    /// The ids of a controller that starts now.
+    /// Creates the ids of a controller that starts now.
     pub(crate) fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { started: u64::try_from(since.as_micros()).unwrap_or(u64::MAX), count: 0 }
     }
 
-    /// The next id: above this controller's earlier ids, and below the ids of every controller that starts
-    /// later. A switch may not have noticed yet that the previous session is over, and would refuse the next one under
-    /// the same id.
+    /// Returns the next id. It is above all earlier ids of this controller.
+    /// It is also below the ids of each controller that starts later. A new session needs a new id, because a switch
+    /// that has not noticed the end of the previous session would refuse an id that is in use.
     pub(crate) fn next(&mut self) -> u128 {
         self.count += 1;
         u128::from(self.started) << 64 | u128::from(self.count)

@@ -8,41 +8,41 @@ use tributary_p4runtime::SessionError;
 
 use crate::error::SwitchError;
 
-/// The health of a switch.
+/// The health of a switch, according to the controller's session with it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SwitchHealth {
-    /// The controller has just started, and its first attempt to connect is not decided yet.
+    /// The controller has just started, and its first attempt to connect has not ended.
     Connecting {
         /// The start of the attempt.
         since: Instant,
     },
-    /// There is a session, the switch runs our program, and it held what it should when the session began;
-    /// later changes follow at once.
+    /// The switch is ready: it runs our program, and it held its desired state when the session began.
+    /// Later changes of the desired state are written at once.
     Up {
-        /// Since when.
+        /// The start of the session.
         since: Instant,
     },
-    /// The session is missing or not ready: the switch's state is unknown, and the switch may be down.
+    /// A usable session is missing. The switch's state is unknown, and the switch may be down.
     Away {
-        /// Since when, over all failed attempts to connect.
+        /// The time since when there has been no usable session, over all failed attempts to connect.
         since: Instant,
         /// The error of the last attempt to connect, without the switch's name.
         reason: String,
-        /// The kind of that reason.
+        /// The kind of the error.
         cause: AwayCause,
     },
 }
 
-/// Why a switch is away, by kind.
+/// Kinds of reasons why a switch is unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AwayCause {
-    /// Its machine answers that no switch runs there.
+    /// The switch's machine answers that no P4Runtime server runs there.
     NotRunning,
-    /// The switch does not answer, or the connection has broken: it may still forward frames.
+    /// The switch does not answer, or the connection has broken. The switch may still forward frames.
     NoAnswer,
     /// Another controller is primary.
     OtherController,
-    /// The switch refuses our program, or what it should hold.
+    /// The switch refuses our program or its desired state.
     Refuses,
 }
 
@@ -69,7 +69,7 @@ impl From<&SwitchError> for AwayCause {
 }
 
 impl SwitchHealth {
-    /// Returns true if the switch is ready for work now.
+    /// Returns true if the switch is ready for work.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self, Self::Up { .. })
     }
@@ -86,7 +86,7 @@ impl SwitchHealth {
         }
     }
 
-    /// Why it can't be worked with now, in a few words.
+    /// Returns a short description of the reason why the switch is not ready; `None` if it is ready.
     pub(crate) fn reason(&self) -> Option<&str> {
         match self {
             Self::Connecting { .. } => Some("the first attempt to connect is under way"),
@@ -96,7 +96,7 @@ impl SwitchHealth {
     }
 }
 
-/// The sending side: publishes the health of a switch, and logs changes.
+/// Publishes the health of a switch, and logs changes.
 #[derive(Debug)]
 pub(super) struct Reporter {
     switch: String,
@@ -113,7 +113,7 @@ impl Reporter {
         self.health.subscribe()
     }
 
-    /// Returns true once any attempt to connect has ended.
+    /// Returns true if at least one attempt to connect has ended.
     pub(super) fn is_decided(&self) -> bool {
         !matches!(&*self.health.borrow(), SwitchHealth::Connecting { .. })
     }
@@ -145,7 +145,8 @@ impl Reporter {
     }
 }
 
-/// An error's message without the switch's name at its beginning, for readers who know the name.
+/// Returns an error's message without the switch's name at the beginning, for contexts that show the
+/// name.
 pub(super) fn without_name(switch: &str, error: &impl fmt::Display) -> String {
     let text = error.to_string();
     let rest = text.strip_prefix(&format!("switch {switch}")).map(|rest| rest.trim_start_matches([':', ' ']));

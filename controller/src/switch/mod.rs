@@ -1,10 +1,10 @@
-//! One switch: a task that owns the P4Runtime session with it, and a handle on the task.
+//! One switch: a task that owns the P4Runtime session with the switch, and a handle on the task.
 //!
-//! The task retries the connection indefinitely. Before any other work, it installs our program on the switch and
-//! brings the switch into the newest desired state (`connect`). Desired states and requests for readings are kept in
-//! slots, not in queues: a newer desired state replaces an older one (`desired_state`), and one reading of the counters
-//! answers all callers that wait for one (`counters`). So an order to a switch that is away costs only its caller's
-//! short wait. Any caller may watch the health of the switch (`health`).
+//! The task retries the connection indefinitely. Before any other work, it installs our program and writes the newest
+//! desired state (`connect`). Desired states and requests for readings are not queued. A newer desired state replaces
+//! an older one (`desired_state`), and one reading of the counters answers all waiting callers (`counters`). An order
+//! to an unreachable switch therefore costs only a short wait of its caller. Callers can watch the health of the switch
+//! (`health`).
 
 mod compare;
 mod connect;
@@ -50,10 +50,11 @@ use task::{Clear, Driver, Worker};
 /// The channel for the outcome of an order.
 type Reply<T> = oneshot::Sender<Result<T, SwitchError>>;
 
-/// Orders of one kind that may be queued for a switch. Orders that have a slot are not queued.
+/// Capacity of each queue of orders for a switch. Desired states and requests for readings are not
+/// queued.
 const QUEUE: usize = 64;
-/// Packets that wait for a switch before more of them are dropped: at times a
-/// beat has two for each port.
+/// Capacity of the queue of packets for a switch; further packets are dropped.
+/// One beat may produce two packets for each port.
 const PACKETS: usize = 512;
 
 /// The settings and handles that all switches of a controller share.
@@ -61,17 +62,17 @@ const PACKETS: usize = 512;
 pub(crate) struct Common {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) elections: Elections,
-    /// The time that a switch may take for one order before it counts as away.
+    /// The time that a switch may take for one order before it counts as unreachable.
     pub(crate) patience: Duration,
     /// The channel for packets that switches send to the controller.
     pub(crate) packet_ins: broadcast::Sender<PacketIn>,
-    /// True if this controller is the first to keep jobs here.
+    /// True if this controller created its journal.
     ///
-    /// Tables of jobs on a switch then show that those jobs were lost.
+    /// If switches have tables of jobs in that case, those jobs have been lost.
     pub(crate) journal_is_new: bool,
 }
 
-/// The handle on one switch. The task ends with it.
+/// The handle on one switch. Dropping it ends the switch's task.
 #[derive(Debug)]
 pub(crate) struct Switch {
     target: Target,
@@ -90,8 +91,9 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// Starts the task, which connects at once.
-    /// `state`: what the switch is to hold until it is ordered otherwise. Must be called in a tokio runtime.
+    /// Starts the task of a switch, which connects at once.
+    /// `state` is the switch's desired state until the first call of [`converge`](Self::converge). Must be called in a
+    /// tokio runtime.
     pub(crate) fn start(key: NodeKey, target: Target, state: SwitchState, common: &Common) -> Self {
         let (desired, newest) =
             watch::channel(Arc::new(Desired { version: 1, state, withdraws: Vec::new() }));
@@ -138,7 +140,7 @@ impl Switch {
         }
     }
 
-    /// Its name in the topology.
+    /// Returns the switch's name in the topology.
     pub(crate) fn name(&self) -> &str {
         &self.target.name
     }
@@ -153,12 +155,12 @@ impl Switch {
         self.health.clone()
     }
 
-    /// Returns the program that the switch was last found to run.
+    /// Returns the result of the last check of the switch's program.
     pub(crate) fn program(&self) -> Program {
         *self.program.borrow()
     }
 
-    /// Why it refused its newest desired state, if it did.
+    /// Returns the reason why the switch refused its newest desired state; `None` if it did not.
     pub(crate) fn refusal(&self) -> Option<String> {
         let tried = self.tried.borrow();
         let error = tried.as_ref()?.outcome.as_ref().err()?;
@@ -171,15 +173,15 @@ impl Switch {
         desired.state.entries.len() + desired.state.groups.len()
     }
 
-    /// Returns the newest state that the switch holds, or held when the controller last reached it.
+    /// Returns the newest desired state that the switch holds, or held when the controller last reached it.
     ///
-    /// The value is updated after every change of the switch's state, even if no caller waits for the change.
+    /// The value is updated after each write, even if no caller waits for the write.
     pub(crate) fn held(&self) -> watch::Receiver<Option<Arc<Desired>>> {
         self.held.clone()
     }
 
-    /// Orders that it be brought into this state, and kept in it.
-    /// `withdraws`: the generations whose tables are gone once that is done.
+    /// Sets the desired state of the switch.
+    /// `withdraws` lists the generations whose tables are gone when the switch holds the state.
     pub(crate) fn converge(&self, state: SwitchState, withdraws: Vec<GenerationKey>) -> Pending {
         let mut version = 0;
         self.desired.send_modify(|newest| {
@@ -189,10 +191,10 @@ impl Switch {
         Pending { version, tried: self.tried.clone(), patience: self.patience() }
     }
 
-    /// Sets the counters of the job with this index to zero.
+    /// Sets the counters of the job with index `job_index` to zero.
     ///
     /// # Errors
-    /// The switch refuses, is away, or takes too long; the counters may then be unchanged.
+    /// The switch refuses, is unreachable, or takes too long. The counters may then be unchanged.
     pub(crate) fn clear_counters(
         &self,
         job_index: u16,
@@ -200,10 +202,10 @@ impl Switch {
         self.order(&self.clears, move |deadline, reply| Clear { job_index, deadline, reply })
     }
 
-    /// Compares what it holds with what it should hold.
+    /// Compares the switch's state with its desired state.
     ///
     /// # Errors
-    /// The switch refuses, is away, or takes too long.
+    /// The switch refuses, is unreachable, or takes too long.
     pub(crate) fn compare(&self) -> impl Future<Output = Result<Comparison, SwitchError>> + use<> {
         self.order(&self.compares, |deadline, reply| Compare { deadline, reply })
     }
@@ -227,7 +229,7 @@ impl Switch {
                 biased;
                 outcome = outcome, if queued => match outcome {
                     Ok(outcome) => outcome,
-                    // The session broke while the order was carried out.
+                    // The session broke while the switch carried out the order.
                     Err(_) => Err(patience.lost().await),
                 },
                 error = patience.lost() => Err(error),
@@ -235,7 +237,7 @@ impl Switch {
         }
     }
 
-    /// Requests its counters as they are now.
+    /// Requests a new reading of the switch's counters.
     pub(crate) fn read_counters(&self) -> Asked {
         let mut number = 0;
         self.asked.send_modify(|asked| {
@@ -245,8 +247,8 @@ impl Switch {
         Asked::new(number, self.readings.clone(), self.health.clone())
     }
 
-    /// Has it send a frame, as it is, out of a port.
-    /// The frame is silently dropped if the switch is away or too many wait.
+    /// Orders the switch to send `payload` as a frame out of `port`.
+    /// The frame is silently dropped if the switch is unreachable or too many frames wait.
     pub(crate) fn packet_out(&self, port: u16, payload: Vec<u8>) {
         if self.health.borrow().is_up() && self.packets.try_send(PacketOut { port, payload }).is_err() {
             tracing::trace!(switch = self.name(), port, "a packet was dropped: too many wait");

@@ -1,4 +1,4 @@
-//! Sends frames out of a host's interface, and reads what switches have counted of them.
+//! Sends frames out of a host's interface, and reads the switches' counts of them.
 
 use tributary_api::v1;
 use tributary_link::{FramePort, InterfacePort};
@@ -8,10 +8,11 @@ use crate::common::Client;
 use crate::switches::{Ports, eventually};
 use crate::wire::network::connect;
 
-/// Frames sent at once: BMv2's ring holds 32, and silently drops the rest.
+/// Number of frames sent at once. BMv2's ring holds 32 frames, and silently drops further ones.
 const BURST: usize = 16;
 
-/// The ports of embedded switches, by the switch's name: a pair of interfaces for each link.
+/// Creates a pair of interfaces for each link. Returns a function that opens an embedded switch's
+/// ports, given its name.
 pub(crate) fn embedded_ports(topology: &Topology) -> impl FnMut(&str) -> Ports {
     let interfaces = connect(topology);
     move |name| {
@@ -23,8 +24,8 @@ pub(crate) fn embedded_ports(topology: &Topology) -> impl FnMut(&str) -> Ports {
     }
 }
 
-/// Sends frames from a host, a few at a time, and waits until `arrived` has grown by their number from
-/// `before`; returns how many were sent.
+/// Sends frames from a host in bursts, and returns the number of sent frames.
+/// After each burst, waits until the count `arrived` has grown from `before` by the number of frames sent by then.
 pub(crate) async fn send(
     host: &str,
     frames: &[Vec<u8>],
@@ -44,13 +45,13 @@ pub(crate) async fn send(
     port.meter().sent.read().frames
 }
 
-/// A switch's counters.
+/// Returns a switch's counters.
 pub(crate) async fn counters(client: &Client, switch: &str) -> v1::SwitchCounters {
     let request = v1::GetCountersRequest { switches: vec![switch.into()] };
     client.clone().get_counters(request).await.unwrap().into_inner().switches.remove(0)
 }
 
-/// Packets that a switch has counted at the port that leads to `host`.
+/// Returns the packets of a kind that a switch has counted at its port towards `host`.
 pub(crate) async fn at_port(
     client: &Client,
     topology: &Topology,

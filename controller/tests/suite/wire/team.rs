@@ -1,4 +1,4 @@
-//! The members of a job, each with an agent on its host's interface.
+//! The members of a job, each with an agent on the interface of its host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tributary_transport::Remote;
 
 use crate::common::{self, Client};
 
-/// Far more than anything here takes, on any machine.
+/// The time limit of an all-reduce. It is far above the duration of any all-reduce in these tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running job.
 pub(crate) struct Team {
-    /// By rank.
+    /// The workers' agents, by rank.
     workers: BTreeMap<u16, Arc<WorkerAgent>>,
     pub(crate) server: ServerAgent,
     /// The server's configuration.
@@ -65,12 +65,12 @@ impl Team {
         Self { workers, server, server_config: *config, worker_configs, _memberships: memberships }
     }
 
-    /// Has every worker reduce its values, and returns each worker's result, by rank.
+    /// Lets every worker reduce its values, and returns each worker's result, by rank.
     pub(crate) async fn all_reduce(&self, values: impl Fn(u16) -> Vec<i32>) -> Vec<Vec<i32>> {
         self.outcomes(values).await.into_iter().map(Result::unwrap).collect()
     }
 
-    /// The same, where it may fail.
+    /// Like [`all_reduce`](Self::all_reduce), for operations that may fail.
     pub(crate) async fn outcomes(
         &self,
         values: impl Fn(u16) -> Vec<i32>,
@@ -94,14 +94,14 @@ impl Team {
         match tokio::time::timeout(PATIENCE, all).await {
             Ok(sums) => sums,
             Err(_) => {
-                // Agents that still run would keep the test from ending.
+                // Running agents would keep the test from ending.
                 self.workers.values().for_each(|agent| agent.end("too slow"));
                 panic!("not reduced within {PATIENCE:?}: {:?}", self.stats());
             }
         }
     }
 
-    /// The workers' statistics.
+    /// Returns the workers' statistics.
     pub(crate) fn stats(&self) -> Vec<WorkerStats> {
         self.workers.values().filter_map(|agent| Some(agent.stats().ok()?.protocol)).collect()
     }
