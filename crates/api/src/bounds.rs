@@ -14,11 +14,12 @@ use crate::v1::{
     ReportFaultResponse,
 };
 
-/// Requests come from anyone.
-/// The largest are profiles of models with thousands of tensors, whose numbers may look like fields, too.
+/// The maximum number of fields in a request, which may come from any caller.
+/// The largest requests are profiles of models with thousands of tensors. The numbers in them may count as fields.
 const OF_REQUEST: usize = 1 << 18;
-/// As many as a message has room for: answers come from a peer of our choice; slices, whose values may
-/// look like fields, only from members of a job.
+/// The maximum number of fields in other messages. It is as high as the size of a message allows.
+/// Answers come from a trusted peer. Finished slices, whose values may count as fields, are accepted only from members
+/// of a job.
 const OF_TRUSTED: usize = MAX_MESSAGE_BYTES;
 
 bounded!(

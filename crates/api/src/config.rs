@@ -7,117 +7,118 @@ use tributary_wire::{
     Downlink, Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Totals,
 };
 
-/// Everything that a worker or a server needs to take part in one generation of a job.
+/// The configuration with which a worker or a server takes part in one generation of a job.
 ///
-/// The controller makes it as a literal, an agent with `JobConfig::try_from(v1::JobConfig)`, which checks everything
-/// that the fields' comments promise.
+/// The controller creates it as a literal. An agent creates it with `JobConfig::try_from(v1::JobConfig)`, which checks
+/// all conditions in the comments of the fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobConfig {
     /// The job's name.
     pub name: String,
-    /// Its data-plane id.
+    /// The data-plane job id of the generation.
     pub job: JobId,
     /// The number of values in a slice: V in `docs/specification.md`.
     pub width: SliceWidth,
-    /// The number of slices in flight at once, S in `docs/specification.md`: a power of two.
+    /// The maximum number of slices in flight, S in `docs/specification.md`. It is a power of two.
     pub window: u32,
     /// The number of the generation, from 1.
     pub generation: u32,
-    /// The member's first slice: the job's first, or for a member that joins later the first of the
-    /// operation with which it begins.
+    /// The member's first slice.
+    /// It is the first slice of the job. For a member that joins later, it is the first slice of the member's first
+    /// operation.
     pub start_seq: Seq,
-    /// Operations that the job had begun before that slice.
+    /// The number of operations that the job had begun before that slice.
     pub begun: u64,
     /// The delivery of results to the workers.
     pub downlink: Downlink,
-    /// Time for which a slice keeps the slowest link of the job's tree busy; zero: unknown.
+    /// The time that one slice takes on the slowest link of the job's tree; zero if it is unknown.
     pub slice_time: Duration,
     /// The number of switches that add the job's gradients.
     pub switches: u32,
-    /// Ranks of all workers: ascending, at least one, never [`Rank::ALL`].
+    /// The ranks of all workers: ascending, at least one, never [`Rank::ALL`].
     pub ranks: Vec<Rank>,
-    /// Ranks that were not in the generation before, ascending; empty in the first generation.
+    /// Ranks that were not members of the generation before this one, ascending; empty in the first
+    /// generation.
     pub joined: Vec<Rank>,
-    /// True if the members synchronise before they reduce again, because a worker has joined, or because
-    /// the members' share of the data has changed.
+    /// True if the members synchronise before the next all-reduce.
+    /// That is necessary if a worker has joined or the distribution of the data has changed.
     pub regroup: bool,
-    /// Ranks that take no part but whose data the members process: ascending.
+    /// Ranks that are not members but whose data the members process, ascending.
     pub adopted: Vec<Rank>,
-    /// The reason for this generation, as text for users; empty in the first one, and for servers.
+    /// The reason for this generation, as text for users; empty in the first generation and for servers.
     pub reason: String,
-    /// The member's own addresses; unicast.
+    /// The unicast addresses of the member itself.
     pub own: Endpoint,
-    /// The destination of gradients; unicast.
+    /// The unicast addresses to which workers send gradients.
     pub server: Endpoint,
-    /// The destination of multicast results; multicast.
+    /// The multicast addresses to which the server sends multicast results.
     pub multicast: Endpoint,
     /// The member's role.
     pub role: Role,
 }
 
-/// Addresses of a host, or of a multicast group.
+/// The addresses of a host or of a multicast group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    /// Ethernet address.
+    /// The Ethernet address.
     pub mac: MacAddr,
-    /// IPv4 address.
+    /// The IPv4 address.
     pub ip: Ipv4Addr,
 }
 
 /// The role of a member in its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// Gives gradients and takes results.
+    /// A worker, which sends gradients and receives results.
     Worker {
-        /// One of [`JobConfig::ranks`].
+        /// The worker's rank, which is one of [`JobConfig::ranks`].
         rank: Rank,
-        /// Hop stack of its gradients, the server's entry last: 1 to
-        /// [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries.
+        /// The hop stack of the worker's gradients. The last entry is the server's.
+        /// It has 1 to [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries.
         up: Vec<Hop>,
-        /// The secret from which the members' tags are made.
+        /// The secret from which the members derive their tags.
         secret: JobSecret,
-        /// True if values are hidden from everyone except members.
+        /// True if only the members can read the values, because the values are masked.
         confidential: bool,
     },
-    /// The root of the tree.
+    /// The aggregation server, which is the root of the tree.
     Server {
-        /// The server's node id in the last hop of every stack.
+        /// The server's node id in the last hop of each gradient's stack.
         node: NodeId,
-        /// Children (not workers) that it waits for: 1 to
-        /// [`MAX_CHILDREN`](tributary_wire::constants::MAX_CHILDREN).
+        /// The number of children for which the server waits, which may be switches.
+        /// It is 1 to [`MAX_CHILDREN`](tributary_wire::constants::MAX_CHILDREN).
         fan_in: u8,
-        /// The way to each worker, in the order of [`JobConfig::ranks`].
+        /// The path to each worker, in the order of [`JobConfig::ranks`].
         down: Vec<DownPath>,
-        /// Where this server takes over from another one; `None` for a job's first
-        /// server, and for one that stays.
+        /// The state that this server takes over from a failed server; `None` if it takes over none.
         take_over: Option<TakeOver>,
-        /// The key with which it vouches for the results that it sends.
+        /// The key from which the server derives the vouchers of its results.
         vouching_key: JobSecret,
-        /// The members' secret, for a server that reads the sums.
+        /// The members' secret; `None` if the server does not read the sums.
         secret: Option<JobSecret>,
-        /// True if values are hidden from everyone except members and holders of their secret.
+        /// True if only the members and other holders of their secret can read the values.
         confidential: bool,
     },
 }
 
-/// The way of a unicast result to one worker.
+/// The path of a unicast result to one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownPath {
     /// The worker's rank.
     pub rank: Rank,
-    /// Its addresses; unicast.
+    /// The worker's unicast addresses.
     pub worker: Endpoint,
-    /// Its hop stack, the server's switch first: at most [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS)
-    /// entries, possibly none.
+    /// The hop stack of the result. The first entry is the server's switch.
+    /// It has at most [`MAX_HOPS`](tributary_wire::constants::MAX_HOPS) entries, possibly none.
     pub hops: Vec<Hop>,
 }
 
-/// Where a server takes over from another one.
+/// The state that a server takes over from a failed server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakeOver {
-    /// For each of the window's slots, in slot order, the slice that the server must finish next.
+    /// For each slot of the window, in slot order, the slice that the server must finish next.
     pub dues: Vec<Seq>,
-    /// Slices whose results some members have, and others will request.
+    /// Slices whose results some members have and other members will request.
     pub finished: Vec<FinishedSlice>,
 }
 
@@ -126,12 +127,12 @@ pub struct TakeOver {
 pub struct FinishedSlice {
     /// The slice's sequence number.
     pub seq: Seq,
-    /// The data-plane id of the generation whose members are in the sum.
+    /// The data-plane job id of the generation whose members contributed to the sum.
     pub job: JobId,
     /// The operator of the aggregation.
     pub operator: Operator,
-    /// The sums in its header.
+    /// The sums in the header of the RESULT.
     pub totals: Totals,
-    /// Its values, as many as the job's slices have.
+    /// The values of the slice. Their number is the width of the job's slices.
     pub values: Box<[i32]>,
 }

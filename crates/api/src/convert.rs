@@ -263,7 +263,7 @@ fn role(
     }
 }
 
-/// `None` if `bytes` is empty.
+/// Parses an optional secret; `None` if `bytes` is empty.
 fn secret(bytes: &[u8], field: &'static str) -> Result<Option<JobSecret>, ConfigError> {
     match bytes {
         [] => Ok(None),

@@ -1,5 +1,5 @@
-//! Credentials that a worker shows to a parameter server, or a member to its controller, before
-//! a large message is read.
+//! Credentials that the receiver of a large message checks before it reads the message.
+//! A worker shows them to a parameter server, and a member shows them to its controller.
 
 use tonic::Request;
 use tonic::metadata::{BinaryMetadataValue, MetadataMap};
@@ -7,10 +7,10 @@ use tonic::metadata::{BinaryMetadataValue, MetadataMap};
 const JOB: &str = "tributary-job-bin";
 const TOKEN: &str = "tributary-token-bin";
 
-/// A job's name and token, in the metadata of a call.
+/// A job's name and token, which the caller sends in the metadata of a call.
 ///
-/// The first message of a worker's session, or a member's finished slices, may have hundreds of megabytes. The receiver
-/// must not accept so much data before it has checked the caller.
+/// The first message of a worker's session and a member's finished slices may have hundreds of megabytes. The receiver
+/// must check the caller before it accepts that amount of data.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JobCredentials {
     /// The name of the job.
@@ -20,7 +20,7 @@ pub struct JobCredentials {
 }
 
 impl JobCredentials {
-    /// Wraps a message, with the credentials in its metadata.
+    /// Creates a request with `message`, and with the credentials in its metadata.
     pub fn onto<M>(&self, message: M) -> Request<M> {
         let mut request = Request::new(message);
         let metadata = request.metadata_mut();
@@ -29,7 +29,7 @@ impl JobCredentials {
         request
     }
 
-    /// The credentials in a call's metadata; `None` if there is none.
+    /// Returns the credentials in a call's metadata; `None` if there are none.
     pub fn read(metadata: &MetadataMap) -> Option<Self> {
         let bytes = |name| metadata.get_bin(name).and_then(|value| value.to_bytes().ok());
         let job = String::from_utf8(bytes(JOB)?.to_vec()).ok()?;
@@ -37,7 +37,7 @@ impl JobCredentials {
     }
 }
 
-/// Hides the token, which is a secret.
+/// Omits the token, which is a secret.
 impl std::fmt::Debug for JobCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("JobCredentials").field("job", &self.job).finish_non_exhaustive()

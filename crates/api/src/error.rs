@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// Why a message of the API does not describe a job's member.
+/// Reasons why a message of the API does not describe a member of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// A required part of the message is missing.
@@ -14,9 +14,9 @@ pub enum ConfigError {
     OutOfRange {
         /// The field's name in the protocol definition.
         field: &'static str,
-        /// Its value.
+        /// The field's value.
         value: u64,
-        /// Its valid values.
+        /// A description of the field's valid values.
         expected: &'static str,
     },
     /// An address has the wrong number of bytes.
@@ -24,12 +24,12 @@ pub enum ConfigError {
     AddressLength {
         /// The field's name in the protocol definition.
         field: &'static str,
-        /// Bytes that it has.
+        /// The number of bytes of the address.
         got: usize,
-        /// Bytes that it should have.
+        /// The number of bytes that the address should have.
         expected: usize,
     },
-    /// A multicast address where a unicast one belongs, or the other way round.
+    /// The address is multicast where a unicast address is required, or the reverse.
     #[error("{field} is {address}, not a {expected} address")]
     AddressKind {
         /// The field's name in the protocol definition.
@@ -39,7 +39,7 @@ pub enum ConfigError {
         /// `unicast` or `multicast`.
         expected: &'static str,
     },
-    /// A list breaks a rule that ties its elements together or to another field.
+    /// A list breaks a rule about its elements or about its relation to another field.
     #[error("{field}: {problem}")]
     Inconsistent {
         /// The field's name in the protocol definition.

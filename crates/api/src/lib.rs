@@ -1,11 +1,13 @@
-//! The gRPC APIs: between the controller and the host agents, between an agent and the training
-//! processes of its host ([`agent`]), and between workers and a parameter server ([`ps`]).
+//! The gRPC APIs.
+//!
+//! Host agents call the controller ([`v1`]), training processes call the agent of their host ([`agent`]), and workers
+//! call a parameter server ([`ps`]).
 //!
 //! [`v1`] is generated from `proto/tributary/controller/v1/controller.proto`. The configuration of a job's member
-//! ([`v1::JobConfig`]) has a validated form, [`JobConfig`], in the types of the packets, which need not be checked
-//! again.
+//! ([`v1::JobConfig`]) has a validated form, [`JobConfig`]. That form uses the types of the packets and need not be
+//! checked again.
 //!
-//! Generated code is checked in, under `src/generated`; after a change under `proto`, `make protos` regenerates it.
+//! Generated code is checked in under `src/generated`. After a change under `proto`, `make protos` regenerates it.
 
 pub mod agent;
 mod bounds;
@@ -19,24 +21,23 @@ pub use credentials::JobCredentials;
 pub use error::ConfigError;
 pub use tributary_wire::Downlink;
 
-/// The most characters that a job's name may have.
+/// The maximum number of characters in a job's name.
 pub const MAX_JOB_NAME: usize = 64;
 
-/// The largest message between the controller and a host, in bytes: a client accepts it from the
-/// controller, and the controller from members of its jobs. gRPC's usual 4 MiB are too few for finished slices in
-/// [`v1::TakeOver`] and
-/// [`v1::Provided`]: up to one for each slot of the window, of 1 KiB (256 values) to 8 KiB (2,048 values) and a
-/// little more.
+/// The maximum size of a message between the controller and a host, in bytes.
+/// A client accepts such messages from the controller, and the controller accepts them from members of its jobs. gRPC's
+/// default of 4 MiB is too small for the finished slices in [`v1::TakeOver`] and [`v1::Provided`]. There is up to one
+/// for each slot of the window, each with 1 KiB (256 values) to 8 KiB (2,048 values) and a header.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// The messages and the service as generated.
+/// The generated messages and service of the controller's API.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod v1 {
     include!("generated/tributary.controller.v1.rs");
 }
 
-/// When gradients leave, as agents and the controller exchange it; generated from
-/// `proto/tributary/schedule/v1/schedule.proto`.
+/// Profiles and schedules, which agents and the controller exchange.
+/// Generated from `proto/tributary/schedule/v1/schedule.proto`.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod schedule {
     include!("generated/tributary.schedule.v1.rs");

@@ -12,7 +12,7 @@ use crate::name::Name;
 use crate::subject::Subject;
 use crate::validity::Validity;
 
-/// A CA: its certificate, which everyone may have, and its key, which only the operator may have.
+/// A CA: a public certificate and a private key. Only the operator may have the key.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -20,24 +20,25 @@ pub struct Authority {
     until: OffsetDateTime,
 }
 
-/// A certificate and its key.
+/// A certificate and its private key.
 pub struct Issued {
     /// The certificate, in PEM format.
     pub certificate: String,
     /// The private key, in PEM format (PKCS #8).
     pub key: String,
-    /// When the certificate is valid; it ends no later than the CA's.
+    /// The period in which the certificate is valid. It ends no later than the CA's.
     pub validity: Validity,
 }
 
 impl Authority {
-    /// A new CA with a new key.
+    /// Creates a CA with a new key.
     ///
     /// # Errors
-    /// [`AuthorityError::Rcgen`].
+    /// [`AuthorityError::Rcgen`]: the certificate cannot be created.
     pub fn generate(validity: Validity) -> Result<Self, AuthorityError> {
         let mut params = params(validity);
-        // Two CAs must not share a name: someone who trusts the one could not tell what is wrong with the other.
+        // Two CAs must have different names. With equal names, a client that trusts one of them would get a misleading
+        // error for a certificate of the other.
         let name = format!("Tributary test CA {:08x}", rand::random::<u32>());
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -47,11 +48,11 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate, until: validity.until })
     }
 
-    /// An existing CA, from its certificate and its key in PEM format.
+    /// Loads an existing CA from its certificate and its key in PEM format.
     ///
     /// # Errors
-    /// [`AuthorityError`]: the certificate is not a CA's or has expired, the key is invalid, or the two do not belong
-    /// together.
+    /// [`AuthorityError`]: the certificate is not a CA's or has expired, the key is invalid, or the key does not belong
+    /// to the certificate.
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self, AuthorityError> {
         let key = KeyPair::from_pem(key).map_err(AuthorityError::NotAKey)?;
         let (_, pem) = parse_x509_pem(certificate.as_bytes()).map_err(|_| AuthorityError::NotACertificate)?;
@@ -71,12 +72,12 @@ impl Authority {
         Ok(Self { issuer, certificate: certificate.to_owned(), until })
     }
 
-    /// Its certificate, in PEM format.
+    /// Returns the CA's certificate, in PEM format.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// Its private key, in PEM format (PKCS #8).
+    /// Returns the CA's private key, in PEM format (PKCS #8).
     pub fn key(&self) -> String {
         self.issuer.key().serialize_pem()
     }
@@ -84,7 +85,7 @@ impl Authority {
     /// Issues a certificate for a new key.
     ///
     /// # Errors
-    /// [`AuthorityError::Rcgen`].
+    /// [`AuthorityError::Rcgen`]: the certificate cannot be created.
     pub fn issue(&self, subject: &Subject, validity: Validity) -> Result<Issued, AuthorityError> {
         let validity = validity.within(self.until);
         let mut params = params(validity);
@@ -101,7 +102,7 @@ impl Authority {
     }
 }
 
-/// The parameters that all certificates share.
+/// Returns the parameters that all certificates share.
 fn params(validity: Validity) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.not_before = validity.from;

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// Why a certificate cannot be issued.
+/// Reasons why a certificate cannot be issued.
 #[derive(Debug, Error)]
 pub enum AuthorityError {
     /// The text is not a CA's certificate in PEM format.
@@ -15,13 +15,13 @@ pub enum AuthorityError {
     /// The CA's certificate has expired.
     #[error("the CA has expired on {0}: make a new one, and new certificates with it")]
     Expired(String),
-    /// The number of days is 0, or leads beyond the last possible date.
+    /// The number of days is 0, or the period would end after the last possible date.
     #[error("{0} days are not possible")]
     Days(u32),
-    /// A name for which there can be no certificate.
+    /// The text is not a name for which a certificate can be issued.
     #[error("{0:?} is neither a DNS name nor an IP address")]
     NotAName(String),
-    /// The library that makes certificates failed.
+    /// The library that creates certificates has failed.
     #[error("cannot make the certificate: {0}")]
     Rcgen(rcgen::Error),
 }

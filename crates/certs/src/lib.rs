@@ -1,8 +1,8 @@
-//! A test CA: it issues the certificates by which a controller, its hosts and its operators
-//! authenticate each other.
+//! A test CA. It issues the certificates by which a controller, hosts and operators authenticate each
+//! other.
 //!
-//! It is meant for trying things out and for small fabrics: one key in a file, no revocation. A fabric with its own
-//! PKI does not need it; `docs/deploying.md` says what that PKI's certificates must contain.
+//! It is meant for experiments and for small fabrics: it has one key in a file, and cannot revoke certificates. A
+//! fabric with its own PKI does not need it. `docs/deploying.md` describes the certificates that such a PKI must issue.
 
 mod authority;
 mod error;

@@ -7,10 +7,10 @@ use rustls_pki_types::DnsName;
 
 use crate::error::AuthorityError;
 
-/// The subject of a certificate: a DNS name, such as a host's in the topology, or an IP address.
+/// A name in a certificate: a DNS name, such as a host's name in the topology, or an IP address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Name {
-    /// A DNS name; one label is enough.
+    /// A DNS name, which may consist of one label.
     Dns(String),
     /// An IPv4 or IPv6 address.
     Ip(IpAddr),

@@ -5,18 +5,20 @@ use crate::name::Name;
 /// The holder of a certificate, which determines its permitted use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// A controller that is reached at these names and addresses.
-    /// For listening only, so that no host can pass for the controller.
+    /// A controller that clients reach at these names and addresses.
+    /// The certificate is only for listening. The certificates of hosts are not valid for that, so no host can pose as
+    /// the controller.
     Controller(Vec<Name>),
-    /// A host with a parameter server: its name in the topology, then the names and addresses at which
-    /// workers reach it. For listening and connecting, since it also connects to the controller.
+    /// A host with a parameter server: its name in the topology, followed by names and addresses.
+    /// Workers reach it at these names and addresses. The certificate is for listening and for connecting, because the
+    /// host also connects to the controller.
     ParameterServer(Vec<Name>),
-    /// A host, by its name in the topology, or an operator. For connecting only.
+    /// A host, by its name in the topology, or an operator. The certificate is only for connecting.
     Client(Name),
 }
 
 impl Subject {
-    /// The names in the certificate.
+    /// Returns the names in the certificate.
     pub fn names(&self) -> &[Name] {
         match self {
             Self::Controller(names) | Self::ParameterServer(names) => names,

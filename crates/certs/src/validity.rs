@@ -4,23 +4,23 @@ use time::{Duration, OffsetDateTime};
 
 use crate::error::AuthorityError;
 
-/// A certificate is valid from this long before now, for hosts whose clocks are slow.
+/// The time before now from which certificates are valid. It allows for hosts whose clocks are slow.
 const CLOCK_SKEW: Duration = Duration::hours(1);
 
-/// When a certificate is valid.
+/// The period in which a certificate is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// Its first moment.
+    /// The first moment of the period.
     pub from: OffsetDateTime,
-    /// Its last moment.
+    /// The last moment of the period.
     pub until: OffsetDateTime,
 }
 
 impl Validity {
-    /// Valid from now on, for `days` days.
+    /// Returns the period of `days` days from now.
     ///
     /// # Errors
-    /// [`AuthorityError::Days`].
+    /// [`AuthorityError::Days`]: the number of days is 0 or too large.
     pub fn days(days: u32) -> Result<Self, AuthorityError> {
         // Certificates have a resolution of whole seconds.
         let now = OffsetDateTime::now_utc().truncate_to_second();
@@ -29,13 +29,14 @@ impl Validity {
         Ok(Self { from: now - CLOCK_SKEW, until: until.ok_or(AuthorityError::Days(days))? })
     }
 
-    /// Ends at `until` if it would end later: a certificate is of no use once its CA has expired.
+    /// Shortens the period to end at `until` at the latest, because a certificate is useless after its CA
+    /// has expired.
     pub(crate) fn within(self, until: OffsetDateTime) -> Self {
         Self { until: self.until.min(until), ..self }
     }
 }
 
-/// The day on which it ends, as in 2027-01-31 (UTC).
+/// Displays the day on which the period ends, such as 2027-01-31 (UTC).
 impl fmt::Display for Validity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.until.date().fmt(f)

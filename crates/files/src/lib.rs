@@ -1,7 +1,7 @@
-//! Files that people name: read as a whole or refused, written as a whole or not at all.
+//! Files that users name. They are read completely or not at all, and written completely or not at all.
 //!
-//! An input is a regular file of a bounded size: a pipe or a device might never end. An output never takes the place of
-//! a device, a pipe or a link:
+//! An input must be a regular file of a bounded size, because a pipe or a device might never end. An output never
+//! replaces a device, a pipe or a link:
 //!
 //! | at the path of an output is | [`write()`] |
 //! |---|---|
@@ -17,19 +17,20 @@ use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_setfl};
 
-/// The most bytes of a file that is read as a whole. The largest programs are a few megabytes.
+/// The maximum size in bytes of a file that is read completely. The largest P4 programs have a few
+/// megabytes.
 const MAX_BYTES: u64 = 256 << 20;
-/// The most bytes of a file that people write.
+/// The maximum size in bytes of a file that users write.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
-/// The most bytes of a secret.
+/// The maximum size of a secret in bytes.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
 
 /// The accounts that may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
-    /// Its owner alone, from the first byte on.
+    /// Only the owner. The file has that mode from its creation on.
     Owner,
-    /// Everyone.
+    /// All users.
     Everyone,
 }
 
@@ -50,7 +51,7 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read_up_to(path, MAX_TEXT_BYTES)?).map_err(not_text)
 }
 
-/// Reads a secret of up to 64 KiB, which may come through a pipe: a shell's `<(…)`.
+/// Reads a secret of up to 64 KiB. The path may lead to a pipe, such as a shell's `<(…)`.
 ///
 /// # Errors
 /// The file cannot be read, or is not UTF-8.
@@ -71,24 +72,25 @@ fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
     let mut contents = Vec::new();
     File::open(path)?.take(most + 1).read_to_end(&mut contents)?;
-    // It may have grown, and the files of /proc have no length.
+    // The size is checked again, because the file may have grown, and files in /proc report a size of 0.
     if contents.len() as u64 > most { too_long(contents.len() as u64) } else { Ok(contents) }
 }
 
-/// Checks that there is a regular file, and returns its length in bytes.
-/// To be called before the file is opened, because opening a pipe waits for its other end.
+/// Checks that `path` leads to a regular file, and returns the file's length in bytes.
+/// Must be called before the file is opened, because opening a pipe waits for the pipe's other end.
 ///
 /// # Errors
-/// The path leads to nothing, or not to a regular file.
+/// The path leads to nothing, or to something other than a regular file.
 pub fn check_input(path: &Path) -> io::Result<u64> {
     let about = path.metadata()?;
     if about.is_file() { Ok(about.len()) } else { Err(not_regular(about.file_type())) }
 }
 
-/// Checks that there is a regular file, or nothing: for an output that is written bit by bit.
+/// Checks that `path` leads to a regular file or to nothing. Meant for outputs that are written piece
+/// by piece.
 ///
 /// # Errors
-/// There is something else.
+/// The path leads to something else.
 pub fn check_output(path: &Path) -> io::Result<()> {
     match check_input(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -99,7 +101,7 @@ pub fn check_output(path: &Path) -> io::Result<()> {
 /// Writes a file, by the rules of this [crate].
 ///
 /// # Errors
-/// The file cannot be written, or there is something that a file must not replace.
+/// The file cannot be written, or the path leads to something that must not be replaced.
 pub fn write(path: &Path, readers: Readers, contents: impl AsRef<[u8]>) -> io::Result<()> {
     let contents = contents.as_ref();
     let about = match path.metadata() {
@@ -119,11 +121,11 @@ pub fn write(path: &Path, readers: Readers, contents: impl AsRef<[u8]>) -> io::R
     if !about.is_file() {
         return Err(not_regular(kind));
     }
-    // Where the path is a link, this is the file that it leads to.
+    // If the path is a link, the file to which the link leads is replaced.
     replace(&path.canonicalize()?, readers, contents)
 }
 
-/// Puts a complete file in the place of another one, or of none.
+/// Writes a complete file under a temporary name, and then renames it to `path`.
 fn replace(path: &Path, readers: Readers, contents: &[u8]) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -145,8 +147,8 @@ fn replace(path: &Path, readers: Readers, contents: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Writes to a device, a pipe or this process's output.
-/// A pipe that nothing reads is refused: its writer would wait permanently.
+/// Writes to a device, a pipe, or this process's output.
+/// A pipe without a reader is refused, because a writer would wait permanently.
 fn write_into(path: &Path, contents: &[u8]) -> io::Result<()> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);
@@ -160,7 +162,7 @@ fn write_into(path: &Path, contents: &[u8]) -> io::Result<()> {
     file.write_all(contents)
 }
 
-/// Returns true if this is the file that the standard output or error of this process goes to.
+/// Returns true if this process's standard output or standard error goes to this file.
 fn is_own_output(about: &Metadata) -> bool {
     let identity = |about: &Metadata| (about.dev(), about.ino());
     let own = [1, 2].map(|number| fs::metadata(format!("/proc/self/fd/{number}")));
@@ -246,18 +248,18 @@ mod tests {
         let pipe = pipe(&folder);
         let error = write(&pipe, Readers::Owner, "secret").unwrap_err();
         assert!(error.to_string().contains("nothing reads"), "{error}");
-        // Does not wait for the writer, as a shell's `cat` would.
+        // Opening the pipe does not wait for the writer, unlike a shell's `cat`.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let mut reader = OpenOptions::new().read(true).custom_flags(flags).open(&pipe).unwrap();
         fcntl_setfl(&reader, OFlags::empty()).unwrap();
-        // More than a pipe holds.
+        // The data exceeds the capacity of a pipe.
         let long = "secret".repeat(100_000);
         let expected = long.clone();
         let writer = thread::spawn(move || write(&pipe, Readers::Owner, long).map(|()| pipe));
         let mut found = vec![0; expected.len()];
         let mut filled = 0;
         while filled < found.len() {
-            // Until the writer has opened the pipe there is nothing to read.
+            // Reads return nothing until the writer has opened the pipe.
             filled += reader.read(&mut found[filled..]).unwrap();
         }
         assert!(found == expected.as_bytes());
@@ -269,14 +271,14 @@ mod tests {
     fn a_device_is_written_to_and_never_replaced() {
         let folder = tempdir().unwrap();
         let device = folder.path().join("null");
-        // The same device as the system's /dev/null, under a name of this test.
+        // This is the same device as the system's /dev/null, under a name of this test.
         let made = mknodat(CWD, &device, FileType::CharacterDevice, Mode::RUSR | Mode::WUSR, makedev(1, 3));
         if let Err(error) = made {
             println!("skipped: this user cannot make device nodes: {error}");
             return;
         }
         match write(&device, Readers::Owner, "secret") {
-            // The file system of temporary files may have no devices.
+            // The file system of temporary files may not support devices.
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}"),
             Ok(()) => assert_eq!(check_input(&device).unwrap_err().kind(), io::ErrorKind::InvalidInput),
         }

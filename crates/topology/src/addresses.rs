@@ -1,4 +1,4 @@
-//! The hosts' IP and MAC addresses: those that the file gives, and those derived for the rest.
+//! The IP and MAC addresses of hosts. The file gives some of them, and the others are derived.
 
 use std::net::Ipv4Addr;
 
@@ -8,7 +8,7 @@ use crate::assign::Unique;
 use crate::error::{At, Problem};
 use crate::file::HostEntry;
 
-/// Host numbers in one /24, without the first and the last address.
+/// The number of host addresses in one /24, without the first and the last address.
 const HOSTS_PER_24: u32 = 254;
 
 pub(crate) struct Addresses {
@@ -17,7 +17,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Takes the addresses that the file gives, so that no derived one is in their way.
+    /// Reserves the addresses that the file gives, so that no derived address equals one of them.
     pub(crate) fn given(hosts: &[HostEntry]) -> Result<Self, At> {
         let mut addresses = Self { ips: Unique::from(1), macs: Unique::from(0) };
         for host in hosts {
@@ -35,7 +35,7 @@ impl Addresses {
         Ok(addresses)
     }
 
-    /// The given or derived addresses of one host.
+    /// Returns the addresses of one host, derived if the file does not give them.
     pub(crate) fn assign(&mut self, host: &HostEntry) -> Result<(MacAddr, Ipv4Addr), At> {
         let name = host.name.get_ref();
         let ip = match given_ip(host)? {
@@ -55,7 +55,7 @@ impl Addresses {
     }
 }
 
-/// The n-th derived address, with n from 1 on.
+/// Returns the n-th derived address. n starts at 1.
 fn nth_ip(n: u32) -> Option<Ipv4Addr> {
     let n = n.checked_sub(1)?;
     let third = u8::try_from(n / HOSTS_PER_24).ok()?;
@@ -63,7 +63,8 @@ fn nth_ip(n: u32) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(10, 0, third, fourth))
 }
 
-/// The locally administered address derived from an IP address, which no other host gets.
+/// Returns the locally administered MAC address that is derived from an IP address. It is unique for
+/// each IP address.
 fn mac_of(ip: Ipv4Addr) -> MacAddr {
     let [a, b, c, d] = ip.octets();
     MacAddr::new(0x02, 0, a, b, c, d)

@@ -1,22 +1,22 @@
-//! Numbers that must be unique: those that the file gives, and those derived for the rest.
+//! Unique numbers. The file gives some of them, and the others are derived.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Hands out each number once.
+/// Assigns each number at most once.
 pub(crate) struct Unique<T> {
     holders: HashMap<T, String>,
-    /// No number before this one is free, so a search starts here.
+    /// The ordinal at which the search for a free number starts. All earlier ordinals are taken or skipped.
     next: u32,
 }
 
 impl<T: Copy + Eq + Hash> Unique<T> {
-    /// `first`: the ordinal at which derived numbers start.
+    /// Creates an empty assignment. `first` is the ordinal at which derived numbers start.
     pub(crate) fn from(first: u32) -> Self {
         Self { holders: HashMap::new(), next: first }
     }
 
-    /// Gives `number` to `holder`; the error is the node that already has it.
+    /// Assigns `number` to `holder`. The error is the name of the node that already has the number.
     pub(crate) fn take(&mut self, number: T, holder: &str) -> Result<T, String> {
         match self.holders.get(&number) {
             Some(other) => Err(other.clone()),
@@ -27,13 +27,13 @@ impl<T: Copy + Eq + Hash> Unique<T> {
         }
     }
 
-    /// Lets derived numbers start at another ordinal.
+    /// Continues derived numbers at the ordinal `first`.
     pub(crate) fn skip_to(&mut self, first: u32) {
         self.next = first;
     }
 
-    /// Gives `holder` the first free number.
-    /// `derive` makes it from an ordinal, and returns `None` once there are no more.
+    /// Assigns the first free number to `holder`; `None` if there is none.
+    /// `derive` converts an ordinal to a number, and returns `None` at the end of the numbers.
     pub(crate) fn next(&mut self, holder: &str, derive: impl Fn(u32) -> Option<T>) -> Option<T> {
         loop {
             let number = derive(self.next)?;

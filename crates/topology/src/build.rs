@@ -1,4 +1,4 @@
-//! Builds the validated graph from the file's form.
+//! Builds the validated graph from the parsed file.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,16 +15,16 @@ use crate::error::{At, Problem, TopologyError};
 use crate::file::{File, HostEntry, SwitchEntry, Whole};
 use crate::graph::{Host, Link, Node, NodeKey, NodeKind, Role, Switch, Topology};
 
-/// Names go into names of network interfaces and into drawings.
+/// The maximum length of a name. Names appear in the names of network interfaces and in drawings.
 const MAX_NAME: usize = 32;
-/// Node ids of hosts start here, so that adding a switch changes none of them.
+/// The first node id of hosts. It is high, so that a new switch does not change the ids of hosts.
 const FIRST_HOST_ID: u32 = 1001;
 
 impl Topology {
     /// Reads a topology file.
     ///
     /// # Errors
-    /// [`TopologyError`]: the file cannot be read, or one of its lines is wrong.
+    /// [`TopologyError`]: the file cannot be read, or one of its entries is wrong.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, TopologyError> {
         let file = path.as_ref().display().to_string();
         match tributary_files::read_text(path.as_ref()) {
@@ -33,10 +33,10 @@ impl Topology {
         }
     }
 
-    /// Parses a topology from `text`; errors call it `file`.
+    /// Parses a topology from `text`. Errors contain `file` as the name of the file.
     ///
     /// # Errors
-    /// [`TopologyError::Invalid`].
+    /// [`TopologyError::Invalid`]: an entry is wrong.
     pub fn parse(text: &str, file: &str) -> Result<Self, TopologyError> {
         topology(text).map_err(|(line, problem)| TopologyError::Invalid {
             file: file.to_owned(),
@@ -46,7 +46,7 @@ impl Topology {
     }
 }
 
-/// Reads and validates `text`. An error comes with its line.
+/// Parses and validates `text`. An error contains the line of the wrong entry.
 fn topology(text: &str) -> Result<Topology, (usize, Problem)> {
     let line_of = |span: Range<usize>| line_at(text, span.start);
     let file: File = toml::from_str(text).map_err(|error| {
@@ -63,7 +63,7 @@ fn topology(text: &str) -> Result<Topology, (usize, Problem)> {
     })
 }
 
-/// The line, counted from 1, that the byte at `offset` is in.
+/// Returns the number of the line that contains the byte at `offset`, counted from 1.
 pub(crate) fn line_at(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&b| b == b'\n').count()
 }
@@ -83,7 +83,7 @@ pub(crate) struct Builder<'a> {
     pub(crate) text: &'a str,
     pub(crate) graph: UnGraph<Node, Link>,
     pub(crate) by_name: HashMap<String, NodeKey>,
-    /// The place of each node's name in the text, by key.
+    /// The position of each node's name in the text, by key.
     name_spans: Vec<Range<usize>>,
     ids: Unique<u16>,
 }
@@ -100,7 +100,7 @@ impl<'a> Builder<'a> {
     }
 
     fn build(&mut self, file: &File) -> Result<(), At> {
-        // Both are shown in terminals.
+        // The name and the description are shown in terminals, so they must not contain control characters.
         for text in [&file.name].into_iter().chain(&file.description) {
             if text.get_ref().chars().any(char::is_control) {
                 return Err((text.span(), Problem::ControlCharacter(text.get_ref().clone())));
@@ -119,7 +119,7 @@ impl<'a> Builder<'a> {
         self.check_roles()
     }
 
-    /// Takes the ids that the file gives first, so that no derived one is in their way.
+    /// Reserves the ids that the file gives, so that no derived id equals one of them.
     fn take_given_ids(&mut self, file: &File) -> Result<(), At> {
         let switches = file.switches.iter().map(|switch| (&switch.name, &switch.id));
         let hosts = file.hosts.iter().map(|host| (&host.name, &host.id));
@@ -187,7 +187,7 @@ impl<'a> Builder<'a> {
             self.graph.node_indices().filter(has).collect::<Vec<_>>()
         };
         let (workers, servers) = (with_role(Role::Worker), with_role(Role::Server));
-        // No entry of the file causes the error, so the error points to the hosts.
+        // The error has no entry of its own in the file, so it points to the hosts.
         let first_host = self.graph.node_indices().find(|&key| self.graph[key].host().is_some());
         let hosts = first_host.map_or(0..0, |key| self.name_spans[key.index()].clone());
         if workers.is_empty() {

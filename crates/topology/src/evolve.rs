@@ -1,25 +1,25 @@
-//! Changes a topology while it is in use; existing keys stay valid.
+//! Changes a topology while it is in use. Existing keys stay valid.
 
 use std::collections::HashSet;
 
 use crate::graph::{End, Link, LinkKey, Node, NodeKey, NodeKind, Topology};
 
-/// The outcome of changing a topology.
+/// The outcome of applying a newer topology to a topology.
 #[derive(Debug, Clone)]
 pub struct Evolution {
-    /// The topology with the changes that were taken over.
-    /// Every key of the old one means the same node or link in it.
+    /// The topology with the changes that were applied.
+    /// Each key of the old topology refers to the same node or link in this one.
     pub topology: Topology,
-    /// Changes that were taken over, as text for users.
+    /// Changes that were applied, as text for users.
     pub taken: Vec<String>,
     /// Changes that were refused, each with the reason.
     pub refused: Vec<String>,
 }
 
 impl Topology {
-    /// Takes over the changes of `newer` that can be made while this topology is in use: new hosts, new
-    /// links, and other rates, loads, slots and roles. Everything that users may have built on stays: names, ids,
-    /// addresses, ports, and nodes and links that `newer` does not have.
+    /// Applies the changes of `newer` that are possible while this topology is in use.
+    /// These are new hosts, new links, and other rates, loads, slots and roles. Other properties stay: names, ids,
+    /// addresses and ports, and also nodes and links that `newer` lacks.
     pub fn evolve(&self, newer: &Self) -> Evolution {
         let mut work = Work { topology: self.clone(), newer, taken: Vec::new(), refused: Vec::new() };
         work.topology.description.clone_from(&newer.description);
@@ -37,7 +37,7 @@ impl Topology {
         Evolution { topology, taken, refused }
     }
 
-    /// A link's ends, as text for users.
+    /// Returns a name of the link by its ends, as text for users.
     fn name_link(&self, link: &Link) -> String {
         let ends = link.ends.map(|end| self[end.node].name.as_str());
         format!("the link between {}", ends.join(" and "))
@@ -45,7 +45,7 @@ impl Topology {
 }
 
 struct Work<'a> {
-    /// The topology with the changes up to now.
+    /// The topology with the changes applied by now.
     topology: Topology,
     newer: &'a Topology,
     taken: Vec<String>,
@@ -57,7 +57,7 @@ impl Work<'_> {
         self.refused.push(format!("{what}: it is in use as it was"));
     }
 
-    /// Takes over a known node's number of slots or role.
+    /// Applies the new number of slots or the new role of a known node, and refuses other changes.
     fn change_node(&mut self, key: NodeKey, new: &Node) {
         let old = self.topology.graph[key].clone();
         let name = &new.name;
@@ -99,7 +99,7 @@ impl Work<'_> {
         self.taken.push(format!("host {name}"));
     }
 
-    /// Takes over a link between known nodes: a new one, or another rate or load.
+    /// Applies a link between known nodes: adds it, or changes its rate and load.
     fn take_link(&mut self, link: &Link) {
         let ends = link.ends.map(|end| {
             let key = self.topology.find(&self.newer[end.node].name)?;
@@ -124,12 +124,12 @@ impl Work<'_> {
 
     fn change_link(&mut self, key: LinkKey, new: &Link, name: &str) {
         if self.topology.graph[key].mtu != new.mtu {
-            // The slices of running jobs are as wide as the old MTU allows.
+            // The MTU cannot change, because running jobs have the widest slices that the old MTU allows.
             self.refuse(&format!("{name} has another MTU"));
             return;
         }
         let old = &mut self.topology.graph[key];
-        // The file may list its ends in the other order.
+        // The newer file may list the link's ends in the other order.
         let load = if old.ends[0] == new.ends[0] { new.load } else { [new.load[1], new.load[0]] };
         if (old.rate, old.load) != (new.rate, load) {
             (old.rate, old.load) = (new.rate, load);
@@ -137,7 +137,7 @@ impl Work<'_> {
         }
     }
 
-    /// Notes what the newer topology lacks: it stays.
+    /// Notes the nodes and links that the newer topology lacks. They stay in use.
     fn note_missing(&mut self) {
         let gone = self.topology.nodes().filter(|(_, node)| self.newer.find(&node.name).is_none());
         let mut gone: Vec<_> = gone.map(|(_, node)| format!("{} is missing", node.name)).collect();
@@ -150,7 +150,7 @@ impl Work<'_> {
 }
 
 impl Topology {
-    /// Identifies a link in every topology: its ends, in an order that does not depend on the file.
+    /// Returns the names and ports of a link's ends, in an order that does not depend on the file.
     fn ends_by_name(&self, link: &Link) -> [(String, u16); 2] {
         let mut ends = link.ends.map(|end| (self[end.node].name.clone(), end.port));
         ends.sort_unstable();

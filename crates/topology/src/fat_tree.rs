@@ -1,4 +1,4 @@
-//! Fat trees: the networks of large clusters, as topology files.
+//! Fat trees, which are the networks of large clusters, as topology files.
 
 use std::fmt::Write;
 
@@ -6,50 +6,51 @@ use thiserror::Error;
 
 use crate::limits::MAX_PORT;
 
-/// A fat tree of switches that all have the same number of ports (Al-Fares,
-/// Loukissas and Vahdat, 2008).
+/// A fat tree of switches that all have the same number of ports k (Al-Fares, Loukissas and Vahdat,
+/// 2008).
 ///
-/// With k ports it has k pods, each of k / 2 edge and k / 2 aggregation switches, (k / 2)² core switches, and k³ /
-/// 4 hosts: 2,880 switches and 27,648 hosts for k = 48. Aggregation switch j of each pod is linked to the j-th group
-/// of k / 2 cores, so there are as many shortest ways between two pods as there are cores.
+/// It has k pods, each with k / 2 edge switches and k / 2 aggregation switches. It has (k / 2)² core switches and k³ /
+/// 4 hosts. For k = 48, these are 2,880 switches and 27,648 hosts. Aggregation switch j of each pod has links to the
+/// j-th group of k / 2 core switches. Two pods are therefore connected by as many shortest paths as there are core
+/// switches.
 ///
-/// One host is the server, and the workers are spread evenly over the others, which have no role.
+/// One host is the server. The workers are spread evenly over the other hosts. The remaining hosts have no role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FatTree {
-    /// k / 2: a switch's ports in each direction.
+    /// k / 2: the number of a switch's ports in each direction.
     half: usize,
     workers: usize,
 }
 
-/// The reasons why a fat tree cannot be made.
+/// Reasons why a fat tree cannot be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FatTreeError {
     /// The number of ports is odd, or out of range.
     #[error("switches of {0} ports make no fat tree: use an even number from 2 to {MOST_PORTS}")]
     Ports(usize),
-    /// It has fewer hosts than the job has members.
+    /// The fat tree has too few hosts for the workers and the server, or no worker was requested.
     #[error(
         "{workers} workers beside the server: a fat tree of {ports} ports has {hosts} hosts, and a job needs a worker"
     )]
     Workers {
-        /// Number of workers that were wanted.
+        /// The number of workers that were requested.
         workers: usize,
-        /// The ports of a switch.
+        /// The number of ports of a switch.
         ports: usize,
-        /// Number of hosts that the fat tree has.
+        /// The number of hosts of the fat tree.
         hosts: usize,
     },
 }
 
-/// With more ports there would be more nodes than node ids and addresses.
+/// The maximum number of ports. With more ports, there would be more nodes than node ids and addresses.
 const MOST_PORTS: usize = 62;
 const _: () = assert!(MOST_PORTS <= MAX_PORT as usize);
 
 impl FatTree {
-    /// A fat tree of switches with `ports` ports, with `workers` workers on it.
+    /// Creates a fat tree of switches with `ports` ports, on which a job has `workers` workers.
     ///
     /// # Errors
-    /// [`FatTreeError`]: no fat tree has that many ports, or it has too few hosts.
+    /// [`FatTreeError`]: no fat tree has this number of ports, or it has too few hosts.
     pub fn new(ports: usize, workers: usize) -> Result<Self, FatTreeError> {
         if !(2..=MOST_PORTS).contains(&ports) || !ports.is_multiple_of(2) {
             return Err(FatTreeError::Ports(ports));
@@ -61,28 +62,28 @@ impl FatTree {
         }
     }
 
-    /// Returns the number of switches that it has.
+    /// Returns the number of switches.
     pub fn switches(&self) -> usize {
         5 * self.half * self.half
     }
 
-    /// Returns the number of hosts that it has, including the server.
+    /// Returns the number of hosts, including the server.
     pub fn hosts(&self) -> usize {
         2 * self.half.pow(3)
     }
 
-    /// Returns the number of workers that the file describes.
+    /// Returns the number of hosts with the role of a worker.
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// The topology file, with the given rate for all links, such as `"100 Gbit/s"`.
+    /// Returns the topology file. All links have the given rate, such as `"100 Gbit/s"`.
     pub fn to_toml(&self, rate: &str) -> String {
         self.to_toml_with(rate, rate)
     }
 
-    /// The same with another rate for links between switches: in large networks they are often slower than
-    /// the hosts below them together.
+    /// Returns the topology file with a different rate for links between switches.
+    /// In large networks, these links are often slower than the hosts below a switch in total.
     pub fn to_toml_with(&self, rate: &str, between_switches: &str) -> String {
         let Self { half, workers } = *self;
         let (ports, pods) = (2 * half, 2 * half);
@@ -137,11 +138,12 @@ impl FatTree {
         (0..2 * half).flat_map(move |pod| (0..half).map(move |n| name(pod, n)))
     }
 
-    /// The place of the n-th host in the job.
+    /// Returns the role of the n-th host.
     fn role(&self, n: usize) -> JobRole {
         let Some(n) = n.checked_sub(1) else { return JobRole::Server };
         let others = self.hosts() - 1;
-        // Rank r is on host number r × others / workers, rounded down: this is the only rank that can be here.
+        // Rank r is on host number r × others / workers, rounded down. Therefore, only the rank computed here can be on
+        // host n.
         let rank = (n * self.workers).div_ceil(others);
         match rank < self.workers && rank * others / self.workers == n {
             true => JobRole::Worker(rank),
@@ -177,7 +179,7 @@ fn edge(pod: usize, n: usize) -> String {
     format!("edge{pod}-{n}")
 }
 
-/// Writes the entries of an array, one a line.
+/// Writes the entries of a TOML array, one in each line.
 fn put(text: &mut String, entries: impl Iterator<Item = String>) {
     for entry in entries {
         // Writing to a string does not fail.

@@ -1,4 +1,5 @@
-//! The topology file's form: what serde reads, before anything is checked or derived.
+//! The form of the topology file as serde reads it, before the builder checks it and derives missing
+//! parts.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -61,16 +62,17 @@ pub(crate) struct LinkEntry {
     pub(crate) load: Option<Spanned<Load>>,
 }
 
-/// A whole number, of which the builder checks that it is in range: serde's words for one that is not,
-/// "expected u16", say nothing to people.
+/// A whole number whose range the builder checks.
+/// serde would report a number out of range as "expected u16", which users do not understand.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a whole number")]
 pub(crate) enum Whole {
     Number(i64),
 }
 
-/// A link's present load: one rate for both directions, or one from the first end to
-/// the second and one back.
+/// The present load of a link.
+/// It is either one rate for both directions, or one rate for each direction. The first of two rates is for the
+/// direction from the first end to the second.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a rate such as \"5 Mbit/s\", or two of them")]
 pub(crate) enum Load {
@@ -78,7 +80,8 @@ pub(crate) enum Load {
     Each(Pair<String>),
 }
 
-/// Exactly two values. For `[T; 2]`, serde would also accept a longer list, and drop the rest.
+/// Exactly two values. serde would accept a longer list for `[T; 2]`, and would drop the additional
+/// values.
 #[derive(Deserialize)]
 #[serde(try_from = "Vec<T>")]
 pub(crate) struct Pair<T>(pub(crate) [T; 2]);

@@ -1,33 +1,34 @@
-//! Forwarding of ordinary frames: by MAC address, over a spanning tree, as in any plain Ethernet.
+//! Forwarding of ordinary frames by MAC address over a spanning tree, as in any plain Ethernet.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::graph::{LinkKey, Neighbour, NodeKey, Topology};
 
-/// The spanning tree along which frames without a hop stack travel.
+/// The spanning tree on which frames without a hop stack travel.
 ///
-/// There is one way between any two nodes, so the way back is the reverse of the way there, and a broadcast that
-/// leaves by all of the tree's ports except the one it came in by comes to an end.
+/// There is exactly one path between two connected nodes, so the path back is the reverse path. A broadcast leaves each
+/// switch through all ports of the tree except the ingress port, and therefore ends.
 ///
-/// The tree is grown breadth first from the first server, so the ways to that server are as short as possible.
+/// The tree is built by breadth-first search from the first server, so the paths to that server are as short as
+/// possible.
 #[derive(Debug, Clone)]
 pub struct Forwarding {
-    /// For each node, its step back to the node from which it was reached. Roots have none.
+    /// For each node, its step to its parent, from which the search reached it. Roots have no parent.
     parents: HashMap<NodeKey, Neighbour>,
-    /// For each node, its distance from the root, and the root itself, which is the same
-    /// for all connected nodes.
+    /// For each node, its distance from its root, and the root. All connected nodes have the same root.
     depths: HashMap<NodeKey, (usize, NodeKey)>,
-    /// For each node, its ports on the tree, ascending.
+    /// For each node, its ports that are on the tree, ascending.
     ports: HashMap<NodeKey, Vec<Neighbour>>,
 }
 
 impl Topology {
-    /// The spanning tree for ordinary frames.
+    /// Returns the spanning tree for ordinary frames.
     pub fn forwarding(&self) -> Forwarding {
         self.forwarding_without(&HashSet::new(), &HashSet::new())
     }
 
-    /// The same without dead parts: a dead link is not on the tree, and no way leads to a dead node.
+    /// Returns the spanning tree without dead parts: it has no dead links, and no path leads to a dead
+    /// node.
     pub fn forwarding_without(
         &self,
         dead_nodes: &HashSet<NodeKey>,
@@ -72,18 +73,18 @@ impl Forwarding {
         self.parents.get(&child).is_some_and(|up| up.link == link)
     }
 
-    /// The ports of `node` on the tree, ascending: a broadcast leaves by these.
+    /// Returns the ports of `node` that are on the tree, ascending. A broadcast leaves through these ports.
     pub fn ports(&self, node: NodeKey) -> &[Neighbour] {
         self.ports.get(&node).map_or(&[], Vec::as_slice)
     }
 
-    /// Where `from` sends a frame to `to`; `None` if no way leads there, or they are the same node.
+    /// Returns the step from `from` towards `to`; `None` if no path exists, or if both are the same node.
     pub fn next(&self, from: NodeKey, to: NodeKey) -> Option<Neighbour> {
         let (&(from_depth, root), &(mut depth, to_root)) = (self.depths.get(&from)?, self.depths.get(&to)?);
         if root != to_root || from == to {
             return None;
         }
-        // If `from` is above `to`, the way leads down the branch with `to`; otherwise it leads up.
+        // If `from` is an ancestor of `to`, the next step leads down the branch of `to`. Otherwise it leads up.
         let mut at = to;
         while depth > from_depth {
             let up = self.parents.get(&at)?;
@@ -100,7 +101,7 @@ impl Forwarding {
         self.parents.get(&from).copied()
     }
 
-    /// The steps from one node to another; empty if they are the same, `None` if no way leads there.
+    /// Returns the steps between two nodes; empty if they are the same node, `None` if no path exists.
     pub fn path(&self, from: NodeKey, to: NodeKey) -> Option<Vec<Neighbour>> {
         let mut path = Vec::new();
         let mut at = from;

@@ -12,27 +12,27 @@ use tributary_wire::{MacAddr, NodeId};
 use crate::error::Problem;
 use crate::limits::{DEFAULT_MTU, MTUS};
 
-/// A node's index in the graph: its order of appearance, switches first.
+/// A node's index in the graph, in the order of the file, switches first.
 pub type NodeKey = NodeIndex;
-/// A link's index in the graph: its order of appearance.
+/// A link's index in the graph, in the order of the file.
 pub type LinkKey = EdgeIndex;
 
-/// Length of the network prefix that all hosts share, 10.0.0.0/16.
+/// The length of the network prefix that all hosts share: 10.0.0.0/16.
 pub const SUBNET_PREFIX_BITS: u8 = 16;
 
-/// A switch or a host.
+/// A node of the topology: a switch or a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its name, unique.
+    /// The unique name of the node.
     pub name: String,
-    /// Its number in hop entries, unique.
+    /// The unique number of the node in hops.
     pub id: NodeId,
     /// The kind of node: switch or host.
     pub kind: NodeKind,
 }
 
 impl Node {
-    /// The host's part; `None` for a switch.
+    /// Returns the properties of a host; `None` for a switch.
     pub fn host(&self) -> Option<&Host> {
         match &self.kind {
             NodeKind::Host(host) => Some(host),
@@ -40,7 +40,7 @@ impl Node {
         }
     }
 
-    /// The switch's part; `None` for a host.
+    /// Returns the properties of a switch; `None` for a host.
     pub fn switch(&self) -> Option<&Switch> {
         match &self.kind {
             NodeKind::Switch(switch) => Some(switch),
@@ -49,12 +49,12 @@ impl Node {
     }
 }
 
-/// A switch or a host.
+/// The kind and the properties of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeKind {
-    /// It forwards, and aggregates if it is programmable.
+    /// A switch, which forwards frames, and aggregates if it is programmable.
     Switch(Switch),
-    /// It has one link and runs an agent.
+    /// A host, which has one link and runs an agent.
     Host(Host),
 }
 
@@ -63,15 +63,15 @@ pub enum NodeKind {
 pub struct Switch {
     /// True if the switch runs our P4 program; otherwise it forwards by MAC address.
     pub programmable: bool,
-    /// Number of slots; `None`: as many as its P4Info says.
+    /// The number of slots; `None` selects the number in the switch's P4Info.
     pub slots: Option<u32>,
-    /// Where its P4Runtime server listens, host:port, unless we start the switch ourselves.
+    /// The `host:port` of the switch's P4Runtime server; `None` if Tributary starts the switch itself.
     pub p4runtime: Option<String>,
 }
 
 impl Switch {
-    /// The number of slots for jobs, with a program that has `program` slots: the file may
-    /// give a switch fewer.
+    /// Returns the number of slots for jobs, if the switch's program has `program` slots.
+    /// The file may give a switch fewer slots.
     pub fn slots_of(&self, program: u32) -> u32 {
         self.slots.map_or(program, |own| own.min(program))
     }
@@ -80,21 +80,21 @@ impl Switch {
 /// The properties of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Its MAC address, unicast and unique.
+    /// The unicast MAC address, unique in the topology.
     pub mac: MacAddr,
-    /// Its IP address, unique.
+    /// The IP address, unique in the topology.
     pub ip: Ipv4Addr,
-    /// The host's role in a job that names no members; `None`: no role.
+    /// The role in jobs whose request does not name members; `None` for no role.
     pub role: Option<Role>,
 }
 
-/// Part of a host in a job that names no members.
+/// The role of a host in jobs whose request does not name members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It trains; its rank is its position among the workers in the file.
+    /// The host trains. Its rank is its position among the workers in the file.
     Worker,
-    /// It is the root of aggregation trees.
+    /// The host can be the aggregation server.
     Server,
 }
 
@@ -103,48 +103,48 @@ pub enum Role {
 pub struct End {
     /// The node.
     pub node: NodeKey,
-    /// That node's port, from 1 on; a host's only port is 1.
+    /// The port of the node, counted from 1. A host's only port is 1.
     pub port: u16,
 }
 
 /// A full-duplex link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Its ends, in the file's order.
+    /// The ends of the link, in the order of the file.
     pub ends: [End; 2],
-    /// Its rate in each direction, bit/s; never 0.
+    /// The rate in each direction, in bit/s; never 0.
     pub rate: u64,
-    /// The longest IPv4 packet that it carries, in bytes: one of [`MTUS`].
+    /// The size of the longest IPv4 packet that the link carries, in bytes; within [`MTUS`].
     pub mtu: u16,
-    /// Its present load, bit/s: from the first end to the second, and back.
+    /// The present load in bit/s: from the first end to the second, and in the opposite direction.
     pub load: [u64; 2],
 }
 
-/// One of a link's two directions.
+/// One of the two directions of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkDirection {
     /// The link.
     pub link: LinkKey,
-    /// The sending end: 0 or 1, an index into [`Link::ends`] and [`Link::load`].
+    /// The sending end: 0 or 1, as an index into [`Link::ends`] and [`Link::load`].
     pub sender: usize,
 }
 
-/// A neighbour of a node, through one of its ports.
+/// A neighbour of a node, at one of the node's ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Neighbour {
-    /// This node's port.
+    /// The node's own port.
     pub port: u16,
-    /// The link there.
+    /// The link to the neighbour.
     pub link: LinkKey,
-    /// The node at its other end.
+    /// The neighbour.
     pub node: NodeKey,
-    /// That node's port.
+    /// The neighbour's port.
     pub remote_port: u16,
 }
 
 /// A validated topology.
 ///
-/// Keys are only valid for the topology that they come from; indexing with another's may panic.
+/// Keys are valid only for the topology that returned them. Indexing with a key of another topology may panic.
 #[derive(Debug, Clone)]
 pub struct Topology {
     pub(crate) name: String,
@@ -154,10 +154,10 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The same topology with another MTU on all links.
+    /// Returns the topology with the MTU of all links set to `mtu`.
     ///
     /// # Errors
-    /// [`Problem::BadMtu`] if it is not within [`MTUS`].
+    /// [`Problem::BadMtu`]: the MTU is not within [`MTUS`].
     pub fn with_mtu(mut self, mtu: u16) -> Result<Self, Problem> {
         if !MTUS.contains(&mtu) {
             return Err(Problem::BadMtu(mtu.into()));
@@ -166,62 +166,64 @@ impl Topology {
         Ok(self)
     }
 
-    /// The longest IPv4 packet that every link carries, in bytes.
+    /// Returns the size of the longest IPv4 packet that all links carry, in bytes.
     pub fn mtu(&self) -> u16 {
         self.graph.edge_weights().map(|link| link.mtu).min().unwrap_or(DEFAULT_MTU)
     }
 
-    /// Its name.
+    /// Returns the name of the topology.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file's description; may be empty.
+    /// Returns the description in the file, which may be empty.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The graph itself, for petgraph's algorithms. Two switches may have several links between them.
+    /// Returns the graph itself, for petgraph's algorithms. There may be several links between two
+    /// switches.
     pub fn graph(&self) -> &UnGraph<Node, Link> {
         &self.graph
     }
 
-    /// The node of that name.
+    /// Returns the node with this name.
     pub fn find(&self, name: &str) -> Option<NodeKey> {
         self.by_name.get(name).copied()
     }
 
-    /// The node with that id.
+    /// Returns the node with this id.
     pub fn find_id(&self, id: NodeId) -> Option<NodeKey> {
         self.graph.node_indices().find(|&key| self.graph[key].id == id)
     }
 
-    /// The node, if the key belongs to this topology.
+    /// Returns the node with this key; `None` if the key does not belong to this topology.
     pub fn get(&self, key: NodeKey) -> Option<&Node> {
         self.graph.node_weight(key)
     }
 
-    /// All nodes in their order: the switches, then the hosts, each as they appear in the file.
+    /// Returns all nodes: the switches, then the hosts, each in the order of the file.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeKey, &Node)> {
         self.graph.node_indices().zip(self.graph.node_weights())
     }
 
-    /// All switches in their order.
+    /// Returns all switches, in the order of the file.
     pub fn switches(&self) -> impl Iterator<Item = (NodeKey, &Node, &Switch)> {
         self.nodes().filter_map(|(key, node)| Some((key, node, node.switch()?)))
     }
 
-    /// All hosts in their order.
+    /// Returns all hosts, in the order of the file.
     pub fn hosts(&self) -> impl Iterator<Item = (NodeKey, &Node, &Host)> {
         self.nodes().filter_map(|(key, node)| Some((key, node, node.host()?)))
     }
 
-    /// The hosts with the role of a worker, by rank; at least one.
+    /// Returns the hosts with the role of a worker, by rank. There is at least one.
     pub fn workers(&self) -> Vec<NodeKey> {
         self.with_role(Role::Worker).collect()
     }
 
-    /// The hosts with the role of a server; at least one, and every worker reaches each of them.
+    /// Returns the hosts with the role of a server. There is at least one, and every worker can reach each
+    /// of them.
     pub fn servers(&self) -> Vec<NodeKey> {
         self.with_role(Role::Server).collect()
     }
@@ -230,12 +232,12 @@ impl Topology {
         self.hosts().filter(move |(_, _, host)| host.role == Some(role)).map(|(key, ..)| key)
     }
 
-    /// All links in the file's order.
+    /// Returns all links, in the order of the file.
     pub fn links(&self) -> impl Iterator<Item = (LinkKey, &Link)> {
         self.graph.edge_indices().zip(self.graph.edge_weights())
     }
 
-    /// The neighbours of `node`, by port.
+    /// Returns the neighbours of `node`, by port.
     pub fn neighbours(&self, node: NodeKey) -> Vec<Neighbour> {
         let see = |link: LinkKey| {
             let ends = self.graph.edge_weight(link)?.ends;
@@ -247,12 +249,12 @@ impl Topology {
         all
     }
 
-    /// The neighbour of `node` on `port`.
+    /// Returns the neighbour of `node` on `port`.
     pub fn neighbour(&self, node: NodeKey, port: u16) -> Option<Neighbour> {
         self.neighbours(node).into_iter().find(|neighbour| neighbour.port == port)
     }
 
-    /// The direction of `link` in which `sender` sends; `None` if it is at neither end.
+    /// Returns the direction of `link` in which `sender` sends; `None` if `sender` is not at an end of it.
     pub fn direction(&self, link: LinkKey, sender: NodeKey) -> Option<LinkDirection> {
         let ends = &self.graph.edge_weight(link)?.ends;
         let sender = ends.iter().position(|end| end.node == sender)?;

@@ -1,6 +1,6 @@
-//! The network's topology: one TOML file, validated, as a graph.
+//! The topology of the network: one TOML file, which is validated and converted to a graph.
 //!
-//! The controller, the planner, the simulator, the tests and Mininet read the same file:
+//! The controller, the planner, the simulator, the tests and Mininet read this file:
 //!
 //! ```toml
 //! name = "two-workers"
@@ -27,8 +27,8 @@
 //! ends = ["leaf:7", "ps"]        # a port of the switch may be named; else the next free one from 1
 //! ```
 //!
-//! What the file leaves out is derived: switches get the node ids from 1 on, hosts those from 1001 on and
-//! the addresses from 10.0.0.1/16 on; a host's MAC address is 02:00 followed by its IP address.
+//! Missing values are derived. Switches get the node ids from 1 on. Hosts get the node ids from 1001 on and the
+//! addresses from 10.0.0.1/16 on. The MAC address of a host is 02:00 followed by its IP address.
 
 mod addresses;
 mod assign;

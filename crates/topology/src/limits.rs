@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-/// The highest port number of a link. v1model's ports have 9 bits; the last of them are the
-/// controller's and the drop port.
+/// The highest port number of a link.
+/// The ports of v1model have 9 bits. The highest numbers are reserved for the controller and for dropped packets.
 pub const MAX_PORT: u16 = 500;
 
 /// The MTUs that a link may have, in bytes.

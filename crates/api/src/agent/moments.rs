@@ -1,26 +1,27 @@
-//! Times of the reports to a waiting process, the same from its agent and about a silent agent.
+//! Times of reports to a process that waits, both from its agent and in the process when the agent is
+//! silent.
 
 use std::time::Duration;
 
-/// Decides when to tell.
+/// Decides when a report about a wait is due.
 #[derive(Debug, Default)]
 pub struct Moments {
-    /// Length of the wait when it was last reported.
+    /// The length of the wait at the last report; `None` before the first report.
     said: Option<Duration>,
 }
 
 impl Moments {
     /// The time without progress before the first report.
     pub const FIRST: Duration = Duration::from_secs(2);
-    /// Interval of later reports.
+    /// The interval between later reports.
     const AGAIN: Duration = Duration::from_secs(5);
-    /// The time between two checks for progress.
+    /// The interval between two checks for progress.
     pub const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
     /// Returns true if a report is due after `time` without progress.
     pub fn is_one(&mut self, time: Duration) -> bool {
         if self.said.is_some_and(|said| time < said) {
-            // Something has moved since.
+            // There has been progress since the last report.
             self.said = None;
         }
         let is_one = time >= self.said.map_or(Self::FIRST, |said| said + Self::AGAIN);

@@ -9,9 +9,10 @@ use thiserror::Error;
 const PREFIX: &str = "tributary-";
 const DIGITS: usize = 32;
 
-/// The name of a segment of shared memory.
+/// The name of a shared-memory segment.
 ///
-/// It is a name of a fixed form, not a path. So no process can make an agent that runs as root open any other file.
+/// The name has a fixed form and is not a path. A process can therefore not make an agent that runs as root open any
+/// other file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentName(String);
 
@@ -24,12 +25,12 @@ impl SegmentName {
     /// The folder of all segments: POSIX shared memory on Linux.
     pub const FOLDER: &str = "/dev/shm";
 
-    /// Makes a name from these 128 bits, which should be random.
+    /// Creates a name from 128 bits, which should be random.
     pub fn new(bits: u128) -> Self {
         Self(format!("{PREFIX}{bits:032x}"))
     }
 
-    /// The path of its file.
+    /// Returns the path of the segment's file.
     pub fn path(&self) -> PathBuf {
         Path::new(Self::FOLDER).join(&self.0)
     }
@@ -42,7 +43,7 @@ impl FromStr for SegmentName {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         match name.strip_prefix(PREFIX) {
             Some(digits) if digits.len() == DIGITS && digits.bytes().all(is_digit) => Ok(Self(name.into())),
-            // Shows no more of it than a valid name's length: it may be anything.
+            // The error contains at most as many characters as a valid name has, because the text comes from outside.
             _ => Err(SegmentNameError(name.chars().take(PREFIX.len() + DIGITS).collect())),
         }
     }
