@@ -1,4 +1,4 @@
-//! The changes from what a switch has to what it should have.
+//! The changes that turn a switch's actual state into its desired state.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,12 +22,12 @@ pub(crate) enum Operation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) operation: Operation,
-    /// The entity as it shall be; for a deletion, only its key.
+    /// The entity as it should be after the change. For a deletion, only its key matters.
     pub(crate) entity: Entity,
 }
 
 impl Change {
-    /// The change as a P4Runtime update.
+    /// Converts the change to a P4Runtime update.
     pub(crate) fn to_update(&self, p4info: &P4Info) -> Result<Update, EntryError> {
         match self.operation {
             Operation::Insert => self.entity.insert(p4info),
@@ -48,17 +48,18 @@ impl fmt::Display for Change {
     }
 }
 
-/// Returns the fewest changes that turn `have` into `want`, in batches to be written in order.
+/// Returns the smallest set of changes that turns `have` into `want`, in batches to be written in
+/// order.
 ///
-/// A switch may carry out the updates of one batch in any order.
+/// A switch may carry out the updates of one batch in any order. The order of the batches is:
 ///
-/// 1. Groups that entries are about to use.
-/// 2. Entries to remove, the gate (`admission`) first. They are removed before new ones come: a full table must not
-///    stop a change, and a new job must not get slots that an old one still reaches.
-/// 3. New entries, the gate last: nothing is admitted while a job's tables are half written.
-/// 4. Groups that no entry uses any more.
+/// 1. Multicast groups that entries will use.
+/// 2. Entries to remove, the entries of `admission` first. They are removed before new entries are added for two
+///    reasons: a full table must not block a change, and a new job must not get slots that an old job can still reach.
+/// 3. New entries, the entries of `admission` last, so that no packet is admitted while a job's tables are incomplete.
+/// 4. Multicast groups that no entry uses any more.
 ///
-/// Default actions are only ever set, because every table has one.
+/// Default actions are never inserted or deleted, only modified, because every table always has one.
 pub(crate) fn diff(have: &SwitchState, want: &SwitchState) -> Vec<Vec<Change>> {
     let mut batches = vec![wanted_groups(have, want)];
     for table in Table::ALL.into_iter().rev() {
@@ -152,7 +153,8 @@ mod tests {
         })
     }
 
-    /// Applies a change as a P4Runtime server does: refuses to insert twice, or to touch an absent entry.
+    /// Applies a change as a P4Runtime server does. Fails if an inserted entity exists, or a modified or
+    /// deleted one does not.
     fn apply(state: &mut SwitchState, change: &Change) -> Result<(), String> {
         fn put<K: Ord, V>(
             map: &mut BTreeMap<K, V>,
@@ -171,7 +173,7 @@ mod tests {
         }
         match change.entity.clone() {
             Entity::Multicast(group) => put(&mut state.groups, change.operation, (group.id, group.replicas)),
-            // A default action always exists.
+            // A default action always exists, so it can only be modified.
             Entity::Table(entry) if entry.default => {
                 state.put(entry);
                 if change.operation == Operation::Modify { Ok(()) } else { Err("default action".into()) }
@@ -181,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Each change's operation and table, in the order of writing.
+    /// Returns the operation and table of each change, in the order of writing.
     fn order(batches: &[Vec<Change>]) -> Vec<(Operation, Option<Table>)> {
         let table = |change: &Change| match &change.entity {
             Entity::Table(entry) => Table::named(&entry.table),

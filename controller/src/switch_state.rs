@@ -1,4 +1,4 @@
-//! The state of a switch, in the P4 program's own names.
+//! The state of a switch, in the names of the P4 program.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,17 @@ use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, Query, Repl
 
 use crate::tables::Table;
 
-/// All that the controller manages in one switch.
+/// The part of a switch's state that the controller manages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SwitchState {
-    /// Multicast groups: the replicas of each id.
+    /// The replicas of each multicast group, by group id.
     pub(crate) groups: BTreeMap<u32, BTreeSet<Replica>>,
-    /// Table entries and default actions: the action for each key.
+    /// The action of each table entry, by the entry's key. Default actions are included.
     pub(crate) entries: BTreeMap<TableEntry, Option<ActionCall>>,
 }
 
 impl SwitchState {
-    /// Adds an entry, which replaces another one with the same key.
+    /// Adds an entry. It replaces an entry with the same key.
     pub(crate) fn put(&mut self, entry: TableEntry) {
         self.entries.insert(entry.place(), entry.action);
     }
@@ -27,7 +27,7 @@ impl SwitchState {
         self.groups.insert(group.id, group.replicas);
     }
 
-    /// Adds what was read from a switch.
+    /// Adds an entity that was read from a switch.
     pub(crate) fn put_read(&mut self, entity: Entity) {
         match entity {
             Entity::Table(entry) => self.put(entry),
@@ -38,7 +38,7 @@ impl SwitchState {
         }
     }
 
-    /// The queries that read all of a switch's state.
+    /// Returns the queries that read the complete state of a switch.
     pub(crate) fn queries() -> Vec<Query> {
         let table = |table: Table| {
             let schema = table.schema();

@@ -1,4 +1,4 @@
-//! Fixtures that several unit tests share.
+//! Fixtures for unit tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::quotas::{Asking, LOCAL};
 use crate::state::{ControllerState, CreateError};
 use crate::switch_state::SwitchState;
 
-/// Two workers under each of two leaves; the root above them has the server.
+/// A topology with two workers under each of two leaves, and a root with the server.
 pub(crate) const TWO_LEAVES: &str = r#"
     name = "two-leaves"
     description = "Four workers under two leaves and a root"
@@ -63,7 +63,7 @@ pub(crate) fn topology() -> Arc<Topology> {
     Arc::new(Topology::parse(TWO_LEAVES, "two-leaves").unwrap())
 }
 
-/// The same topology with switches that only forward.
+/// Returns the topology [`TWO_LEAVES`] with switches that do not aggregate.
 pub(crate) fn plain_topology() -> Arc<Topology> {
     let text = TWO_LEAVES.replace("[[switch]]", "[[switch]]\nprogrammable = false");
     Arc::new(Topology::parse(&text, "plain").unwrap())
@@ -73,13 +73,13 @@ pub(crate) fn pipeline() -> Pipeline {
     Pipeline::load(&PipelineSource::BuiltIn, SliceWidth::ETHERNET).unwrap()
 }
 
-/// The state of each switch while no job uses it.
+/// Returns the state of each switch while no job uses it.
 pub(crate) fn base(topology: &Topology) -> BTreeMap<NodeKey, SwitchState> {
     let tree = topology.forwarding();
     topology.switches().map(|(key, ..)| (key, base_state(topology, &tree, key))).collect()
 }
 
-/// The terms of most jobs.
+/// The terms of most jobs in tests.
 pub(crate) const TERMS: Terms = Terms {
     server_reads: false,
     confidential: false,
@@ -88,7 +88,7 @@ pub(crate) const TERMS: Terms = Terms {
     on_degraded: OnDegraded { auto: false, theta: 0.1 },
 };
 
-/// The first generation of a job, unchanged from the plan.
+/// Returns the first generation of a job, according to the plan from the creation of the job.
 pub(crate) fn first_generation(state: &ControllerState, key: JobKey) -> DesiredGeneration {
     let record = &state.jobs.get(key).unwrap().record;
     let server = record.generation().plan.server.key;
@@ -105,12 +105,13 @@ pub(crate) fn first_generation(state: &ControllerState, key: JobKey) -> DesiredG
     }
 }
 
-/// The capacity of switches that take slices of any width and distinguish all children.
+/// Returns the capacity of switches that support all slice widths and distinguish all possible
+/// children.
 pub(crate) fn capacity(slots: u32, job_indices: u16) -> Capacity {
     Capacity { slots, job_indices, widest: SliceWidth::WIDEST, children: MAX_CHILDREN }
 }
 
-/// The state of a new controller on a fabric with two spines, either of which can aggregate.
+/// Returns the state of a new controller on a fabric with two spines, each of which can aggregate.
 pub(crate) fn two_spines() -> ControllerState {
     const TEXT: &str = include_str!("../../topologies/leaf-spine-8.toml");
     let topology = Arc::new(Topology::parse(TEXT, "leaf-spine-8").unwrap());
@@ -118,7 +119,7 @@ pub(crate) fn two_spines() -> ControllerState {
     ControllerState::new(topology, base, capacity(4096, 16))
 }
 
-/// The state of a new controller, whose switches have `slots` slots.
+/// Returns the state of a new controller whose switches have `slots` slots.
 pub(crate) fn controller_state(slots: u32, job_indices: u16) -> ControllerState {
     let topology = topology();
     let base = base(&topology);
@@ -126,7 +127,7 @@ pub(crate) fn controller_state(slots: u32, job_indices: u16) -> ControllerState 
 }
 
 impl ControllerState {
-    /// Creates a job by an arbitrary creator, which does not wait for slots.
+    /// Creates a job that does not wait for slots.
     pub(crate) fn create(
         &mut self,
         name: &str,
@@ -137,7 +138,7 @@ impl ControllerState {
     }
 }
 
-/// A job of all workers.
+/// Returns a request for a job of all workers.
 pub(crate) fn request(window: u32, aggregation: Aggregation) -> JobRequest {
     JobRequest { aggregation, ..JobRequest::of(&topology(), window, 4_000_000).unwrap() }
 }

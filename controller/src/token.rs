@@ -6,36 +6,35 @@ use subtle::ConstantTimeEq;
 
 const BYTES: usize = 32;
 
-/// 256 random bits.
+/// A token of 256 random bits.
 #[derive(Clone)]
 pub(crate) struct Token([u8; BYTES]);
 
 impl Token {
-    /// A new token from the thread's generator, which the operating system's generator seeds.
+    /// Creates a token with the thread's random generator, which is seeded by the operating system.
     pub(crate) fn random() -> Self {
         Self(rand::random())
     }
 
-    /// A token that was written down; `None` if it has another length.
+    /// Creates a token from stored bytes; `None` if their number is wrong.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
     /// Returns true if `shown` is this token.
     ///
-    /// The comparison takes the same time wherever the two differ, so that an attacker cannot find the token byte by
-    /// byte.
+    /// The comparison always takes the same time. An attacker can therefore not find the token byte by byte.
     pub(crate) fn matches(&self, shown: &[u8]) -> bool {
         self.0.as_slice().ct_eq(shown).into()
     }
 
-    /// Its bytes, for the job's creator.
+    /// Returns the bytes of the token, for the job's creator.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.0.to_vec()
     }
 }
 
-/// Hides the bytes, which would otherwise end up in a log.
+/// Omits the bytes, which would otherwise appear in logs.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")

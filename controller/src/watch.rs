@@ -1,4 +1,4 @@
-//! Watches switches and cables: sends probes, receives those that return, and reports changes.
+//! Monitors switches and cables: sends probes, evaluates received probes, and reports changes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,7 @@ use crate::manager::Manager;
 use crate::state::ControllerState;
 use crate::switch::SwitchHealth;
 
-/// Starts the watch over all switches and cables; it ends with the manager.
+/// Starts the tasks that monitor all switches and cables. They end with the manager.
 pub(crate) fn start(manager: &Arc<Manager>) {
     for key in manager.switches().keys() {
         tokio::spawn(watch_switch(Arc::downgrade(manager), *key));
@@ -25,7 +25,7 @@ pub(crate) fn start(manager: &Arc<Manager>) {
     tokio::spawn(beat(Arc::downgrade(manager)));
 }
 
-/// Reports to the planner when a switch connects or is lost.
+/// Notes each change of a switch's health, and wakes the jobs' reconcilers.
 async fn watch_switch(manager: Weak<Manager>, key: NodeKey) {
     let Some(mut health) = manager.upgrade().and_then(|manager| Some(manager.switches().get(&key)?.health()))
     else {
@@ -50,7 +50,7 @@ async fn watch_switch(manager: Weak<Manager>, key: NodeKey) {
     }
 }
 
-/// Takes the probes that switches hand up.
+/// Processes the probes that switches send to the controller.
 async fn hear_switches(manager: Weak<Manager>) {
     let Some(mut packets) = manager.upgrade().map(|manager| manager.packet_ins()) else { return };
     loop {
@@ -69,10 +69,11 @@ async fn hear_switches(manager: Weak<Manager>) {
     }
 }
 
-/// Sends probes, and evaluates the probes received since the last ones were sent.
+/// Runs the beats. Each beat sends probes and evaluates the probes that have arrived since the last
+/// beat.
 async fn beat(manager: Weak<Manager>) {
     let mut beats = interval(PROBE_INTERVAL);
-    // A late beat counts once: probes missing in the meantime prove nothing.
+    // A delayed beat is not made up for, because missing probes from a period without beats prove nothing.
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         beats.tick().await;
@@ -82,7 +83,7 @@ async fn beat(manager: Weak<Manager>) {
 }
 
 impl Manager {
-    /// Notes that a switch has died or come back.
+    /// Notes the new state of a switch.
     fn note_node(&self, key: NodeKey, life: Life) {
         let mut state = self.state();
         if state.health.set_node(key, life, Instant::now()) {
@@ -90,9 +91,9 @@ impl Manager {
         }
     }
 
-    /// Records an event when a switch is lost or connects.
+    /// Records an event when a switch connects or is lost.
     ///
-    /// Further failures to reach a switch that is away are not recorded.
+    /// Further failed attempts to connect to an unreachable switch are not recorded.
     fn note_switch_event(&self, key: NodeKey, before: &SwitchHealth, now: &SwitchHealth) {
         let topology = self.topology();
         let name = &topology[key].name;
@@ -120,7 +121,7 @@ impl Manager {
         }
     }
 
-    /// Notes the report of a host's daemon.
+    /// Processes the heartbeat of a host's daemon.
     pub(crate) fn hear(&self, host: NodeKey, heartbeat: &v1::Heartbeat) {
         let Some(via) = self.topology().neighbours(host).into_iter().next() else { return };
         for heard in &heartbeat.probes {
@@ -148,7 +149,7 @@ impl Manager {
             let able: BTreeSet<NodeKey> =
                 self.topology().nodes().map(|(key, _)| key).filter(|key| able(*key)).collect();
             let now = Instant::now();
-            // If they hang up, it is their doing; if all fall silent at once, it is this controller's own network.
+            // If all nodes become silent at once, the cause is probably the controller's own network, not the nodes.
             let alone = !state.cabling.is_heard()
                 && (state.cabling.expects(&able) || !state.standstills.is_steady(now));
             if !alone && let Some(Standstill { from, to }) = state.standstills.beat(now) {
@@ -184,7 +185,7 @@ impl Manager {
         }
     }
 
-    /// Logs the news, and acts on it.
+    /// Logs an event about a cable, and acts on it.
     fn announce(&self, news: &News) {
         let mut state = self.state();
         let topology = &self.topology();
@@ -233,7 +234,7 @@ impl Manager {
     }
 }
 
-/// A locally administered address for a switch's own frames.
+/// Returns a locally administered source address for the probes of a switch.
 fn source_of(node: NodeId) -> MacAddr {
     let [high, low] = node.get().to_be_bytes();
     MacAddr::new(0x02, 0x74, 0x72, 0x00, high, low)

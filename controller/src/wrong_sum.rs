@@ -1,7 +1,8 @@
 //! Finds the member whose contribution to an all-reduce differs when the sum is wrong.
 //!
-//! A member with a wrong sum knows its own contribution, but not the contributions of others. Each member reports its
-//! contribution here. All members receive the result of the comparison, so that every process learns which rank
+//! A member knows its own contribution, but not the contributions of the other members. Each member with a wrong sum
+//! reports its contribution here. All members receive the result of the comparison, so that each process can name the
+//! rank that differs.
 //! differs.
 
 use std::collections::BTreeMap;
@@ -17,18 +18,18 @@ use tributary_wire::{Rank, Seq};
 use crate::events::plain;
 use crate::jobs::JobKey;
 
-/// Time that the members have to report once the first one has: all of them get the same wrong sum,
-/// within some round trips.
+/// Time after the first report in which the other members must report.
+/// All members get the same wrong sum, within a few round trips.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// At most this many different contributions are named, and as many ranks for each.
+/// The maximum number of different contributions that are named, and of ranks that are named for each.
 const NAMED: usize = 8;
-/// Characters of a tensor's name that are shown.
+/// The maximum number of characters that are stored of a tensor's name.
 const NAME_LENGTH: usize = 200;
 
 /// A member's report of an all-reduce whose sum is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WrongSumReport {
-    /// The all-reduce's first slice.
+    /// The first slice of the all-reduce.
     operation: Seq,
     given: Given,
     /// The symptom of the wrong sum.
@@ -59,20 +60,20 @@ impl std::fmt::Display for Given {
     }
 }
 
-/// Diagnoses in progress, by job.
+/// The diagnoses in progress, by job.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnoses(Mutex<BTreeMap<JobKey, Diagnosis>>);
 
 #[derive(Debug)]
 struct Diagnosis {
     comparison: Comparison,
-    /// All have reported.
+    /// Notified when all members have reported.
     complete: Arc<Notify>,
     verdict: watch::Sender<Option<String>>,
 }
 
 impl Diagnoses {
-    /// Notes a member's report. Returns whether it is the first one, and where the verdict will be.
+    /// Adds a member's report. Returns true for the first report of a job, and the channel for the verdict.
     pub(crate) fn note(
         &self,
         job: JobKey,
@@ -94,17 +95,17 @@ impl Diagnoses {
         (is_first, diagnosis.verdict.subscribe())
     }
 
-    /// The verdict, once all have reported or have had the time to.
+    /// Waits until all members have reported or [`PATIENCE`] has passed, and returns the verdict.
     pub(crate) async fn verdict(&self, job: JobKey) -> String {
         let complete = self.lock().get(&job).map(|diagnosis| Arc::clone(&diagnosis.complete));
         if let Some(complete) = complete {
-            // The verdict names the members that have not reported by then.
+            // After a timeout, the verdict names the members that have not reported.
             let _ = timeout(PATIENCE, complete.notified()).await;
         }
         self.lock().get(&job).map(|diagnosis| diagnosis.comparison.to_string()).unwrap_or_default()
     }
 
-    /// Sends the reason for the job's failure to all members that have reported.
+    /// Sends the verdict to all members that have reported, and ends the diagnosis.
     pub(crate) fn close(&self, job: JobKey, verdict: String) {
         if let Some(diagnosis) = self.lock().remove(&job) {
             diagnosis.verdict.send_replace(Some(verdict));
@@ -112,28 +113,29 @@ impl Diagnoses {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<JobKey, Diagnosis>> {
-        // Every change is a single call that leaves the state consistent.
+        // A panic of another thread cannot damage the state, because each change is a single call that leaves it
+        // consistent.
         self.0.lock()
     }
 }
 
-/// Waits for the verdict; there is none if the controller is shut down.
+/// Waits for the verdict. The text is empty if the controller stops first.
 pub(crate) async fn await_verdict(mut verdict: watch::Receiver<Option<String>>) -> String {
     let found = verdict.wait_for(Option::is_some).await;
     found.ok().and_then(|verdict| verdict.clone()).unwrap_or_default()
 }
 
-/// The contributions of a job's members to its first all-reduce that has a wrong sum.
+/// The reports of a job's members on the job's first all-reduce with a wrong sum.
 #[derive(Debug)]
 struct Comparison {
-    /// All workers, with their hosts.
+    /// The hosts of all workers, by rank.
     members: BTreeMap<Rank, String>,
     reports: BTreeMap<Rank, WrongSumReport>,
 }
 
 impl Comparison {
-    /// Keeps each member's first report: after an all-reduce that differs, all later all-reduces differ,
-    /// too.
+    /// Adds a report. Of several reports of a member, the report on the earliest all-reduce is kept.
+    /// Later reports add no information, because a difference in one all-reduce makes all later ones differ, too.
     fn note(&mut self, rank: Rank, report: WrongSumReport) {
         match self.reports.get(&rank) {
             Some(known) if !known.operation.is_newer_than(report.operation) => {}
@@ -146,14 +148,14 @@ impl Comparison {
         operations.reduce(|first, one| if first.is_newer_than(one) { one } else { first })
     }
 
-    /// Returns true if all members have reported on the same all-reduce.
+    /// Returns true if all members have reported on the first all-reduce with a wrong sum.
     fn is_complete(&self) -> bool {
         let first = self.first();
         let has_told = |rank| self.reports.get(rank).map(|report| report.operation) == first;
         self.members.keys().all(has_told)
     }
 
-    /// Ranks by their contribution, the smallest group first.
+    /// Groups the ranks by their contributions, the smallest group first.
     fn groups(&self) -> Vec<(&Given, Vec<Rank>)> {
         let first = self.first();
         let mut groups: BTreeMap<&Given, Vec<Rank>> = BTreeMap::new();
@@ -165,7 +167,7 @@ impl Comparison {
         groups
     }
 
-    /// Names ranks: `rank 1 (w1)`, `ranks 0 (w0), 2 (w2) and 5 others`.
+    /// Lists ranks as text for users, such as `rank 1 (w1)` or `ranks 0 (w0), 2 (w2) and 5 others`.
     fn names(&self, ranks: &[Rank]) -> String {
         let host = |rank| self.members.get(rank).map_or("?", String::as_str);
         let named: Vec<_> = ranks.iter().take(NAMED).map(|rank| format!("{rank} ({})", host(rank))).collect();
@@ -176,7 +178,7 @@ impl Comparison {
         format!("rank{} {}{others}", if ranks.len() == 1 { "" } else { "s" }, named.join(", "))
     }
 
-    /// Ranks that have not reported on this all-reduce.
+    /// Returns the ranks that have not reported on this all-reduce.
     fn silent(&self, groups: &[(&Given, Vec<Rank>)]) -> Vec<Rank> {
         let has_told = |rank: &Rank| groups.iter().any(|(_, ranks)| ranks.contains(rank));
         self.members.keys().copied().filter(|rank| !has_told(rank)).collect()

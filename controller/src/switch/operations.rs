@@ -1,4 +1,4 @@
-//! The operations on a switch over a session: reading and writing its state and its counters.
+//! Operations on a switch over a session: reading and writing its state and its counters.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::switch_diff::{self, Change, Operation};
 use crate::switch_state::SwitchState;
 use crate::tables::admission;
 
-/// Reads what the switch holds, and returns the changes after which it holds `want`, in batches.
+/// Reads the switch's state, and returns the changes that turn it into `want`, in batches.
 pub(super) async fn differences(
     session: &Session,
     pipeline: &Pipeline,
@@ -28,7 +28,7 @@ pub(super) async fn differences(
     Ok(switch_diff::diff(&have, want))
 }
 
-/// The number of jobs with tables on the switch that it should not hold.
+/// Returns the number of jobs that have tables on the switch but not in `want`.
 pub(super) async fn jobs_to_withdraw(
     session: &Session,
     pipeline: &Pipeline,
@@ -43,7 +43,7 @@ pub(super) async fn jobs_to_withdraw(
     Ok(jobs.len())
 }
 
-/// Brings the switch into this state: reads what it holds, and writes the difference.
+/// Brings the switch into the state `want`: reads its state, and writes the difference.
 pub(super) async fn converge(
     session: &Session,
     pipeline: &Pipeline,
@@ -56,9 +56,9 @@ pub(super) async fn converge(
     Ok(())
 }
 
-/// Reads entities.
-/// Whatever the controller has no name for (BMv2's own clone sessions among the multicast groups, say) is not its own
-/// to change, and is left out.
+/// Reads the entities that match `queries`.
+/// Entities for which the P4Info has no name are left out, because the controller must not change them. An example are
+/// BMv2's own clone sessions, which it reports among the multicast groups.
 async fn read(session: &Session, pipeline: &Pipeline, queries: &[Query]) -> Result<Vec<Entity>, SwitchError> {
     let switch = &session.target().name;
     let query = |query: &Query| {
@@ -92,7 +92,7 @@ async fn write(session: &Session, pipeline: &Pipeline, changes: &[Change]) -> Re
     }
 }
 
-/// Sets the counters of the job with this index to zero.
+/// Sets the counters of the job with index `job_index` to zero.
 pub(super) async fn clear_counters(
     session: &Session,
     pipeline: &Pipeline,
@@ -120,7 +120,7 @@ pub(super) async fn read_counters(
     Ok(read(session, pipeline, &queries).await?.into_iter().filter_map(cell).collect())
 }
 
-/// The outcome of `work`, if it comes in time.
+/// Returns the outcome of `work`; fails if it takes longer than `patience`.
 pub(super) async fn in_time<T>(
     session: &Session,
     patience: Duration,

@@ -1,4 +1,5 @@
-//! Frames between the controller and a switch's ports, bypassing the switch's tables.
+//! Frames between the controller and the ports of a switch. They bypass the forwarding tables of the
+//! switch.
 
 use std::convert::Infallible;
 
@@ -16,30 +17,31 @@ use crate::pipeline::{PACKET_IN_PORT, PACKET_OUT_PORT, Pipeline};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PacketIn {
     pub(crate) switch: NodeKey,
-    /// The port by which it came in.
+    /// The port at which the frame arrived.
     pub(crate) port: u16,
-    /// The frame, from the Ethernet header on.
+    /// The frame, starting with the Ethernet header.
     pub(crate) payload: Vec<u8>,
 }
 
-/// A frame that a switch must send.
+/// A frame that a switch should send.
 #[derive(Debug)]
 pub(super) struct PacketOut {
     pub(super) port: u16,
     pub(super) payload: Vec<u8>,
 }
 
-/// One switch's frames in both directions.
+/// The frames of one switch in both directions.
 pub(super) struct Packets {
     pub(super) switch: NodeKey,
     pub(super) outgoing: mpsc::Receiver<PacketOut>,
-    /// The channel for the frames of all switches.
+    /// The channel for frames from all switches.
     pub(super) incoming: broadcast::Sender<PacketIn>,
 }
 
 impl Packets {
-    /// Moves frames for as long as it is polled.
-    /// Frames queued before the session began are dropped as outdated.
+    /// Transfers frames in both directions. It never returns; the caller stops polling it when the session
+    /// ends.
+    /// Frames that were queued before the session began are dropped as outdated.
     pub(super) async fn pump(&mut self, session: &Session, pipeline: &Pipeline) -> Infallible {
         let mut notifications = session.notifications();
         while self.outgoing.try_recv().is_ok() {}
@@ -51,7 +53,7 @@ impl Packets {
                     Err(RecvError::Lagged(lost)) => {
                         tracing::debug!(switch = session.target().name, lost, "packets came too fast");
                     }
-                    // The caller is about to drop the session.
+                    // The session has ended, and the caller will drop it soon.
                     Err(RecvError::Closed) => std::future::pending().await,
                 },
             }
@@ -68,14 +70,14 @@ impl Packets {
             }
         };
         match self.decode(pipeline, packet) {
-            // A packet without a receiver may be lost.
+            // An error means that the packet has no receiver, and is lost without harm.
             Ok(Some(packet)) => drop(self.incoming.send(packet)),
             Ok(None) => tracing::debug!(switch, "a packet does not say by which port it came"),
             Err(error) => tracing::debug!(switch, %error, "a packet that is not ours"),
         }
     }
 
-    /// `None`: it does not give its port.
+    /// Decodes a packet; `None` if the packet has no ingress port.
     fn decode(&self, pipeline: &Pipeline, packet: message::PacketIn) -> Result<Option<PacketIn>, EntryError> {
         let ControllerPacket { payload, fields } = ControllerPacket::from_packet_in(&pipeline.info, packet)?;
         let port = fields.get(PACKET_IN_PORT).and_then(|port| u16::try_from(*port).ok());

@@ -1,4 +1,5 @@
-//! The task of one switch: connects, carries out orders while there is a session, and connects again.
+//! The task of one switch: connects, carries out orders while there is a session, and reconnects after
+//! its end.
 
 use std::time::Duration;
 
@@ -13,11 +14,11 @@ use super::operations;
 use super::packets::Packets;
 use crate::error::SwitchError;
 
-/// The first pause between two attempts to connect: short, for a switch that is back at once.
+/// The first pause between two attempts to connect. It is short, because some switches return at once.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
-/// An order to set a job's counters to zero.
+/// An order to set the counters of a job to zero.
 pub(super) struct Clear {
     pub(super) job_index: u16,
     /// The time at which the caller stops waiting.
@@ -25,28 +26,28 @@ pub(super) struct Clear {
     pub(super) reply: oneshot::Sender<Result<(), SwitchError>>,
 }
 
-/// The task's own state.
+/// The state of a switch's task.
 pub(super) struct Driver {
     pub(super) connector: Connector,
     pub(super) worker: Worker,
     pub(super) packets: Packets,
 }
 
-/// The work that a session is used for, apart from packets.
+/// The work for which a session is used, apart from packets.
 pub(super) struct Worker {
     pub(super) clears: mpsc::Receiver<Clear>,
     pub(super) compares: mpsc::Receiver<Compare>,
-    /// The total number of readings requested.
+    /// The number of readings of counters that callers have requested.
     pub(super) asked: watch::Receiver<u64>,
     pub(super) readings: watch::Sender<Readings>,
-    /// The time that the switch may take for one piece of work.
+    /// The time that the switch may take for one order.
     pub(super) patience: Duration,
-    /// The time of the next attempt to write a state that the switch has refused.
+    /// The time of the next attempt to write a state that the switch refused; `None` if it refused none.
     pub(super) retry: Option<Instant>,
 }
 
 impl Driver {
-    /// Works until the handle is dropped.
+    /// Runs the task, until the handle of the switch is dropped.
     pub(super) async fn run(mut self) {
         let mut pause = RETRY_FIRST;
         loop {
@@ -55,7 +56,8 @@ impl Driver {
                     let since = Instant::now();
                     self.connector.health.up();
                     let error = self.serve(&ready).await;
-                    // A switch that keeps coming and going is not tried again at once forever.
+                    // The pause is reset only after a long session, so that a switch that repeatedly returns and fails
+                    // is not retried quickly.
                     if since.elapsed() > RETRY_LAST {
                         pause = RETRY_FIRST;
                     }
@@ -69,7 +71,7 @@ impl Driver {
         }
     }
 
-    /// Works until the session is over, and returns the reason.
+    /// Serves a session until the session ends, and returns the reason.
     async fn serve(&mut self, ready: &Ready) -> SwitchError {
         let session = ready.session();
         let pipeline = self.connector.pipeline.clone();
@@ -124,7 +126,7 @@ impl Worker {
                 readings.last = readings.last.take().map(|reading| reading.without_job(job_index));
             });
         }
-        // The caller may no longer wait.
+        // An error means that the caller no longer waits.
         let _ = reply.send(outcome.clone());
         outcome
     }
@@ -143,7 +145,7 @@ impl Worker {
                 Ok(None) => {}
                 outcome => {
                     let error = outcome.as_ref().err().cloned();
-                    // The caller may no longer wait.
+                    // An error means that the caller no longer waits.
                     let _ = order.reply.send(outcome.map(Option::unwrap_or_default));
                     return error.map_or(Ok(()), Err);
                 }
@@ -152,7 +154,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Answers all requests that arrived before it begins to read.
+    /// Reads the counters once, and answers all requests that arrived before the reading began.
     async fn read(&mut self, session: &Session, connector: &Connector) -> Result<(), SwitchError> {
         let answered = *self.asked.borrow_and_update();
         let at = Instant::now();
@@ -173,7 +175,7 @@ impl Worker {
     }
 }
 
-/// Returns at that time; never if it is `None`.
+/// Waits until `time`; forever if it is `None`.
 async fn at(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,

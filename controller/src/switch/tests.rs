@@ -1,4 +1,4 @@
-//! The handle and the task together, with an embedded switch.
+//! Tests of the handle and the task of a switch, with an embedded switch.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::*;
 use crate::tables::mac_forward::{self, Action};
 use crate::testing::{base, pipeline, topology};
 
-/// The switch's port that has a link.
+/// The only port of the switch that has a link.
 const PORT: u16 = 3;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -26,7 +26,7 @@ struct Rig {
     packet_ins: broadcast::Receiver<PacketIn>,
 }
 
-/// A handle on a switch that is, or will be, at `address`.
+/// Creates a handle on a switch at `address`, which may be started later.
 fn rig(address: SocketAddr) -> Rig {
     let topology = topology();
     let key = topology.find("leaf0").unwrap();
@@ -51,7 +51,7 @@ async fn up(switch: &Switch) {
     timeout(PATIENCE, switch.health().wait_for(SwitchHealth::is_up)).await.unwrap().unwrap();
 }
 
-/// `base` with one more MAC address, at a port that only this state names.
+/// Returns `base` with one more MAC address, which it forwards to `port`.
 fn with_mac(base: &SwitchState, port: u16) -> SwitchState {
     let mut state = base.clone();
     state.put(mac_forward::entry(MacAddr::new(2, 0, 0, 0, 0, 0x77), Action::Forward(port)));
@@ -74,7 +74,8 @@ async fn only_the_newest_state_reaches_a_switch_that_was_away_and_all_who_asked_
     held.mark_unchanged();
     let _again = soft_switch(address, Vec::new()).await;
     for order in orders {
-        // Some callers may have lost patience before the switch was back; the others hear of the newest state only.
+        // Some callers may have stopped waiting before the switch was back. The others receive the outcome of the
+        // newest state.
         match order.outcome().await {
             Ok(desired) => assert_eq!(desired.version, 101),
             Err(error) => assert!(matches!(error, SwitchError::Away { .. }), "{error}"),
@@ -92,7 +93,7 @@ async fn a_refused_state_is_told_and_a_later_one_is_not_held_up() {
     let Rig { switch, base, .. } = rig(running.p4runtime_addr());
     up(&switch).await;
     let mut wrong = base.clone();
-    // No port has that number.
+    // The switch has no port with that number.
     wrong.put_group(7, [5, 6000]);
     let refused = switch.converge(wrong, Vec::new()).outcome().await.unwrap_err();
     assert!(matches!(refused, SwitchError::Refused { .. }), "{refused}");
@@ -117,7 +118,7 @@ async fn what_is_asked_of_a_switch_that_is_away_is_answered_at_once() {
     }
     let counters = switch.read_counters().latest().await;
     assert!(counters.last.is_none() && counters.stale.unwrap().starts_with("no answer from"));
-    // More orders than it could carry out; none of them is kept.
+    // These are more orders than the queue holds. None of them is stored for later.
     for _ in 0..2 * QUEUE {
         drop(switch.clear_counters(0));
     }
@@ -138,7 +139,7 @@ async fn frames_leave_by_a_port_and_come_in_with_their_port() {
         frame.resize(64, 0x5a);
         frame
     };
-    // Packets sent while the session began may have been too early for it.
+    // The frame is sent repeatedly, because the session may be too new for the first ones.
     let sent = timeout(PATIENCE, async {
         loop {
             switch.packet_out(PORT, frame(7));

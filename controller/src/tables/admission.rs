@@ -1,5 +1,6 @@
-//! `admission`: which packets of a job are admitted through a port, and which slots they reach.
-//! Where several hosts share the port, it passes packets on to `sender_admission`.
+//! Table `admission`: decides which packets of a job a switch admits at a port, and which slots they
+//! reach.
+//! If several hosts share the port, an entry refers packets to the table `sender_admission`.
 
 use tributary_p4runtime::entry::{ActionCall, Match, TableEntry};
 use tributary_wire::JobId;
@@ -10,7 +11,7 @@ use super::schema::{ActionSchema, TableSchema};
 const ADMIT: &str = "admit";
 const ADMIT_BY_SENDER: &str = "admit_by_sender";
 
-/// The action that admits packets.
+/// The action that admits a packet, with the names of its parameters.
 pub(super) const ADMIT_SCHEMA: ActionSchema = ActionSchema {
     name: ADMIT,
     parameters: &["job_index", "slot_base", "slot_mask", "children", "kinds", "aggregate", "fan_in", "rank"],
@@ -22,7 +23,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[ADMIT_SCHEMA, ActionSchema { name: ADMIT_BY_SENDER, parameters: &[] }],
 };
 
-/// The job and the ingress port of the packets.
+/// The key of an entry: a job and an ingress port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) job: JobId,
@@ -30,39 +31,39 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key of an entry of `table`, which may add more fields.
+    /// Returns an entry of `table` with this key, without an action. The caller may add further key fields.
     pub(super) fn of(self, table: &str) -> TableEntry {
         TableEntry::new(table).exact("job", self.job.get()).exact("ingress_port", self.ingress_port)
     }
 }
 
-/// The properties that a packet must have to be admitted, and the job's resources on the switch.
+/// The conditions under which a packet is admitted, and the job's resources on the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admit {
     /// The index of the job's counters.
     pub(crate) job_index: u16,
-    /// The job's slots; `None` where it has none.
+    /// The job's slots on the switch; `None` if it has none.
     pub(crate) slots: Option<SlotBlock>,
-    /// The children of this switch that send through this port, one bit each.
+    /// A bit mask of the switch's children that send through this port.
     pub(crate) children: u64,
-    /// The kinds of packets that are admitted here.
+    /// The kinds of packets that the switch admits at this port.
     pub(crate) kinds: Kinds,
-    /// The `aggregate` that their hop entry for this switch must have.
+    /// The `aggregate` flag that the packets' hop for this switch must have.
     pub(crate) aggregate: bool,
-    /// The `fan_in` that it must have.
+    /// The fan-in that the packets' hop for this switch must have.
     pub(crate) fan_in: u8,
-    /// The rank that gradients must have; `None`: several workers send them.
+    /// The rank that gradients must have; `None` if several workers send gradients through this port.
     pub(crate) rank: Option<u16>,
 }
 
-/// An aligned block of slots whose size is a power of two.
+/// An aligned block of slots. Its size is a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlotBlock {
     pub(crate) base: u32,
     pub(crate) size: u32,
 }
 
-/// Kinds of packets.
+/// A set of kinds of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kinds {
     pub(crate) gradients: bool,
@@ -70,7 +71,7 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// One bit for each kind, at the position given by the kind's own value.
+    /// Returns the set as a bit mask. The value of each kind is its bit.
     fn bits(self) -> u8 {
         let bit = |set, kind| if set { kind } else { 0 };
         bit(self.gradients, KIND_GRADIENT) | bit(self.results, KIND_RESULT)
@@ -78,7 +79,7 @@ impl Kinds {
 }
 
 impl Admit {
-    /// The action that admits just this.
+    /// Returns the action that admits packets under these conditions.
     pub(super) fn call(&self) -> ActionCall {
         let slots = self.slots.unwrap_or(SlotBlock { base: 0, size: 1 });
         ActionCall::new(ADMIT)
@@ -98,12 +99,12 @@ pub(crate) fn entry(key: Key, admit: &Admit) -> TableEntry {
     key.of(SCHEMA.name).action(admit.call())
 }
 
-/// Leaves the packets of `key` to the entries of `sender_admission`.
+/// Returns an entry that refers packets of `key` to the table `sender_admission`.
 pub(crate) fn by_sender(key: Key) -> TableEntry {
     key.of(SCHEMA.name).action(ActionCall::new(ADMIT_BY_SENDER))
 }
 
-/// The job whose packets an entry admits; `None` for entries of other tables.
+/// Returns the job whose packets an entry admits; `None` for entries of other tables.
 pub(crate) fn job(entry: &TableEntry) -> Option<JobId> {
     match entry.key.get("job") {
         Some(Match::Exact(job)) if entry.table == SCHEMA.name => JobId::new(u16::try_from(*job).ok()?),

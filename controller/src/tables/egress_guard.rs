@@ -1,4 +1,4 @@
-//! `egress_guard`: out of which ports a job's packets may be sent by their hop entries.
+//! Table `egress_guard`: limits the ports through which hops may send a job's packets.
 
 use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::JobId;
@@ -13,7 +13,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[ActionSchema { name: ALLOW, parameters: &[] }],
 };
 
-/// Allows packets of `job` to leave by `egress_port`.
+/// Returns an entry that allows packets of `job` to leave through `egress_port`.
 pub(crate) fn entry(job: JobId, egress_port: u16) -> TableEntry {
     TableEntry::new(SCHEMA.name)
         .exact("job", job.get())

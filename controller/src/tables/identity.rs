@@ -1,4 +1,4 @@
-//! `identity`: which node this switch is. It has no key; only its default action is set.
+//! Table `identity`: gives the switch its node id. It has no key, only a default action.
 
 use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::NodeId;
@@ -14,7 +14,8 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[ActionSchema { name: SET_IDENTITY, parameters: &["node"] }],
 };
 
-/// Makes the switch act on hops of `node`; `None`: on no hops, as a plain Ethernet switch.
+/// Returns the entry that makes the switch act on hops of `node`.
+/// With `None`, the switch acts on no hops and works as a plain Ethernet switch.
 pub(crate) fn entry(node: Option<NodeId>) -> TableEntry {
     let action = ActionCall::new(SET_IDENTITY).with("node", node.map_or(NO_NODE, NodeId::get));
     TableEntry::default_of(SCHEMA.name).action(action)

@@ -1,4 +1,4 @@
-//! `mac_forward`: where frames go that are not ours to aggregate.
+//! Table `mac_forward`: forwards frames by their destination address, without aggregation.
 
 use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::MacAddr;
@@ -22,15 +22,15 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
 /// The action that a switch applies to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// It goes out of this port.
+    /// Sends the frame out of this port.
     Forward(u16),
-    /// It goes to this multicast group, but not back to where it came from.
+    /// Sends the frame to the ports of this multicast group, except to the ingress port.
     Broadcast(u16),
-    /// It goes to the controller, with the port by which it came in.
+    /// Sends the frame to the controller, together with the number of its ingress port.
     ToController,
 }
 
-/// Applies `action` to frames to `destination`.
+/// Returns an entry that applies `action` to frames with this `destination`.
 pub(crate) fn entry(destination: MacAddr, action: Action) -> TableEntry {
     let action = match action {
         Action::Forward(port) => ActionCall::new(FORWARD).with("port", port),

@@ -1,7 +1,8 @@
-//! The tables that the controller writes, one file each: a typed key, a typed action,
-//! and their names in P4Info.
+//! The tables that the controller writes, one in each file: a typed key, a typed action, and their
+//! names in P4Info.
 //!
-//! Each file makes entries in the P4 program's names. `Pipeline` refuses a P4Info that lacks one of the names.
+//! Each file creates entries with the names of the P4 program. `Pipeline` refuses a P4Info that lacks one of these
+//! names.
 
 pub(crate) mod admission;
 pub(crate) mod egress_guard;
@@ -16,26 +17,26 @@ pub(crate) use schema::TableSchema;
 
 /// A table that the controller writes.
 ///
-/// Entries are added in the order of the variants. Of a job's entries those of `admission` are added last, because they
-/// let the job's packets in.
+/// Entries are added in the order of the variants. A job's entries of `admission` are added last, because they admit
+/// the job's packets to the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Table {
-    /// The identity of this switch's node.
+    /// Gives the switch its node id.
     Identity,
     /// Forwards ordinary frames.
     MacForward,
     /// Selects the multicast group of results.
     ResultGroup,
-    /// Limits the ports through which a job's packets may leave.
+    /// Limits the ports through which a job's packets may leave the switch.
     EgressGuard,
-    /// The same as `Admission`, for each host that shares a port.
+    /// Admits packets of a job by their sender, for ports that several hosts share.
     SenderAdmission,
-    /// Admits packets of a job, and gives the slots that they reach.
+    /// Admits packets of a job, and selects the slots that they reach.
     Admission,
 }
 
 impl Table {
-    /// All tables, in order.
+    /// All tables, in the order of adding entries.
     pub(crate) const ALL: [Self; 6] = [
         Self::Identity,
         Self::MacForward,
@@ -45,7 +46,7 @@ impl Table {
         Self::Admission,
     ];
 
-    /// Its names in P4Info.
+    /// Returns the table's names in P4Info.
     pub(crate) fn schema(self) -> &'static TableSchema {
         match self {
             Self::Identity => &identity::SCHEMA,
@@ -57,7 +58,7 @@ impl Table {
         }
     }
 
-    /// The table of that name.
+    /// Returns the table with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|table| table.schema().name == name)
     }

@@ -1,4 +1,4 @@
-//! Multicast groups: what each id stands for, the same on every switch.
+//! The ids of multicast groups, which have the same meaning on every switch.
 
 use std::net::Ipv4Addr;
 
@@ -6,17 +6,17 @@ use tributary_api::Endpoint;
 use tributary_p4runtime::entry::LAST_GROUP;
 use tributary_wire::{JobId, MacAddr};
 
-/// The group that an Ethernet broadcast goes to. (0 means "no group" in v1model.)
+/// The group of Ethernet broadcasts. The id 0 would mean "no group" in v1model.
 pub(crate) const BROADCAST_GROUP: u16 = 1;
 
-/// The multicast groups of a job, one for each generation that is in the switches: the present one, and
-/// the next one during a change.
+/// The number of multicast groups of a job.
+/// During a change, the present generation and the next generation each have one on the switches.
 const GROUPS_PER_JOB: u16 = 2;
 
-/// The number of job indices that have groups of their own.
+/// The number of job indices for which there are multicast groups.
 pub(crate) const MAX_JOB_GROUPS: u16 = (LAST_GROUP as u16 - BROADCAST_GROUP) / GROUPS_PER_JOB;
 
-/// The group for the results of a generation.
+/// Returns the multicast group for the results of a generation.
 /// `job_index` is below [`MAX_JOB_GROUPS`]. Consecutive generations have different groups.
 pub(crate) fn job_group(job_index: u16, generation: u32) -> u16 {
     let of_generation = (generation % u32::from(GROUPS_PER_JOB)) as u16;
@@ -24,12 +24,13 @@ pub(crate) fn job_group(job_index: u16, generation: u32) -> u16 {
     first.saturating_add(job_index.saturating_mul(GROUPS_PER_JOB)).saturating_add(of_generation)
 }
 
-/// The destination of a job's multicast results: an address of the organization-local scope (RFC 2365)
-/// that ends with the job's id, and the Ethernet address that belongs to it (RFC 1112).
+/// Returns the destination of a job's multicast results.
+/// The IP address has organization-local scope (RFC 2365) and ends with the job id. The Ethernet address is derived
+/// from it (RFC 1112).
 pub(crate) fn job_address(job: JobId) -> Endpoint {
     let [high, low] = job.get().to_be_bytes();
     let ip = Ipv4Addr::new(239, 192, high, low);
-    // The lower 23 bits of the IP address: 192 loses its top bit.
+    // The Ethernet address ends with the lower 23 bits of the IP address, so the top bit of 192 is dropped.
     Endpoint { mac: MacAddr::new(0x01, 0x00, 0x5e, 192 & 0x7f, high, low), ip }
 }
 

@@ -1,4 +1,4 @@
-//! The form in which each table's file describes its table.
+//! The form in which each table's module describes its table.
 
 use tributary_wire::MacAddr;
 
@@ -6,7 +6,7 @@ use tributary_wire::MacAddr;
 #[derive(Debug)]
 pub(crate) struct TableSchema {
     pub(crate) name: &'static str,
-    /// Its match fields, all of them exact; empty if only the default action is set.
+    /// The names of the match fields, which are all exact. Empty if the table has only a default action.
     pub(crate) key: &'static [&'static str],
     pub(crate) actions: &'static [ActionSchema],
 }
@@ -18,7 +18,7 @@ pub(crate) struct ActionSchema {
     pub(crate) parameters: &'static [&'static str],
 }
 
-/// The address as a P4 number.
+/// Converts a MAC address to a P4 number.
 pub(super) fn mac_number(address: MacAddr) -> u64 {
     address.octets().iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -1,5 +1,5 @@
-//! `sender_admission`: which packets of a job are admitted through a port from one of
-//! the hosts that share it.
+//! Table `sender_admission`: admits packets of a job by their sender, at a port that several hosts
+//! share.
 
 use tributary_api::Endpoint;
 use tributary_p4runtime::entry::TableEntry;
@@ -13,7 +13,7 @@ pub(crate) const SCHEMA: TableSchema = TableSchema {
     actions: &[ADMIT_SCHEMA],
 };
 
-/// Admits packets of `key` from `sender` under the conditions of `admit`.
+/// Returns an entry that admits packets of `key` from `sender` under the conditions of `admit`.
 pub(crate) fn entry(key: Key, sender: Endpoint, admit: &Admit) -> TableEntry {
     key.of(SCHEMA.name)
         .exact("source_mac", mac_number(sender.mac))

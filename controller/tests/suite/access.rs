@@ -1,4 +1,4 @@
-//! Access rights of callers that show certificates.
+//! Tests of the access rights of callers that show certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -98,7 +98,7 @@ async fn a_server_creates_the_jobs_that_it_serves_and_a_host_that_trains_none() 
         server: server.into(),
         ..job("group")
     };
-    // All creators share the slots: a host that trains may not take any, regardless of the host that serves the job.
+    // All creators share the slots. A host that trains may therefore not take any, regardless of the job's server.
     for (client, server, may) in [
         (&ps, "w0", "for \"alice\" only"),
         (&w0, "w0", "for \"alice\" only"),
@@ -110,10 +110,10 @@ async fn a_server_creates_the_jobs_that_it_serves_and_a_host_that_trains_none() 
     }
     assert!(list(&mut ps).await.is_empty());
 
-    // If no server is named, it is the topology's.
+    // If the request names no server, the server is the topology's.
     for server in ["ps", ""] {
         let (token, _) = create(&mut ps, served_by(server)).await.unwrap();
-        // Having created the job, and serving it, does not make a host its worker.
+        // A host that created a job and serves it may still not join as a worker.
         let (code, message) = refusal(Member::join(&mut ps, "group", &token, "w1").await);
         assert_eq!(code, Code::PermissionDenied, "{message}");
         end(&mut ps, "group", &token).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_job_is_ended_with_its_token_or_by_an_operator_without() {
     let mut alice = ca.client(&controller, "alice").await;
     let mut ps = ca.client(&controller, "ps").await;
     let (first, _) = create(&mut ps, job("group")).await.unwrap();
-    // The server that created the job needs the token like any other caller.
+    // The server that created the job needs the token, like any other caller.
     let wrong = "wrong token";
     for (client, token, told) in
         [(&ps, &[][..], "no token was given"), (&ps, &[0; 32], wrong), (&alice, &[0; 32], wrong)]
@@ -135,13 +135,13 @@ async fn a_job_is_ended_with_its_token_or_by_an_operator_without() {
         let (code, message) = refusal(end(&mut client.clone(), "group", token).await);
         assert!(code == Code::PermissionDenied && message.contains(told), "{message}");
     }
-    // A server that has lost the token, or never lets go, cannot keep its slots.
+    // An operator can end a job without the token, so a server that has lost the token does not keep its slots.
     end(&mut alice, "group", &[]).await.unwrap();
     assert_eq!(list(&mut ps).await[0].state(), v1::JobState::Ended);
     let (code, _) = refusal(end(&mut alice, "another", &[]).await);
     assert_eq!(code, Code::NotFound);
 
-    // A token belongs to one job, for operators as well.
+    // A token belongs to one job. Operators cannot use it for another job either.
     let (second, _) = create(&mut ps, job("group")).await.unwrap();
     let (code, _) = refusal(end(&mut alice, "group", &first).await);
     assert_eq!(code, Code::PermissionDenied);

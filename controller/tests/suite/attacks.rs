@@ -1,8 +1,9 @@
-//! The promise that a sum is right or an error, under attack from the wire and from the switches
-//! themselves. On real interfaces, with the embedded switch and, where it is installed, with BMv2. Attacks by
-//! strangers, and with VLAN tags, are in `forgery`.
+//! Tests that a sum is right or an error, under attacks from the wire and from switches.
 //!
-//! Needs root and `ip` (iproute2); says so and passes where they are missing.
+//! They run on real interfaces, with the embedded switch and, if it is installed, with BMv2. Attacks by hosts in no job
+//! and attacks with VLAN tags are in `forgery`.
+//!
+//! They need root and `ip` (iproute2). Without these, each test prints that and passes.
 
 use crate::common;
 use tributary_api::{Endpoint, Role, v1};
@@ -19,10 +20,12 @@ use crate::wire::network::{Bmv2Network, in_bare_namespace, in_namespace};
 use crate::wire::sending::{self, at_port, counters, embedded_ports};
 use crate::wire::team::Team;
 
-/// The text that every error for a wrong sum contains, in whatever slice and way the error was noticed.
+/// The text in every error for a wrong sum, for any slice and any way in which a member noticed the
+/// error.
 const WRONG: &str = "a switch's addition is wrong";
 
-/// Two jobs, "right" and "other"; `none` is in neither, and `shared` is behind the same port as w1.
+/// The hosts of two jobs, "right" and "other". `none` is in neither job. `shared` is behind the same
+/// port as w1.
 const TOPOLOGY: &str = r#"
     name = "attacks"
     description = "A leaf with a plain switch behind it, and a root with the server"
@@ -81,19 +84,19 @@ const TOPOLOGY: &str = r#"
     ends = ["leaf", "none"]
 "#;
 
-/// A few slices, the last of them not full.
+/// The number of values of a few slices, of which the last one is not full.
 const LEN: usize = 5 * SliceWidth::ETHERNET.values() - 1;
 
 fn topology() -> Topology {
     Topology::parse(TOPOLOGY, "attacks").unwrap()
 }
 
-/// The values of each worker.
+/// Returns the values that a worker contributes.
 fn values(rank: u16) -> Vec<i32> {
     (0..LEN as i32).map(|index| (index - 1000) * (i32::from(rank) + 1)).collect()
 }
 
-/// The sum of the workers' values.
+/// Returns the sum of the values of all workers.
 fn sum_of(team: &Team) -> Vec<i32> {
     let all: Vec<_> = team.worker_configs.keys().map(|rank| values(*rank)).collect();
     (0..LEN).map(|index| all.iter().map(|values| values[index]).sum()).collect()
@@ -105,7 +108,8 @@ async fn is_right(team: &Team) {
     }
 }
 
-/// A counter of a switch: packets at the port to a host, or of a job.
+/// A counter of a switch: either packets at the port to a host, or packets of a job. The second string
+/// is the kind.
 #[derive(Debug, Clone, Copy)]
 enum Count {
     Port(&'static str, &'static str),
@@ -154,14 +158,14 @@ impl Scene {
     }
 }
 
-/// Corrupt variants of a frame: cut off, or with a wrong field in one of its headers.
+/// Returns corrupt variants of a frame: truncated frames, and frames with a wrong header field.
 fn broken(frame: &[u8]) -> Vec<Vec<u8>> {
-    // Behind the Ethernet header: flags and fragment at 20, checksum at 24, and the INA header from 42 on with its
-    // hop count at 48.
+    // The offsets include the Ethernet header: flags and fragment offset at 20, IPv4 checksum at 24, hop count at 48.
+    // The INA header begins at 42.
     let with = |at: usize, byte: u8| {
         let mut frame = frame.to_vec();
         frame[at] = byte;
-        // Corrects the checksum of the IPv4 header.
+        // After a change in the IPv4 header, its checksum is corrected, so that only the changed field is wrong.
         if (14..34).contains(&at) {
             frame[24..26].fill(0);
             let sum: u32 =
@@ -191,7 +195,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
     let (w0, o0) = (&right.worker_configs[&0], &other.worker_configs[&0]);
     let gradient = |config| Packet::gradient(config).bytes();
 
-    // From a host in no job, and from one in another job.
+    // Frames of job "right" from a host in no job and from a host in another job.
     let all =
         |config| [gradient(config), Packet::probe(config).bytes(), Packet::result(config, Seq(0)).bytes()];
     scene.send("none", &all(w0), "leaf", Count::Port("none", "rejected")).await;
@@ -200,7 +204,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
     let flood = vec![Packet::probe(w0).bytes(); 2000];
     scene.send("none", &flood, "leaf", Count::Port("none", "rejected")).await;
 
-    // From a member that lies about its place.
+    // Frames from a member that gives a wrong rank, kind or hop.
     let topology = topology();
     let port_of = |host: &str| {
         let [leaf, host] = ["leaf", host].map(|name| topology.find(name).unwrap());
@@ -230,13 +234,13 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
     let elsewhere = lie(&|hop| hop.node = NodeId::new(hop.node.get() + 1).unwrap());
     scene.send("o0", &[elsewhere], "leaf", Count::Port("o0", "rejected")).await;
 
-    // Corrupt packets from where a valid one could come.
+    // Corrupt packets from a host whose valid packets are admitted.
     let port = Count::Port("w0", "rejected");
     scene.send("w0", &broken(&gradient(w0)), "leaf", port).await;
     assert_eq!(right.server.stats().unwrap().protocol.received, 0);
     scene.all_is_right().await;
 
-    // A replay of what w0 has sent: while its slots are free, and from a host that it is not from.
+    // Replays of w0's packets: from w0 while its slots are free, and from another host.
     let replay = recorded(w0, values);
     assert!(replay.len() > 1 + LEN / w0.width.values());
     scene.send("w0", &replay, "leaf", Count::Port("w0", "ingress")).await;
@@ -244,7 +248,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
     scene.all_is_right().await;
     scene.send("w0", &replay, "leaf", Count::Port("w0", "ingress")).await;
 
-    // A member keeps probing, and the other job continues.
+    // A member sends PROBEs at a high rate, and the other job continues.
     let flood = vec![Packet::probe(o0).bytes(); 2000];
     let (_, ()) = tokio::join!(scene.send("o0", &flood, "leaf", Count::Job("other", "probe")), async {
         for sums in right.all_reduce(values).await {
@@ -265,9 +269,9 @@ fn endpoint(host: &str) -> Endpoint {
     Endpoint { mac: host.mac, ip: host.ip }
 }
 
-/// The packets that a member and the server could send next in job "right".
+/// Returns the packets that a member and the server could send next in job "right".
 ///
-/// `from` maps their addresses to the sender's.
+/// `from` maps the real sender's addresses to the addresses in the packets.
 fn everything(right: &Team, from: impl Fn(Endpoint) -> Endpoint) -> Vec<Vec<u8>> {
     let Role::Server { down, .. } = &right.server_config.role else { panic!("not what a server was told") };
     let (w0, w1) = (&right.worker_configs[&0], &right.worker_configs[&1]);
@@ -277,9 +281,10 @@ fn everything(right: &Team, from: impl Fn(Endpoint) -> Endpoint) -> Vec<Vec<u8>>
     of_member.into_iter().chain(seqs.map(of_server)).map(|packet| packet.bytes()).collect()
 }
 
-/// Checks that a neighbour's packets are rejected behind a plain switch.
+/// Checks that the packets of a member's neighbour behind a plain switch are rejected.
 ///
-/// The sender's addresses decide: a host needs both addresses of a member to pass as that member.
+/// The neighbour is behind the same port as the member. A host needs both the MAC and the IP address of the member to
+/// pass as the member.
 async fn a_members_neighbour_gets_nothing_in(scene: &Scene) {
     let Scene { right, .. } = scene;
     let own = endpoint("shared");
@@ -292,7 +297,8 @@ async fn a_members_neighbour_gets_nothing_in(scene: &Scene) {
     }
     assert_eq!(right.server.stats().unwrap().protocol.received, received);
 
-    // While the job works, next to forged results, which the plain switch passes to the member by itself.
+    // The job also works while the neighbour sends forged results, which the plain switch forwards directly to the
+    // member.
     let w1 = &right.worker_configs[&1];
     let beside = |seq| Packet::result_to(w1, &[], seq).sent_by(own).bytes();
     let mut results = InterfacePort::open("shared").unwrap();
@@ -369,8 +375,8 @@ fn a_switch_that_does_something_else_to_values_is_noticed() {
             let team = Team::start(&controller, &mut client, request).await;
             for outcome in team.outcomes(values).await {
                 let Err(error) = outcome else { panic!("{mutant:?}: a sum") };
-                // Which slice fails first is up to chance, and a MAX slice's tag does not cover its values: there, a
-                // member sees that its own bound is missing.
+                // Chance decides which slice fails first. A MAX slice's tag does not cover its values, so a member
+                // detects a wrong MAX slice by its own bound, which is missing in the result.
                 let error = error.to_string();
                 assert!(error.contains(WRONG), "{mutant:?}: {error}");
             }

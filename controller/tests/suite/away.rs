@@ -1,4 +1,4 @@
-//! Switches that are away, and what the controller does and reports meanwhile.
+//! Tests of unreachable switches: the behaviour and the reports of the controller.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use tributary_api::v1;
 use tributary_controller::{Controller, ControllerConfig, RunningController, SwitchAddress};
 use tributary_topology::Topology;
 
-/// A caller that waits this long for a switch has not noticed that it is away;
-/// the test then fails to end.
+/// A time limit that is too long for a test.
+/// A caller that waits for this time has not noticed that the switch is unreachable, and the test does not end.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 async fn controller(
@@ -50,7 +50,7 @@ async fn joined(client: &mut Client, request: v1::CreateJobRequest) -> (Vec<u8>,
     (token, members)
 }
 
-/// A job whose workers are under the server's own leaf, so that it needs no other switch.
+/// Returns a job whose workers are under the server's own leaf, so that it needs no other switch.
 fn near(name: &str) -> v1::CreateJobRequest {
     v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job(name) }
 }
@@ -64,7 +64,7 @@ async fn a_switch_is_made_right_before_anything_else_is_asked_of_it() {
     is(&client, "leaf", v1::SwitchState::Up).await;
     let before = switches.read_all().await;
 
-    // Away for longer than any caller waits, while its counters are requested all the time.
+    // The switch is unreachable for longer than any caller waits, while its counters are requested continuously.
     switches.stop("leaf").await;
     eventually(async || {
         let leaf = listed(&client, "leaf").await;
@@ -81,7 +81,7 @@ async fn a_switch_is_made_right_before_anything_else_is_asked_of_it() {
     });
     switches.restart("leaf").await;
     eventually(async || counters(&client, "leaf").await.unreachable.is_none()).await;
-    // The controller reads counters only after it has written the tables.
+    // Tables are restored when the counters can be read, because the controller writes the tables first.
     assert_eq!(switches.read_all().await, before);
     is(&client, "leaf", v1::SwitchState::Up).await;
     asking.abort();
@@ -144,7 +144,7 @@ async fn a_dead_switch_holds_up_no_other_job_and_loses_what_its_jobs_held_when_i
     switches.restart("leaf3").await;
     is(&client, "leaf3", v1::SwitchState::Up).await;
     assert_eq!(switches.read_all().await, bare);
-    // All of its slots are free again, too.
+    // All slots of the switch are free again, too.
     let all = v1::CreateJobRequest { window: 4096, ..job("all") };
     let (_, plan) = create(&mut client, all).await.unwrap();
     assert!(plan.switches.iter().any(|switch| switch.name == "leaf3" && switch.aggregates), "{plan:?}");

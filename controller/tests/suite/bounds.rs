@@ -1,4 +1,4 @@
-//! Limits on what any caller may cost the controller.
+//! Tests of the limits on the resources that a caller can use in the controller.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ async fn controller() -> (RunningController, Client) {
     (controller, client.max_encoding_message_size(usize::MAX))
 }
 
-/// A member's answer in job `digits` with this many finished slices.
+/// Returns a member's answer in job `digits` with this number of finished slices.
 fn answer(slices: usize) -> v1::AnswerRequest {
     let slice = v1::FinishedSlice { values: vec![1; 1024], ..v1::FinishedSlice::default() };
     let provided = v1::Provided { slices: vec![slice; slices] };
@@ -42,7 +42,7 @@ async fn finished_slices_are_taken_from_whom_knows_the_token() {
     assert_eq!(guesses.code(), Code::PermissionDenied, "{guesses}");
     assert!(guesses.message().contains("token"), "{guesses}");
 
-    // Read as a whole, but refused: nothing was asked.
+    // The request is read completely, but refused, because the controller did not request the slices.
     let member = client.answer(credentials(token).onto(answer(30_000))).await.unwrap_err();
     assert_eq!(member.code(), Code::NotFound, "{member}");
     assert!(member.message().contains("w0"), "{member}");
@@ -68,13 +68,13 @@ async fn what_is_far_larger_in_memory_than_on_the_wire_is_refused() {
     assert!(list(&mut client).await.is_empty(), "and the controller goes on");
 }
 
-/// In HTTP/2 a client may have as many streams as it likes, unless the server's SETTINGS limit them.
+/// Checks the limit on streams. HTTP/2 has no limit unless the server's SETTINGS contain one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_may_have_so_many_streams_and_no_more() {
     const MAX_CONCURRENT_STREAMS: [u8; 2] = [0, 3];
     let (controller, _client) = controller().await;
     let mut stream = TcpStream::connect(controller.api_addr()).await.unwrap();
-    // The preface, and an empty SETTINGS frame.
+    // The client sends the preface and an empty SETTINGS frame.
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     let mut head = [0; 9];
     stream.read_exact(&mut head).await.unwrap();

@@ -1,4 +1,4 @@
-//! The switches' counters as the API reports them: a worker's frames go through a real switch.
+//! Tests of the switches' counters that the API reports. A worker's frames go through a real switch.
 
 use crate::common;
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use tributary_link::in_process::{InProcessPort, LinkConfig, link};
 use tributary_topology::Topology;
 use tributary_wire::{FrameHeader, Header, Kind, Message, Operator, Rank, SliceWidth, Totals, frame};
 
-/// A worker's end of its link.
+/// A worker with its end of its link.
 struct Worker {
     config: JobConfig,
     port: InProcessPort,
 }
 
 impl Worker {
-    /// Sends its part of the job's first slice.
+    /// Sends the worker's gradient of the job's first slice.
     fn send_gradient(&mut self) {
         let Role::Worker { rank, up, .. } = &self.config.role else { panic!("{:?}", self.config) };
         let totals = Totals { contributors: 1, weight: 1, ..Totals::default() };
@@ -55,7 +55,8 @@ impl Worker {
     }
 }
 
-/// The switches of a topology with their links to hosts, and the hosts' ends.
+/// Starts the switches of a topology with links to hosts. Returns them with the hosts' ends of the
+/// links.
 async fn linked(topology: &Topology) -> (Switches, BTreeMap<String, InProcessPort>) {
     let mut hosts = BTreeMap::new();
     let switches = Switches::start_with(topology, |name| {
@@ -85,7 +86,8 @@ async fn counters(client: &Client) -> v1::SwitchCounters {
     switches.remove(0)
 }
 
-/// Packets that a job's counter has counted; `None` if the API reports no such job or reason.
+/// Returns the packets that a job's counter has counted; `None` if the API reports no such job or
+/// reason.
 async fn packets(client: &Client, job: &str, reason: &str) -> Option<u64> {
     let counters = counters(client).await.jobs;
     counters
@@ -134,7 +136,8 @@ async fn packets_are_counted_for_their_job_until_another_gets_its_index() {
     .await;
     assert_eq!(packets(&client, "first", "received").await, Some(2), "its tables are gone");
 
-    // As many jobs as there are indices: the last job gets the index of "first", with its counters at zero.
+    // The test creates as many jobs as there are indices. The last job gets the index of "first", with counters at
+    // zero.
     let first = index(&client, "first").await;
     let mut last = String::new();
     for number in 0..256 {

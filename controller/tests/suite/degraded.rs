@@ -1,5 +1,5 @@
-//! A job that continues without a process that has become slow, and later takes it back, as its members
-//! and hosts see it.
+//! Tests of a job that continues without a slow process and later takes it back.
+//! The tests act as the job's members and hosts.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use tributary_topology::Topology;
 use tributary_wire::Rank;
 
 const WINDOW: u32 = 4;
-/// More steps than are needed to judge a process.
+/// The number of steps in a report. It exceeds the number that is necessary to judge a process.
 const STEPS: usize = 12;
 
 /// A host with a training process, and its daemon's stream to the controller.
@@ -36,8 +36,8 @@ struct Net {
     server: Member,
 }
 
-/// Two workers on a switch that only forwards, in a job with this θ; without θ nothing
-/// is done about slow ones.
+/// Starts a job of two workers on a switch that only forwards, with this θ.
+/// Without θ, the job does not act on degraded processes.
 async fn running(theta: Option<f64>) -> Net {
     let (controller, mut client) = start(Topology::parse(PLAIN, "plain").unwrap(), BTreeMap::new()).await;
     let degraded = if theta.is_some() { v1::Degraded::Auto } else { v1::Degraded::Unspecified };
@@ -77,8 +77,8 @@ impl Net {
         &mut self.hosts.get_mut(host).unwrap().member
     }
 
-    /// Reports as many steps as are needed to judge a process, each with this many samples and
-    /// milliseconds. Returns once the controller knows, so that later reports come later.
+    /// Reports `STEPS` steps of a process, each with these samples and milliseconds.
+    /// Returns after the controller has processed the report, so that later reports arrive later.
     async fn report(&mut self, name: &str, samples: u32, milliseconds: u64) {
         let host = self.hosts.get_mut(name).unwrap();
         host.steps += STEPS as u64;
@@ -113,7 +113,7 @@ impl Net {
         self.client.answer(credentials.onto(request)).await.unwrap();
     }
 
-    /// Waits until a worker must stop for a change, and stops it at the beginning of this operation.
+    /// Waits until a worker must stop for a change, and stops it at the beginning of an operation.
     async fn stop(&mut self, host: &str, begun: u64, next_seq: u32) {
         let Some(Event::Prepare(prepare)) = self.member(host).next().await else {
             panic!("{host}: not asked")
@@ -122,7 +122,7 @@ impl Net {
         self.answer(host, prepare.generation, Answer::Standing(standing)).await;
     }
 
-    /// Lets a worker that stays, and the server, change to the next generation; returns the worker's
+    /// Lets a remaining worker and the server change to the next generation. Returns the worker's
     /// configuration.
     async fn change(&mut self, host: &str) -> JobConfig {
         let of_server = self.server.changed().await;
@@ -144,7 +144,7 @@ fn ranks(numbers: &[u16]) -> Vec<Rank> {
 
 /// Makes w1 four times as slow, so that the job continues without it.
 ///
-/// Returns the events that w0 and w1 receive.
+/// Returns the configuration that w0 receives and the event that w1 receives.
 async fn detached(net: &mut Net) -> (JobConfig, v1::JobDetached) {
     net.report("w0", 16, 100).await;
     net.report("w1", 16, 400).await;
@@ -176,13 +176,13 @@ async fn its_data_are_the_others_above_theta_and_it_comes_back_when_it_is_well()
     assert!(slow.host == "w1" && slow.detached && slow.degraded && slow.ratio > Some(3.5), "{slow:?}");
     let change = explained.last_change.unwrap();
     assert_eq!((change.generation, &*change.reason), (2, reason));
-    // One process does what two did: twice the samples, and the all-reduce.
+    // w0 does the work of two processes: it has twice the samples, and the time of the all-reduce.
     assert!((change.predicted_seconds - 0.21).abs() < 1e-6, "{change:?}");
     assert!(change.before_seconds > 0.35, "{change:?}");
 
-    // w1 goes on making steps, and w0 makes larger ones.
+    // w1 continues to make steps, and w0 makes larger steps.
     net.report("w0", 32, 200).await;
-    // Its earlier times are not forgotten at once.
+    // w1's earlier times still count for a while, so one report is not enough.
     net.report("w1", 16, 100).await;
     net.report("w1", 16, 100).await;
     net.stop("w0", 30, 400).await;
@@ -211,7 +211,7 @@ async fn one_that_was_detached_is_told_again_when_its_connection_comes_back_and_
     let (client, token) = (&mut net.client.clone(), net.token.clone());
     *net.member("w1") = join(client, &token, "w1", 1).await;
     assert_eq!(net.member("w1").next().await, Some(Event::Detached(told)));
-    // The process on w1 ends, and another process takes its place: the controller judges it from the start.
+    // The process on w1 ends, and another process replaces it. The controller judges that process from its own steps.
     let leave = v1::LeaveRequest {
         job: "digits".into(),
         token: token.clone(),
@@ -273,7 +273,7 @@ async fn nothing_is_done_unless_it_is_asked_for_and_what_would_be_is_explained()
 }
 
 impl Net {
-    /// The explanation of the job, once it satisfies the condition.
+    /// Waits until the explanation of the job satisfies `holds`, and returns it.
     async fn explained_once(
         &self,
         holds: impl Fn(&v1::ExplainJobResponse) -> bool,

@@ -1,8 +1,7 @@
-//! A host in no job sends gradients that are right in all but their numbers, on real interfaces: with
-//! the embedded switch, and with BMv2.
+//! Tests in which a host in no job sends gradients that are wrong only in their numbers.
 //!
-//! Needs root and `ip` (iproute2), and one of the tests needs `simple_switch_grpc`; says so and passes where they are
-//! missing.
+//! They run on real interfaces, with the embedded switch and with BMv2. They need root and `ip` (iproute2), and one of
+//! them needs `simple_switch_grpc`. Without these, each test prints that and passes.
 
 use tributary_api::v1;
 use tributary_controller::RunningController;
@@ -16,7 +15,8 @@ use crate::wire::network::{Bmv2Network, in_bare_namespace, in_namespace};
 use crate::wire::sending::{at_port, embedded_ports, send};
 use crate::wire::team::Team;
 
-/// Strangers are at a switch that aggregates, and at a plain one on the job's way.
+/// A topology with a stranger at a switch that aggregates, and another at a plain switch on the job's
+/// path.
 const TOPOLOGY: &str = r#"
     name = "strangers"
     description = "Two workers and a stranger under a switch; a plain one with another stranger; the server"
@@ -56,13 +56,14 @@ const TOPOLOGY: &str = r#"
     ends = ["plain", "ps"]
 "#;
 
-/// A few slices, the last of them not full.
+/// The number of values of a few slices, of which the last one is not full.
 const LEN: usize = 5 * SliceWidth::ETHERNET.values() - 1;
 
-/// The type and VLAN of each tag, the outermost first.
+/// The Ethernet type and the VLAN of each tag, the outermost tag first.
 type Tags = &'static [(u16, u16)];
 
-/// 802.1Q and 802.1ad tags, priority tags, and older kinds; one to three deep.
+/// 802.1Q tags, 802.1ad tags, priority tags, and tags of older kinds, with one to three tags in each
+/// frame.
 const TAGGINGS: [Tags; 11] = [
     &[(0x8100, 5)],
     &[(0x88a8, 5)],
@@ -86,18 +87,18 @@ fn tagged(frame: &[u8], tags: Tags) -> Vec<u8> {
     [&frame[..12], &tags.collect::<Vec<_>>(), &frame[12..]].concat()
 }
 
-/// Packets that a switch has counted at the port that leads to `host`.
+/// Returns the packets that a switch has counted at its port towards `host`.
 async fn counted(client: &Client, switch: &str, host: &str, kind: &str) -> u64 {
     at_port(client, &topology(), (switch, host), kind).await
 }
 
-/// The values of each worker.
+/// Returns the values that a worker contributes.
 fn values(rank: u16) -> Vec<i32> {
     (0..LEN as i32).map(|index| (index - 1000) * (i32::from(rank) + 1)).collect()
 }
 
-/// Strangers send the server sums before any worker does.
-/// If the server believed one, it would answer the workers with it, and they could not tell it from a right one.
+/// Strangers send sums to the server before any worker sends gradients.
+/// If the server accepted such a sum, it would send it to the workers, which would detect it only by its tag.
 async fn nobody_believes_a_stranger(switches: &Switches) {
     let (controller, mut client) = start(topology(), switches.addresses()).await;
     let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("right") };
@@ -116,7 +117,7 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     let received = || team.server.stats().unwrap().protocol.received;
     assert_eq!((counted(&client, "leaf", "x0", "ingress").await, received()), (sent, 0));
 
-    // A plain switch lets everything pass unchanged: the server must not accept it from any sender.
+    // A plain switch forwards all frames unchanged. The server must not accept these frames from any sender.
     let untrue = [tag_all(&forged), tag_all(&of_member), forged].concat();
     let sent = send("x1", &untrue, 0, async || counted(&client, "plain", "x1", "ingress").await).await;
     eventually(async || counted(&client, "plain", "ps", "egress").await >= sent).await;
@@ -131,8 +132,9 @@ async fn nobody_believes_a_stranger(switches: &Switches) {
     controller.shutdown().await.unwrap();
 }
 
-/// Behind a plain switch nothing keeps frames of a stranger that forges a member's addresses from the
-/// server, which cannot tell a true sum from a forged one. The workers can: the stranger does not have their secret.
+/// Tests frames with forged addresses of a member that a plain switch forwards to the server.
+/// The server cannot distinguish a forged sum from a true one. The workers can, because the stranger does not have
+/// their secret.
 async fn what_a_plain_switch_lets_through_is_noticed(controller: &RunningController, client: &mut Client) {
     let request = v1::CreateJobRequest { workers: vec!["w0".into(), "w1".into()], ..job("wrong") };
     let team = Team::start(controller, client, request).await;

@@ -1,4 +1,5 @@
-//! Jobs that change to other generations, as their members and hosts see it; the switches are real.
+//! Tests of jobs that change their generation. The tests act as members and hosts; the switches are
+//! real.
 
 use crate::common;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use tributary_controller::{Controller, ControllerConfig, RunningController, Swit
 use tributary_topology::Topology;
 use tributary_wire::{Rank, Seq};
 
-/// The job's window, small enough to write out.
+/// The job's window. It is small, so that the tests can list the slots.
 const WINDOW: u32 = 4;
 
 struct Net {
@@ -30,7 +31,7 @@ struct Net {
     client: Client,
     switches: Switches,
     token: Vec<u8>,
-    /// By host.
+    /// The members, by host.
     members: BTreeMap<String, Member>,
 }
 
@@ -47,7 +48,7 @@ async fn start_at(
     Controller::start(config).await.unwrap()
 }
 
-/// A running job of elastic processes on a topology that comes with the project.
+/// Starts a job of elastic processes on one of the project's topologies.
 async fn running(name: &str, state: Option<&Path>) -> Net {
     let topology = shipped(name);
     let switches = Switches::start(&topology).await;
@@ -76,7 +77,7 @@ impl Net {
             token: self.token.clone(),
             host: host.into(),
             role: role.into(),
-            // Only training processes can be elastic, as with our agents.
+            // Only training processes can be elastic. That is true of Tributary's agents, too.
             elastic: host != "ps",
             resume_generation: resume,
             new_run: false,
@@ -96,7 +97,8 @@ impl Net {
         self.client.answer(credentials.onto(request)).await.unwrap();
     }
 
-    /// Lets all remaining members change to a generation, and report it.
+    /// Lets all remaining members change to the next generation and report that. Returns their
+    /// configurations.
     async fn all_change(&mut self) -> BTreeMap<String, JobConfig> {
         let mut configs = BTreeMap::new();
         for host in self.members.keys().cloned().collect::<Vec<_>>() {
@@ -111,7 +113,8 @@ impl Net {
         configs
     }
 
-    /// Waits until a worker is asked to stop, and answers with its standing.
+    /// Waits until a worker must stop, answers with its position, and returns the number of the next
+    /// generation.
     async fn stop(&mut self, host: &str, standing: v1::Standing) -> u32 {
         let Some(Event::Prepare(prepare)) = self.member(host).next().await else {
             panic!("{host}: not asked")
@@ -141,7 +144,7 @@ impl Daemon {
         Ok(Self { reports, orders })
     }
 
-    /// Sends the report again and again, until the returned value is dropped.
+    /// Sends the report repeatedly until the returned value is dropped.
     fn tell(&self, job: v1::JobProgress) -> JoinSet<()> {
         let (reports, mut telling) = (self.reports.clone(), JoinSet::new());
         telling.spawn(async move {
@@ -181,7 +184,7 @@ async fn the_others_go_on_without_a_member_that_is_gone() {
     assert_eq!((after.state(), after.generation), (v1::JobState::Running, 2));
     assert_eq!(after.last_change, "w3 is gone");
     assert_ne!(before.job_id, after.job_id);
-    // The old tables are withdrawn: again there is only one group and one result entry a switch.
+    // The old tables are withdrawn, so that each switch has only one result entry again.
     let switches = &net.switches;
     eventually(async || {
         let held = switches.read_all().await;
@@ -193,7 +196,7 @@ async fn the_others_go_on_without_a_member_that_is_gone() {
     .await;
 }
 
-/// The spine switch that a job is on.
+/// Returns the spine switch in a job's tree.
 fn spine(job: &v1::Job) -> String {
     let switches = &job.plan.as_ref().unwrap().switches;
     switches.iter().find(|switch| switch.name.starts_with("spine")).unwrap().name.clone()
@@ -248,7 +251,7 @@ async fn a_job_stays_on_a_switch_that_only_the_controller_cannot_hear_unless_it_
     }
     let now = net.listed().await;
     assert_ne!(spine(&now), used);
-    // The wait counts over all its structures.
+    // The reported wait includes the time in earlier structures.
     assert_eq!(now.waiting_for, ["a result (awaited by w0 for up to 60 s)"]);
 }
 
@@ -274,7 +277,7 @@ async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
     )
     .await
     .unwrap();
-    // w5 has the result of slice 5, for which the others wait.
+    // w5 has the result of slice 5. The other members wait for that result.
     let (behind, ahead) = (standing(1, 40, false, [8, 5, 6, 7]), standing(1, 40, false, [8, 9, 6, 7]));
     let mut generation = 0;
     for rank in 0..8 {
@@ -316,7 +319,7 @@ async fn a_member_comes_in_at_the_beginning_of_an_operation() {
     let others: Vec<_> = (0..8).filter(|rank| *rank != 3).map(|rank| format!("w{rank}")).collect();
     let mut generation = 0;
     for host in &others {
-        // w6 has begun one operation more.
+        // w6 has begun one operation more than the other members.
         let begun = if host == "w6" { 3 } else { 2 };
         generation = net.stop(host, standing(begun, 30, host != "w6", [0; 4])).await;
     }
@@ -341,7 +344,7 @@ async fn a_member_that_is_back_in_time_is_not_missed() {
     drop(net.members.remove("w3"));
     net.join("w3", 1, v1::MemberRole::Worker).await;
     assert_eq!(net.member("w3").changed().await.generation, 1);
-    // A worker that is away for too long learns that the job went on.
+    // A worker that is disconnected for too long is notified that the job continued without it.
     drop(net.members.remove("w3"));
     net.all_change().await;
     net.join("w3", 1, v1::MemberRole::Worker).await;

@@ -1,5 +1,5 @@
-//! The life of jobs as members see it: through the API, on a network whose switches only forward, so
-//! that no running switch is needed.
+//! Tests of the life of jobs from the view of members, through the API.
+//! The network's switches only forward, so that the tests need no running switch.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ async fn plain() -> (RunningController, Client) {
     start(Topology::parse(PLAIN, "plain").unwrap(), BTreeMap::new()).await
 }
 
-/// A job with all of its members.
+/// Starts a job with all of its members.
 async fn running(client: &mut Client, request: v1::CreateJobRequest) -> (Vec<u8>, Vec<Member>) {
     let name = request.name.clone();
     let (token, plan) = create(client, request).await.unwrap();
@@ -206,7 +206,7 @@ async fn shutdown_tells_the_members() {
     for member in &mut members {
         assert_eq!(member.failed().await, "the controller was shut down");
     }
-    // Which one depends on whether the request still met the old connection.
+    // The code depends on whether the request was still sent on the old connection.
     let code = refusal(client.list_jobs(v1::ListJobsRequest {}).await).0;
     assert!(matches!(code, Code::Unavailable | Code::Cancelled), "{code:?}");
 }
@@ -237,7 +237,7 @@ async fn restarted_processes_take_their_job_up_again_until_its_owner_ends_it() {
 
     leave("w0").await;
     members[1].changed().await;
-    // A process of the first run is still in the job.
+    // A process of the first run is still a member.
     let (w0, w1) = tokio::join!(begin("w0"), async {
         assert_eq!(states().await, [v1::JobState::Running]);
         leave("w1").await;

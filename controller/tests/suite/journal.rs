@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::common::{config, shipped};
 use tributary_controller::{Controller, ControllerConfig, StartError, SwitchAddress};
 
-/// A configuration with a switch that is not there: jobs are planned and written down all the same.
+/// Returns a configuration whose switch does not exist. Jobs are planned and stored nevertheless.
 fn with(state: &Path) -> ControllerConfig {
     let nowhere = SwitchAddress { address: "127.0.0.1:9".into(), device_id: 1 };
     let switches = BTreeMap::from([("leaf".to_owned(), nowhere)]);
     ControllerConfig { switches, state: Some(state.to_owned()), ..config(shipped("two-workers.toml")) }
 }
 
-/// Leaves a journal in the folder.
+/// Creates a journal in the folder.
 async fn leave_a_journal(state: &Path) {
     Controller::start(with(state)).await.unwrap().shutdown().await.unwrap();
 }
@@ -29,7 +29,7 @@ async fn refusal(state: &Path) -> String {
 }
 
 /// Counts panics from now on.
-/// Even a caught one would write its message and backtrace to standard error.
+/// Caught panics count, too, because they would also write a message and a backtrace to standard error.
 fn count_panics() -> &'static AtomicU32 {
     static PANICS: AtomicU32 = AtomicU32::new(0);
     static HOOK: Once = Once::new();
@@ -71,7 +71,7 @@ async fn a_page_that_is_not_as_it_was_written_is_refused() {
         }
         let state = tempfile::tempdir().unwrap();
         fs::write(state.path().join("jobs.redb"), &garbled).unwrap();
-        // Pages that are not in use may hold anything.
+        // A change in an unused page need not be an error.
         if let Err(error) = Controller::start(with(state.path())).await.map(drop) {
             assert!(error.to_string().contains("damaged"), "page {page}: {error}");
         }
@@ -92,7 +92,7 @@ async fn a_file_that_was_cut_off_is_damaged_and_the_disk_is_not_full() {
         assert!(error.contains("damaged"), "{len} bytes: {error}");
     }
     assert_eq!(panics.load(Ordering::Relaxed), 0);
-    // A file that an earlier controller left half written is not a journal.
+    // A file that an earlier controller did not finish is not a journal.
     fs::remove_file(&file).unwrap();
     fs::write(state.path().join("jobs.redb.new"), &whole[..100]).unwrap();
     leave_a_journal(state.path()).await;

@@ -1,4 +1,5 @@
-//! The controller's tests, in one program: each program of its own would take half a minute to compile.
+//! The controller's tests, in one program, because each separate program would take half a minute to
+//! compile.
 #![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, reason = "a test that cannot go on has failed")]
 
 mod access;

@@ -1,4 +1,4 @@
-//! Workers hand in when their gradients were ready, and get the same schedule.
+//! Tests in which workers submit profiles of their gradients and get the same schedule.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ async fn running() -> Net {
     Net { _controller: controller, client, token, _members: members }
 }
 
-/// A profile of gradients of 4 bytes that were ready at these milliseconds, where an all-reduce
-/// takes 2 ms to start.
+/// Returns a profile of gradients of 4 bytes each.
+/// `ready` lists the times in milliseconds at which they were ready. An all-reduce takes 2 ms to start.
 fn profile(ready: &[u64]) -> Profile {
     Profile {
         bytes: vec![4; ready.len()],
@@ -57,7 +57,7 @@ impl Net {
         Ok(answer.into_inner().outcome.unwrap())
     }
 
-    /// Has both workers hand in their profiles at the same time.
+    /// Lets both workers submit their profiles at the same time.
     async fn both(&self, number: ProfileNumber, profiles: [Profile; 2]) -> [Result<Outcome, Status>; 2] {
         let [first, second] = profiles;
         let (a, b) = tokio::join!(self.hand_in("w0", number, first), self.hand_in("w1", number, second));
@@ -65,7 +65,7 @@ impl Net {
     }
 }
 
-/// The departure time of each set, in milliseconds, and its gradients.
+/// Returns the time of each set in milliseconds, with the set's gradients.
 fn sets(outcome: &Outcome) -> Vec<(u64, Vec<u32>)> {
     let Outcome::Schedule(schedule) = outcome else { panic!("{outcome:?}") };
     schedule.sets.iter().map(|set| (set.at_nanoseconds / MILLISECOND, set.gradients.clone())).collect()
@@ -78,7 +78,7 @@ async fn all_workers_hear_the_schedule_that_follows_from_the_slowest() {
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_eq!(a, b);
     assert_eq!(sets(&a), [(2, vec![2, 3]), (22, vec![1, 0])]);
-    // An answer that was lost on its way is sent again.
+    // A worker that lost the answer submits its profile again, and gets the same answer.
     assert_eq!(net.hand_in("w1", number(7, 1), profile(&[22, 20, 0, 2])).await.unwrap(), a);
 
     let request = v1::GetScheduleRequest { job: "digits".into() };
@@ -117,7 +117,7 @@ async fn a_stall_is_thrown_out_for_all_until_it_is_seen_to_stay() {
 async fn another_run_of_the_job_gets_a_schedule_of_its_own() {
     let net = running().await;
     let _ = net.both(number(7, 1), [profile(&[0, 10]), profile(&[0, 10])]).await;
-    // Processes that are gone leave half a profile behind.
+    // A process that ends may have submitted a profile that the other processes never submit.
     let _ = net.hand_in("w0", number(7, 2), profile(&[0, 10])).await;
     let [a, b] = net.both(number(8, 1), [profile(&[0]), profile(&[0])]).await;
     assert_eq!(sets(&a.unwrap()), [(0, vec![0])]);

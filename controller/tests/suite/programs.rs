@@ -1,4 +1,5 @@
-//! Every program looks the same to a controller, so one way to write tables serves all targets.
+//! Tests that all P4 programs have the same interface, so that the controller needs no code for single
+//! targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,9 +8,9 @@ use std::path::Path;
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4info::{Field, MatchType, Scope, Table, Unit};
 
-/// The program that the others are compared with: v1model's, for slices as narrow as Tofino's.
+/// The program with which the others are compared: v1model's, for the slice width of Tofino.
 const REFERENCE: &str = "32";
-/// The parameter that may differ in width: it has a bit for each child that a slot distinguishes.
+/// The only parameter whose width may differ. It has one bit for each child that a slot distinguishes.
 const CHILDREN: &str = "children";
 
 fn p4info(folder: &str) -> P4Info {
@@ -17,7 +18,8 @@ fn p4info(folder: &str) -> P4Info {
     P4Info::parse(&fs::read_to_string(file.join("tributary.p4info.txtpb")).unwrap()).unwrap()
 }
 
-/// The parts of a program that a controller uses, without the ids, which it looks up by name.
+/// The parts of a program that the controller uses, without the ids, which the controller looks up by
+/// name.
 #[derive(Debug, PartialEq)]
 struct Surface {
     tables: BTreeMap<String, TableSurface>,

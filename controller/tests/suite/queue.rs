@@ -1,4 +1,4 @@
-//! Jobs that wait for slots, or for a switch: through the API, on an embedded switch.
+//! Tests of jobs that wait for slots or for a switch, through the API, with an embedded switch.
 
 use std::path::Path;
 
@@ -22,12 +22,12 @@ async fn start(switches: &Switches, state: Option<&Path>, quotas: Quotas) -> (Ru
     (controller, client)
 }
 
-/// A job that takes all slots of a switch.
+/// Returns a job that needs all slots of a switch.
 fn big(name: &str) -> v1::CreateJobRequest {
     v1::CreateJobRequest { window: 4096, wait: true, ..job(name) }
 }
 
-/// Waits until a job is in this state.
+/// Waits until a job is in the given state.
 async fn is(client: &Client, name: &str, state: v1::JobState) {
     let now = async || {
         let jobs = list(&mut client.clone()).await;
@@ -46,7 +46,7 @@ async fn a_job_that_waits_starts_when_another_has_ended() {
     let second = &list(&mut client).await[1];
     assert_eq!((second.state(), second.creator.as_str()), (v1::JobState::Queued, "local"));
     assert!(second.waiting_for[0].starts_with("slots (leaf: 4096 slots needed"), "{:?}", second.waiting_for);
-    // Its members may come before its slots do.
+    // The job's members may join before the job has slots.
     let plan = queued.plan.unwrap();
     let mut members = join_all(&mut client, "second", &queued.token, &plan).await;
     is(&client, "second", v1::JobState::Queued).await;
@@ -75,7 +75,7 @@ async fn a_job_behind_a_dead_switch_starts_when_it_is_back() {
     assert_eq!(waits[0], "what is dead at the moment: switch leaf", "{jobs:?}");
     switches.restart("leaf").await;
     is(&client, "early", v1::JobState::Created).await;
-    // A job that no returning switch can help is refused as ever.
+    // A job that needs a host outside the topology is refused, because no returning switch can help it.
     let stranger = v1::CreateJobRequest { wait: true, server: "w9".into(), ..job("stranger") };
     assert_eq!(refusal(create(&mut client, stranger).await).0, Code::InvalidArgument);
 }

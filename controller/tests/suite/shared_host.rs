@@ -1,5 +1,5 @@
-//! A worker's host that serves its job, too: real agents on embedded switches
-//! that hold the plan's tables.
+//! Tests of a worker's host that also serves the worker's job.
+//! Real agents run on embedded switches that hold the plan's tables.
 
 use crate::common;
 use std::collections::{BTreeMap, HashMap};
@@ -21,14 +21,15 @@ use tributary_wire::{JobId, JobSecret, MacAddr, Rank, Seq, SliceWidth};
 
 const JOB: u16 = 7;
 const WINDOW: u32 = 64;
-/// More values than a window of slices, and not a whole number of slices.
+/// The number of values. They fill more slices than the window has slots, and the last slice is not
+/// full.
 const LEN: usize = 150 * SliceWidth::ETHERNET.values() + 17;
 const GROUP: u16 = 2;
-/// Far more than anything here takes, on any machine.
+/// The time limit of a wait. It is far above the duration of any wait in these tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The plan of what is left of a job when the root of three-tier-8 has died, and with
-/// it the server behind it.
+/// Returns the plan of a job on three-tier-8 after the root has failed.
+/// The server is behind the root, so another host becomes the server.
 fn left_over(topology: &Topology, downlink: Downlink) -> Plan {
     let mut state = FabricState::of(topology, 4096);
     state.dead_nodes.insert(topology.find("root").unwrap());
@@ -42,7 +43,7 @@ fn left_over(topology: &Topology, downlink: Downlink) -> Plan {
     plan
 }
 
-/// The plan's entities for a switch: its tables, without any forwarding by address.
+/// Returns the entities of the plan for a switch, without forwarding by MAC address.
 fn entities(role: &SwitchRole) -> Vec<Entity> {
     let call = ActionCall::new;
     let table = TableEntry::new;
@@ -76,11 +77,11 @@ fn entities(role: &SwitchRole) -> Vec<Entity> {
     all
 }
 
-/// The network: its switches, and each host's end of its link.
+/// The switches of the network, and each host's end of its link.
 struct Network {
     _switches: Switches,
     hosts: HashMap<NodeKey, InProcessPort>,
-    /// Counts what the server's link carries.
+    /// Counts the frames on the server's link.
     meter: LinkMeter,
     server_end: usize,
 }
@@ -111,10 +112,10 @@ impl Network {
         Self { _switches: switches, hosts, meter, server_end }
     }
 
-    /// The total number of frames that the server's host has received and sent.
+    /// Returns the numbers of frames that the server's host has received and sent.
     fn frames_of_server(&self) -> [u64; 2] {
         let directions = [&self.meter.a_to_b, &self.meter.b_to_a];
-        // a is the first end.
+        // The direction `a_to_b` starts at the link's first end.
         let [into, out] = if self.server_end == 1 { [0, 1] } else { [1, 0] };
         [into, out].map(|at| directions[at].read().frames)
     }
@@ -156,11 +157,11 @@ fn secret() -> JobSecret {
     JobSecret::new([1; JobSecret::BYTES])
 }
 
-/// All members, each on its host's link; those of the server's host share it.
+/// All members, each on the link of its host. The members on the server's host share one link.
 struct Team {
     workers: BTreeMap<u16, WorkerAgent>,
     server: ServerAgent,
-    /// Dropped last, after the agents.
+    /// The last field, because it must be dropped after the agents.
     _splitter: Splitter,
 }
 
@@ -201,7 +202,7 @@ impl Team {
         Self { workers, server, _splitter: splitter }
     }
 
-    /// Has every worker reduce its values; returns what each got.
+    /// Lets every worker reduce its values, and returns the workers' results.
     fn all_reduce(&self) -> Vec<Sums> {
         let (done, results) = mpsc::channel();
         thread::scope(|scope| {
@@ -212,7 +213,7 @@ impl Team {
             }
             let sums = || {
                 let result = results.recv_timeout(PATIENCE);
-                // Workers that still wait would do so forever.
+                // The workers are ended, because they would wait forever.
                 result.inspect_err(|_| self.workers.values().for_each(|agent| agent.end("no result")))
             };
             self.workers.iter().map(|_| sums().unwrap()).collect()
@@ -220,7 +221,7 @@ impl Team {
     }
 }
 
-/// Values that differ from worker to worker and whose sum does not overflow.
+/// Returns values that differ from worker to worker and whose sum does not overflow.
 fn values(rank: u16) -> Vec<i32> {
     (0..LEN).map(|index| (index as i32 - 1000) * (i32::from(rank) + 1)).collect()
 }
@@ -238,8 +239,8 @@ async fn the_sums_are_right(downlink: Downlink, loss: f64) {
     }
     let slices = team.workers[&0].stats().unwrap().protocol.sent;
     assert!(slices >= 2 * 150);
-    // Each slice is two frames in each direction: the worker's gradient and the server's result, or the sum
-    // and the worker's result. The sum comes once, whatever the number of workers.
+    // For each slice, the server's host receives and sends two frames. It receives the sum and the worker's result, and
+    // sends the worker's gradient and the server's result. There is one sum for any number of workers.
     let [into, out] = network.frames_of_server();
     assert!(into >= 2 * slices && out >= 2 * slices, "{into} and {out} frames for {slices} slices");
     if loss == 0.0 {

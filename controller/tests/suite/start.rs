@@ -1,4 +1,4 @@
-//! The errors that stop a controller from starting, and their messages.
+//! Tests of the errors that prevent a controller from starting, and of their messages.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ async fn a_directory_without_a_program_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_that_is_away_has_no_tables_of_jobs_that_never_were() {
-    // The listener on this address is already closed.
+    // No server listens on this address any more.
     let nowhere = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let switches = at("leaf", &nowhere.to_string());
     let config = ControllerConfig { switches, ..config(shipped("two-workers.toml")) };

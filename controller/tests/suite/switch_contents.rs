@@ -1,4 +1,4 @@
-//! The controller and real switches: what they hold after anything that can happen to either.
+//! Tests of the contents of real switches after faults and restarts of switches or of the controller.
 
 use crate::common;
 use crate::common::{Member, create, end, is_away, job, join_all, list, refusal, shipped, start};
@@ -9,7 +9,7 @@ use tributary_api::v1;
 use tributary_controller::PipelineSource;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
 
-/// Creates a job on the topology's workers, and gets it running.
+/// Creates a job of the topology's workers, and lets it start.
 async fn running(client: &mut common::Client, request: v1::CreateJobRequest) -> (Vec<u8>, Vec<Member>) {
     let name = request.name.clone();
     let (token, plan) = create(client, request).await.unwrap();
@@ -47,7 +47,7 @@ async fn a_jobs_tables_come_with_the_last_member_and_go_with_the_end() {
         let count = |table: &str| held.iter().filter(|entity| entity.to_string().starts_with(table)).count();
         assert_eq!(count("result_group"), 1, "{}", role.name);
         assert_eq!(count("multicast group"), 2, "{}", role.name);
-        // One for each child, and one for the parent's results.
+        // There is one entry for each child, and one entry for the results from the parent.
         assert_eq!(count("admission"), role.fan_in as usize + 1, "{}", role.name);
     }
 
@@ -81,7 +81,8 @@ async fn whatever_a_switch_held_it_is_brought_into_its_state() {
             .action(ActionCall::new("set_identity").with("node", 4711u16))
             .into(),
     ];
-    // With the same program: another one would be replaced, and all this with it.
+    // The cookie is that of our program. With another cookie, the controller would replace the program and lose all
+    // entries.
     let (_, ours) = fresh.running("leaf").await;
     spoilt.install_and_write("leaf", ours, &leftovers).await;
     assert_ne!(spoilt.read_all().await, expected);
@@ -96,7 +97,7 @@ async fn another_program_is_replaced_whatever_it_is_called() {
     let (first, _) = start(topology.clone(), switches.addresses()).await;
     let ours = switches.running("leaf").await;
     first.shutdown().await.unwrap();
-    // As any primary controller may do: under the same cookie.
+    // Another program under our program's cookie, as any primary controller may install it.
     let other = switches::program_with_small_table("SwitchIngress.admission.admission", 8);
     switches.use_program(other.path());
     switches.install_and_write("leaf", ours.1, &[]).await;
@@ -137,7 +138,7 @@ async fn a_switch_that_was_rebooted_gets_its_tables_back() {
 async fn a_job_fails_when_its_tables_cannot_be_installed_and_says_where() {
     let topology = shipped("two-workers.toml");
     let mut switches = Switches::start(&topology).await;
-    // The same program with room for two entries in `admission`: a job of two workers needs three.
+    // The program is ours, but its table `admission` has room for two entries. A job of two workers needs three.
     let small = switches::program_with_small_table("SwitchIngress.admission.admission", 2);
     let config = common::config(topology);
     let config = tributary_controller::ControllerConfig {
@@ -160,7 +161,7 @@ async fn a_job_fails_when_its_tables_cannot_be_installed_and_says_where() {
         );
         assert!(reason.contains("RESOURCE_EXHAUSTED"), "{reason}");
     }
-    // The second end waits until the job's tables are withdrawn.
+    // This second call of EndJob waits until the job's tables are withdrawn.
     end(&mut client, "digits", &token).await.unwrap();
     assert_eq!(switches.read_all().await, bare);
 }

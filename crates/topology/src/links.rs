@@ -1,4 +1,4 @@
-//! Links: their ends, ports, rates and loads.
+//! Builds links with their ends, ports, rates and loads.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::graph::{End, Link, NodeKey};
 use crate::limits::{DEFAULT_MTU, MAX_PORT, MTUS};
 use crate::rate::parse_rate;
 
-/// One end of a link as the file gives it.
+/// One end of a link, as the file gives it.
 struct EndEntry {
     node: NodeKey,
     port: Option<u16>,
@@ -21,7 +21,8 @@ struct EndEntry {
 }
 
 impl Builder<'_> {
-    /// Adds all links. Ports that the file gives are taken first, so that no derived one is in their way.
+    /// Adds all links. Ports that the file gives are reserved first, so that no derived port equals one of
+    /// them.
     pub(crate) fn add_links(&mut self, entries: &[LinkEntry], defaults: &Defaults) -> Result<(), At> {
         let default_rate = defaults.rate.as_ref().map(positive_rate).transpose()?;
         let default_mtu = defaults.mtu.as_ref().map(mtu).transpose()?.unwrap_or(DEFAULT_MTU);
@@ -47,7 +48,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Reads `name` or `name:port`.
+    /// Parses an end of a link, which is `name` or `name:port`.
     fn end(&self, text: &Spanned<String>) -> Result<EndEntry, At> {
         let end = text.get_ref();
         let (name, port) = match end.split_once(':') {
@@ -79,11 +80,11 @@ impl Builder<'_> {
     }
 }
 
-/// The ports that are in use.
+/// The ports that links use.
 #[derive(Default)]
 struct Ports {
     of_switches: HashMap<NodeKey, Unique<u16>>,
-    /// Hosts that have their link, and the link's place in the text.
+    /// The hosts that have a link, each with the position of the link's end in the text.
     hosts: HashMap<NodeKey, Range<usize>>,
 }
 
@@ -92,7 +93,7 @@ impl Ports {
         self.of_switches.entry(switch).or_insert_with(|| Unique::from(1))
     }
 
-    /// Takes the port that the file gives; a host has only one, given or not.
+    /// Reserves the port that the file gives for the end. For a host, it reserves the host's only port.
     fn take_given(&mut self, builder: &Builder<'_>, end: &EndEntry) -> Result<(), At> {
         let node = &builder.graph[end.node];
         if node.host().is_some() {
@@ -110,7 +111,7 @@ impl Ports {
         taken.map(|_| ()).map_err(duplicate)
     }
 
-    /// The end with its port: the one given, a host's only one or the first that is free.
+    /// Returns the end with its port: the given port, a host's only port, or the first free port.
     fn end(&mut self, builder: &Builder<'_>, end: &EndEntry) -> Result<End, At> {
         let node = &builder.graph[end.node];
         let port = match end.port {

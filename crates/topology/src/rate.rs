@@ -1,13 +1,13 @@
-//! Rates of links, as people write them.
+//! Rates of links, in the form that users write.
 
-/// Units of a rate and how many bit/s each is, the largest first.
+/// The units of rates with their size in bit/s, the largest first.
 const UNITS: [(&str, u64); 4] =
     [("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000), ("bit/s", 1)];
-/// The highest rate, in bit/s: a rate must be exact as a float, and sums of rates must not overflow.
+/// The highest rate in bit/s. Up to it, rates are exact as floats, and sums of rates do not overflow.
 pub const MAX_RATE: u64 = 1_000_000_000_000_000;
 
-/// Parses a rate such as `"50 Mbit/s"` or `"2.5 Gbit/s"`, in bit/s.
-/// `None` if it is not one, or above [`MAX_RATE`]; 0 is valid.
+/// Parses a rate such as `"50 Mbit/s"` or `"2.5 Gbit/s"`, and returns it in bit/s.
+/// Returns `None` if the text is not a rate, or if the rate is above [`MAX_RATE`]. A rate of 0 is valid.
 pub fn parse_rate(text: &str) -> Option<u64> {
     let text = text.trim();
     let (number, scale) = UNITS.iter().find_map(|&(unit, scale)| {
@@ -20,7 +20,7 @@ pub fn parse_rate(text: &str) -> Option<u64> {
     (value <= MAX_RATE as f64).then_some(value.round() as u64)
 }
 
-/// Formats a rate in bit/s with the largest unit that leaves a number of at least 1.
+/// Formats a rate in bit/s, with the largest unit for which the number is at least 1.
 pub fn format_rate(rate: u64) -> String {
     let (unit, scale) = UNITS.into_iter().find(|&(_, scale)| rate >= scale).unwrap_or(("bit/s", 1));
     let hundredths = (rate as f64 / scale as f64 * 100.0).round() / 100.0;

@@ -1,10 +1,10 @@
-//! Wrong topology files: the message, and the line that it names.
+//! Tests of wrong topology files: the message and line of each error.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic")]
 
 use proptest::prelude::*;
 use tributary_topology::{Problem, Topology, TopologyError};
 
-/// Lines 1 to 12 of a valid file; what a case appends starts at line 13.
+/// Lines 1 to 12 of a valid file. Text that a test appends starts at line 13.
 const GOOD: &str = r#"name = "good"
 defaults = { rate = "1 Gbit/s" }
 switch = [ { name = "s1" }, { name = "s2" } ]
@@ -27,7 +27,7 @@ fn refused(text: &str) -> (usize, Problem, String) {
     (line, problem, shown)
 }
 
-/// Replaces a piece of the good file, and checks the line and the message of the error.
+/// Replaces a part of the valid file, and checks the line and the message of the error.
 fn check(piece: &str, by: &str, line: usize, told: &str) {
     assert!(GOOD.contains(piece), "{piece}");
     let (at, problem, shown) = refused(&GOOD.replacen(piece, by, 1));
@@ -222,7 +222,7 @@ proptest! {
         let _ = Topology::parse(&text, "net.toml");
     }
 
-    /// Text that is mostly a topology gets further than noise does.
+    /// Checks damaged topologies, because random text would fail too early in the parser.
     #[test]
     fn a_damaged_topology_is_read_or_refused_with_a_line_of_it(
         at in 0..GOOD.len(), cut in 0usize..12, insert in "[\"s1-9:{}=,\n a]{0,6}",

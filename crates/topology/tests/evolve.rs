@@ -1,4 +1,4 @@
-//! Topologies that change while they are in use.
+//! Tests of topologies that change while they are in use.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -22,7 +22,7 @@ ends = ["leaf", "w0"]
 ends = ["leaf", "ps"]
 "#;
 
-/// Replaces one text in the file, and evolves the topology to the result.
+/// Replaces one text in the file, and evolves the old topology to the new one.
 fn evolve(from: &str, to: &str) -> (Topology, Evolution) {
     let old = Topology::parse(OLD, "old").unwrap();
     assert!(OLD.contains(from));
@@ -94,7 +94,7 @@ fn a_new_host_comes_with_its_link_wherever_it_is_in_the_file() {
     assert_eq!(topology[w1].host().unwrap().role, Some(Role::Worker));
     assert!(topology.forwarding().path(w1, old.find("w0").unwrap()).is_some());
 
-    // Ahead of the others it takes their ids and addresses.
+    // Before the other hosts in the file, the new host would get the id and the addresses of another host.
     let before = OLD.replacen("[[host]]", "[[host]]\nname = \"w1\"\nrole = \"worker\"\n[[host]]", 1);
     let before = before.replacen("ends = [\"leaf\", \"ps\"]", link, 1);
     let evolution = old.evolve(&Topology::parse(&before, "before").unwrap());
@@ -119,7 +119,7 @@ fn what_is_in_use_stays_and_is_named() {
     let switch = refused("ends = [\"leaf\", \"ps\"]", second);
     assert!(switch.contains("switch spine is new: it needs a controller that starts anew"), "{switch}");
     assert!(switch.contains("the link between leaf and spine: not both of its ends are there"), "{switch}");
-    // Both links are at other ports.
+    // In the new file, both links use other ports.
     let swapped = OLD
         .replacen("\"w0\"]", "\"x\"]", 1)
         .replacen("\"ps\"]", "\"w0\"]", 1)

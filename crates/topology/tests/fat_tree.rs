@@ -1,4 +1,4 @@
-//! Fat trees have the shape that gives them their name.
+//! Tests of the shape of fat trees.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};

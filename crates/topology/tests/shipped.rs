@@ -1,4 +1,4 @@
-//! The topology files that we ship, and queries on a topology.
+//! Tests of the project's topology files, and of queries on a topology.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::net::Ipv4Addr;

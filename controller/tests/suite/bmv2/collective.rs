@@ -1,4 +1,4 @@
-//! All-reduces of real agents through BMv2.
+//! Tests of all-reduces of real agents through BMv2.
 
 use tributary_api::v1;
 use tributary_controller::PipelineSource;
@@ -9,12 +9,12 @@ use crate::switches::eventually;
 use crate::wire::network::{Bmv2Network, in_namespace};
 use crate::wire::team::Team;
 
-/// A window of several times what a BMv2 queue holds, which is 64 packets a port.
+/// A window that exceeds several times the capacity of a BMv2 queue, which is 64 packets for each port.
 const WIDE: u32 = 512;
-/// Values of a gradient whose last slice is not full.
+/// The number of values of a gradient whose last slice is not full.
 const LEN: usize = 100 * SliceWidth::ETHERNET.values() - 1;
 
-/// Values that differ from worker to worker and whose sum does not overflow.
+/// Returns values that differ from worker to worker and whose sum does not overflow.
 fn values(rank: u16, len: usize) -> Vec<i32> {
     (0..len).map(|index| (index as i32 - 1000).wrapping_mul(i32::from(rank) + 1)).collect()
 }
@@ -29,7 +29,7 @@ fn assert_sums(sums: &[Vec<i32>], len: usize) {
     }
 }
 
-/// Packets that a switch has counted for a job.
+/// Returns the number of packets that a switch has counted for a job.
 async fn counted(client: &Client, switch: &str, job: &str, reason: &str) -> u64 {
     let request = v1::GetCountersRequest { switches: vec![switch.into()] };
     let switches = client.clone().get_counters(request).await.unwrap().into_inner().switches;
@@ -55,7 +55,7 @@ async fn four_workers_reduce(program: PipelineSource) {
         let team = Team::start(&controller, &mut client, request).await;
         assert_sums(&team.all_reduce(|rank| values(rank, LEN)).await, LEN);
 
-        // Each slice counts once for each child, however often it was sent; and each slice is released.
+        // Each slice counts once for each child, even if it was sent several times. Each slice is released once.
         let slices = team.stats()[0].sent;
         assert!(slices >= 100);
         for (switch, children) in [("leaf0", 2), ("leaf1", 2), ("root", 2)] {

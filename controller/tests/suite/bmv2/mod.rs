@@ -1,6 +1,6 @@
-//! The controller, the P4 program and the agents with the real BMv2.
+//! Tests of the controller, the P4 program and the agents with BMv2.
 //!
-//! Needs `simple_switch_grpc`, root and `ip` (iproute2); says so and passes where they are missing.
+//! They need `simple_switch_grpc`, root and `ip` (iproute2). Without these, each test prints that and passes.
 
 mod collective;
 mod reconciliation;

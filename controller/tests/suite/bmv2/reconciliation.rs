@@ -1,4 +1,4 @@
-//! The state of BMv2 after faults and restarts of BMv2 or of the controller.
+//! Tests of the state of BMv2 after faults and after restarts of BMv2 or of the controller.
 
 use tributary_api::v1;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
@@ -7,7 +7,7 @@ use crate::common::{self, create, end, job, join_all, list, shipped, start};
 use crate::switches::{self, eventually};
 use crate::wire::network::{Bmv2Network, in_namespace};
 
-/// Entities that no controller of ours wants on a switch.
+/// Returns entities that are not part of the desired state of any switch.
 fn leftovers() -> Vec<Entity> {
     let mac = |number: u64| TableEntry::new("mac_forward").exact("dst", number);
     let guard = TableEntry::new("egress_guard").exact("job", 7u16).exact("egress_port", 300u16);
@@ -38,7 +38,7 @@ fn a_jobs_tables_come_and_go_and_a_new_controller_withdraws_what_is_left() {
         let held = |switch: &str, table: &str| {
             bare[switch].iter().filter(|entity| entity.to_string().starts_with(table)).count()
         };
-        // Five hosts, broadcasts, and the probes of cables.
+        // There are entries for five hosts, for broadcasts, and for the probes of cables.
         assert_eq!((held("leaf0", "mac_forward"), held("leaf0", "admission")), (7, 0));
 
         let (token, plan) = create(&mut client, job("digits")).await.unwrap();
@@ -48,7 +48,7 @@ fn a_jobs_tables_come_and_go_and_a_new_controller_withdraws_what_is_left() {
         }
         let with_job = look.read_all().await;
         for (name, held) in &with_job {
-            // The plain switch in the middle takes no part in the job.
+            // The plain switch in the middle does not take part in the job.
             assert_eq!(held != &bare[name], name != "middle", "{name}");
         }
         end(&mut client, "digits", &token).await.unwrap();
@@ -80,8 +80,8 @@ fn whatever_bmv2_held_it_is_brought_into_its_state() {
         let (_, ours) = look.running("leaf").await;
         controller.shutdown().await.unwrap();
 
-        // Under our program's cookie the entries stay. Under another cookie the controller installs the program again,
-        // and BMv2 drops the entries but keeps the multicast groups.
+        // With our program's cookie, the entries stay. With another cookie, the controller installs the program again.
+        // BMv2 then drops the entries, but keeps the multicast groups.
         for cookie in [ours, ours ^ 1] {
             let other = Bmv2Network::look(&fabric);
             other.install_and_write("leaf", cookie, &leftovers()).await;
@@ -119,7 +119,7 @@ fn what_bmv2_refuses_is_told_by_name() {
         let topology = shipped("two-workers.toml");
         let fabric = Bmv2Network::start(&topology);
         let mut look = fabric.look();
-        // Room for two entries in `admission`: a job of two workers needs three.
+        // The table `admission` has room for two entries, and a job of two workers needs three.
         let small = switches::program_with_small_table("SwitchIngress.admission.admission", 2);
         let config = tributary_controller::ControllerConfig {
             switches: look.addresses(),
@@ -140,10 +140,10 @@ fn what_bmv2_refuses_is_told_by_name() {
                     .starts_with("its tables cannot be installed: switch leaf refused to insert admission["),
                 "{reason}"
             );
-            // BMv2 does not say that the table is full.
+            // BMv2's error does not say that the table is full.
             assert!(reason.contains("(UNKNOWN: Error when adding match entry to target)"), "{reason}");
         }
-        // The second end waits until the job's tables are withdrawn.
+        // This second call of EndJob waits until the job's tables are withdrawn.
         end(&mut client, "digits", &token).await.unwrap();
         assert_eq!(look.read_all().await, bare);
     });

@@ -1,4 +1,4 @@
-//! A controller to talk to, and a member of a job.
+//! Helpers: a controller, a client of it, and members of a job.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use tributary_topology::Topology;
 
 pub type Client = ControllerClient<Channel>;
 
-/// A busy machine may take long; nothing here takes this long when all is well.
+/// The limit of a wait in these tests. It is long, because a busy machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A controller's configuration without addresses for the switches of `topology`.
+/// Returns the configuration of a controller, without addresses for the switches of `topology`.
 pub fn config(topology: Topology) -> ControllerConfig {
     ControllerConfig {
         topology,
@@ -33,7 +33,8 @@ pub fn config(topology: Topology) -> ControllerConfig {
     }
 }
 
-/// Starts a controller of `topology` whose switches are at `switches`, and a client.
+/// Starts a controller of `topology` with switches at the addresses `switches`, and connects a client
+/// to it.
 pub async fn start(
     topology: Topology,
     switches: BTreeMap<String, SwitchAddress>,
@@ -41,7 +42,7 @@ pub async fn start(
     start_with(topology, switches, PipelineSource::BuiltIn).await
 }
 
-/// Does the same with the given program for the switches.
+/// Starts a controller and a client like [`start`], with the given program for the switches.
 pub async fn start_with(
     topology: Topology,
     switches: BTreeMap<String, SwitchAddress>,
@@ -53,7 +54,7 @@ pub async fn start_with(
     (controller, client)
 }
 
-/// The program for v1model, and Tofino's behind the shim.
+/// Returns the P4 programs for v1model and for Tofino behind the shim.
 pub fn programs() -> [PipelineSource; 2] {
     [PipelineSource::BuiltIn, PipelineSource::Directory(root().join("p4/build/tna-32"))]
 }
@@ -62,12 +63,12 @@ pub async fn connect(controller: &RunningController) -> Client {
     ControllerClient::connect(format!("http://{}", controller.api_addr())).await.unwrap()
 }
 
-/// A topology that comes with the project.
+/// Loads one of the project's topologies.
 pub fn shipped(name: &str) -> Topology {
     Topology::load(root().join("topologies").join(name)).unwrap()
 }
 
-/// Creates a job and returns its token and the plan.
+/// Creates a job, and returns its token and its plan.
 pub async fn create(
     client: &mut Client,
     request: v1::CreateJobRequest,
@@ -80,7 +81,7 @@ pub fn job(name: &str) -> v1::CreateJobRequest {
     v1::CreateJobRequest { name: name.into(), ..v1::CreateJobRequest::default() }
 }
 
-/// One member of a job.
+/// A member of a job.
 pub struct Member {
     pub host: String,
     events: Streaming<v1::JobEvent>,
@@ -97,7 +98,7 @@ impl Member {
         Self::join_as(client, request).await
     }
 
-    /// Joins with all fields of the request given.
+    /// Joins with the given request.
     pub async fn join_as(client: &mut Client, request: v1::JoinRequest) -> Result<Self, Status> {
         let host = request.host.clone();
         let events = client.join(request).await?.into_inner();
@@ -108,7 +109,7 @@ impl Member {
         self.events.message().await.unwrap().map(|event| event.event.unwrap())
     }
 
-    /// Waits for the start, and checks its configuration.
+    /// Waits for the start event, and returns its checked configuration.
     pub async fn started(&mut self) -> JobConfig {
         match self.next().await {
             Some(Event::Start(config)) => JobConfig::try_from(config).unwrap(),
@@ -116,7 +117,7 @@ impl Member {
         }
     }
 
-    /// Waits for a change of generation, and checks its configuration.
+    /// Waits for a change of generation, and returns its checked configuration.
     pub async fn changed(&mut self) -> JobConfig {
         match self.next().await {
             Some(Event::Change(config)) => JobConfig::try_from(config).unwrap(),
@@ -124,28 +125,28 @@ impl Member {
         }
     }
 
-    /// Waits for the event that the job continues without the member, which is the last event.
+    /// Waits for the event that the job continues without the member, and checks that it is the last event.
     pub async fn removed(&mut self) -> String {
         let Some(Event::Removed(removed)) = self.next().await else { panic!("{}: not removed", self.host) };
         assert_eq!(self.next().await, None);
         removed.reason
     }
 
-    /// Waits for the failure, which is the last event.
+    /// Waits for the job's failure, checks that it is the last event, and returns the reason.
     pub async fn failed(&mut self) -> String {
         let Some(Event::Failed(failed)) = self.next().await else { panic!("{}: not failed", self.host) };
         assert_eq!(self.next().await, None);
         failed.reason
     }
 
-    /// Waits for the end, which is the last event.
+    /// Waits for the job's end, and checks that it is the last event.
     pub async fn ended(&mut self) {
         assert_eq!(self.next().await, Some(Event::Ended(v1::JobEnded {})), "{}", self.host);
         assert_eq!(self.next().await, None);
     }
 }
 
-/// All members of a job join it, in the order of the plan.
+/// Lets all members of a job join it, in the order of the plan.
 pub async fn join_all(client: &mut Client, job: &str, token: &[u8], plan: &v1::PlanSummary) -> Vec<Member> {
     let mut members = Vec::new();
     for host in plan.workers.iter().chain([&plan.server]) {
@@ -163,7 +164,7 @@ pub async fn list(client: &mut Client) -> Vec<v1::Job> {
     client.list_jobs(v1::ListJobsRequest {}).await.unwrap().into_inner().jobs
 }
 
-/// Waits until the controller has lost the switch.
+/// Waits until the controller reports the switch as unreachable.
 pub async fn is_away(client: &Client, switch: &str) {
     let away = async || {
         let listed = client.clone().list_switches(v1::ListSwitchesRequest {}).await.unwrap().into_inner();
@@ -173,7 +174,7 @@ pub async fn is_away(client: &Client, switch: &str) {
     eventually(away).await;
 }
 
-/// The code and the message of a refusal.
+/// Returns the code and the message of a refused call.
 pub fn refusal<T>(outcome: Result<T, Status>) -> (Code, String) {
     let status = outcome.err().unwrap();
     (status.code(), status.message().to_owned())

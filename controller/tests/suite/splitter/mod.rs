@@ -1,5 +1,5 @@
-//! Shares a host's link between two agents, like two packet sockets on one interface: each gets every
-//! frame that comes in, and none that the other sends.
+//! Shares a host's link between two agents, like two packet sockets on one interface.
+//! Each agent gets every frame that arrives at the host, but no frame that the other agent sends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ pub(crate) struct Splitter {
 }
 
 impl Splitter {
-    /// Shares a host's end of its link; the returned ports are the agents'.
+    /// Shares a host's end of its link, and returns a port for each of the two agents.
     pub(crate) fn start(shared: InProcessPort) -> (Self, [InProcessPort; 2]) {
         let new_link = || link(&LinkConfig { loss: 0.0, seed: 0, queue_frames: 4096 }).unwrap();
         let [(agent, own, _), (other_agent, other_own, _)] = [new_link(), new_link()];

@@ -1,4 +1,5 @@
-//! A proxy to a switch that can be silenced: as when its machine loses power, nothing is closed.
+//! A proxy to a switch that can stop forwarding without closing connections, as when a machine loses
+//! power.
 
 use std::net::SocketAddr;
 
@@ -6,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Passes bytes on between its own address and the switch's while it is open.
+/// Forwards bytes between its own address and the switch's address while it is open.
 pub struct Gate {
     address: SocketAddr,
     open: watch::Sender<bool>,
@@ -32,7 +33,7 @@ impl Gate {
         self.address
     }
 
-    /// Opens or closes the gate; what was held up arrives late once it is open again.
+    /// Opens or closes the gate. Delayed bytes arrive after the gate is open again.
     pub fn set_open(&self, open: bool) {
         self.open.send_replace(open);
     }

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[allow(unused_imports, reason = "each test uses its part")]
 pub use crate::common::eventually;
 
-/// Ports of a switch by their number.
+/// The ports of a switch, with their numbers.
 pub type Ports = Vec<(u16, Box<dyn FramePort>)>;
 
 /// The switches of a topology, each with its P4Runtime server.
@@ -40,7 +40,7 @@ impl Switches {
         Self::start_with(topology, |_| Vec::new()).await
     }
 
-    /// The same, with the links that `ports` returns for a switch's name.
+    /// Starts the switches of a topology. `ports` returns a switch's ports, given the switch's name.
     pub async fn start_with(topology: &Topology, mut ports: impl FnMut(&str) -> Ports) -> Self {
         let program = root().join("p4/build/256");
         let mut switches = Self { program, running: BTreeMap::new(), addresses: BTreeMap::new() };
@@ -52,12 +52,12 @@ impl Switches {
         switches
     }
 
-    /// Switches that run outside of this process, for looking into them.
+    /// Returns access to switches that run outside of this process.
     pub fn elsewhere(addresses: BTreeMap<String, (SocketAddr, u64)>) -> Self {
         Self { program: root().join("p4/build/256"), running: BTreeMap::new(), addresses }
     }
 
-    /// Their addresses, for a controller.
+    /// Returns the switches' addresses, for a controller's configuration.
     pub fn addresses(&self) -> BTreeMap<String, SwitchAddress> {
         let address = |(name, (address, device_id)): (&String, &(SocketAddr, u64))| {
             (name.clone(), SwitchAddress { address: address.to_string(), device_id: *device_id })
@@ -69,7 +69,7 @@ impl Switches {
         self.running.remove(name).unwrap().stop().await.unwrap();
     }
 
-    /// Restarts a stopped switch at its old address, with nothing in its memory.
+    /// Restarts a stopped switch at its old address, with an empty memory.
     pub async fn restart(&mut self, name: &str) {
         self.run(name, Vec::new()).await;
     }
@@ -87,16 +87,17 @@ impl Switches {
         self.restart(name).await;
     }
 
-    /// Reads entities with another program's P4Info from now on.
+    /// From now on, reads entities with the P4Info of another program.
     pub fn use_program(&mut self, directory: &Path) {
         self.program = directory.to_owned();
     }
 
-    /// Opens a session that any controller supersedes: it may read, and write until a controller connects.
+    /// Opens a session whose election id is below each controller's id. It can read, and write until a
+    /// controller connects.
     async fn session(&self, name: &str) -> Result<Session, tributary_p4runtime::SessionError> {
         let (address, device_id) = self.addresses[name];
         let target = Target { name: name.to_owned(), address: address.to_string(), device_id };
-        // A switch may not have noticed yet that the previous session is over; no two sessions share an id.
+        // No two sessions share an id, because a switch may not have noticed the end of the previous session.
         static SESSIONS: AtomicU32 = AtomicU32::new(1);
         let election_id = SESSIONS.fetch_add(1, Ordering::Relaxed).into();
         Session::connect(target, election_id, Instant::now() + PATIENCE).await
@@ -106,7 +107,7 @@ impl Switches {
         P4Info::parse(&fs::read_to_string(self.program.join(PROGRAM[1])).unwrap()).unwrap()
     }
 
-    /// All that a switch holds, in order; `None` if it is not there or has no program.
+    /// Returns all entities of a switch, in order; `None` if the switch is unreachable or has no program.
     pub async fn try_read(&self, name: &str) -> Option<Vec<Entity>> {
         let p4info = self.p4info();
         let identity = Query::Entry(TableEntry::default_of("identity"));
@@ -119,7 +120,7 @@ impl Switches {
         Some(entities)
     }
 
-    /// All that each switch holds.
+    /// Returns all entities of each switch.
     pub async fn read_all(&self) -> BTreeMap<String, Vec<Entity>> {
         let mut all = BTreeMap::new();
         for name in self.addresses.keys() {
@@ -128,13 +129,13 @@ impl Switches {
         all
     }
 
-    /// The program that the switch runs, and its cookie.
+    /// Returns the program that the switch runs, and the program's cookie.
     pub async fn running(&self, name: &str) -> (Vec<u8>, u64) {
         let program = self.session(name).await.unwrap().pipeline().await.unwrap().unwrap();
         (program.p4_device_config, program.cookie.unwrap().cookie)
     }
 
-    /// Does what an earlier controller has done: installs the program and writes entries.
+    /// Installs the program and writes entries, like an earlier controller.
     pub async fn install_and_write(&self, name: &str, cookie: u64, entities: &[Entity]) {
         let json = fs::read(self.program.join(PROGRAM[0])).unwrap();
         let p4info = self.p4info();
@@ -149,7 +150,7 @@ impl Switches {
     }
 }
 
-/// The compiled program with room for only `size` entries in a table.
+/// Returns a folder with the compiled program, in which `table` has room for only `size` entries.
 pub fn program_with_small_table(table: &str, size: u64) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let source = root().join("p4/build/256");

@@ -1,4 +1,4 @@
-//! Forged gradients that a server would take for the sum of its workers' gradients.
+//! Forged gradients that a server would accept as the sum of its workers' gradients.
 
 use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};
@@ -6,17 +6,18 @@ use tributary_wire::{Header, Hop, JobSecret, Kind, MacAddr, Message};
 
 use crate::wire::played::play;
 
-/// A forger's own addresses.
+/// Returns the forger's own addresses.
 pub(crate) fn own() -> Endpoint {
     Endpoint { mac: MacAddr::new(2, 0xba, 0xd0, 0, 0, 1), ip: [10, 66, 66, 66].into() }
 }
 
-/// Forges the packets of the server's last switch for the job's first all-reduce.
+/// Forges the packets that the server's last switch sends in the job's first all-reduce.
 ///
-/// `values_of` returns a worker's values by rank. The packets are wrong only in the numbers and in the secret behind
-/// their tags, which the forger does not have. `job` is the server's configuration; `from` is the sender's addresses.
+/// `values_of` returns a worker's values by rank. The packets are wrong only in their numbers and in the secret of
+/// their tags, because the forger does not have the job's secret. `job` is the server's configuration, and `from` is
+/// the sender's addresses.
 ///
-/// The forger runs the all-reduce with workers and a server of its own, and sends the results as gradients.
+/// The forger runs the all-reduce with its own workers and server, and sends the results as gradients.
 pub(crate) fn gradients(
     job: &JobConfig,
     from: Endpoint,

@@ -1,5 +1,5 @@
-//! Frames of a job: sent by its members, or forged by an attacker that knows everything
-//! except the job's secret.
+//! Frames of a job, either sent by its members or forged.
+//! A forger knows everything except the job's secret.
 
 use tributary_api::{Endpoint, JobConfig, Role};
 use tributary_wire::frame::{self, FrameHeader};
@@ -7,19 +7,19 @@ use tributary_wire::{Header, Hop, Kind, Message, Operator, Seq, Tag, Totals};
 
 use crate::wire::played::play;
 
-/// A packet to be falsified.
+/// A packet that a test can change before it sends it.
 #[derive(Clone)]
 pub(crate) struct Packet {
     pub(crate) header: Header,
     pub(crate) hops: Vec<Hop>,
-    /// `None` in a PROBE.
+    /// The values of the slice; `None` in a PROBE.
     pub(crate) values: Option<Vec<i32>>,
     from: Endpoint,
     to: Endpoint,
 }
 
 impl Packet {
-    /// A worker's next gradient, except for the tag.
+    /// Returns a worker's next gradient, with a wrong tag.
     pub(crate) fn gradient(worker: &JobConfig) -> Self {
         let Role::Worker { rank, up, .. } = &worker.role else { panic!("not what a worker was told") };
         let header = Header {
@@ -35,7 +35,7 @@ impl Packet {
         Self { header, hops: up.clone(), values, from: worker.own, to: worker.server }
     }
 
-    /// A forged result, to all workers.
+    /// Returns a forged result for all workers.
     pub(crate) fn result(worker: &JobConfig, seq: Seq) -> Self {
         let gradient = Self::gradient(worker);
         let totals =
@@ -48,12 +48,12 @@ impl Packet {
         Self { values: None, ..Self::gradient(worker) }
     }
 
-    /// The same to one worker, along the way that the server would send it.
+    /// Returns a forged result for one worker, on the path that the server would use.
     pub(crate) fn result_to(worker: &JobConfig, down: &[Hop], seq: Seq) -> Self {
         Self { hops: down.to_vec(), to: worker.own, ..Self::result(worker, seq) }
     }
 
-    /// Changes the sender's addresses.
+    /// Replaces the sender's addresses.
     pub(crate) fn sent_by(mut self, from: Endpoint) -> Self {
         self.from = from;
         self

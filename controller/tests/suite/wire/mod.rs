@@ -1,4 +1,4 @@
-//! Jobs whose packets cross real interfaces, and what is seen, forged and sent there.
+//! Helpers for jobs whose packets cross real interfaces: recording, forging, and sending frames.
 
 pub(crate) mod forger;
 pub(crate) mod frames;

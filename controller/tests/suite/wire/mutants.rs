@@ -1,4 +1,4 @@
-//! P4 programs that do something wrong to values.
+//! P4 programs that compute wrong values.
 
 use std::fs;
 
@@ -7,23 +7,23 @@ use tempfile::TempDir;
 
 use tributary_testkit::root;
 
-/// The fault of a program.
+/// A fault of a P4 program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mutant {
-    /// The first two blocks of lanes change places when a child is added.
+    /// The first two blocks of lanes are exchanged when a child is added.
     Swaps,
-    /// The first block of the earlier sum is dropped.
+    /// The first block of the earlier sum is lost when a child is added.
     Drops,
-    /// The first child's values are kept, except for the first block, which stays what it was.
+    /// The first child's values are stored, except for the first block, which keeps its old values.
     Forgets,
-    /// A value's last byte is lost when a child is added.
+    /// The last byte of a value is lost when a child is added.
     Changes,
 }
 
 impl Mutant {
     pub(crate) const ALL: [Self; 4] = [Self::Swaps, Self::Drops, Self::Forgets, Self::Changes];
 
-    /// The folder of the program, as if p4c had made it.
+    /// Returns a folder with the faulty program, in the form of p4c's output.
     pub(crate) fn program(self) -> TempDir {
         let build = root().join("p4/build/256");
         let mut program: Value =
@@ -53,7 +53,8 @@ impl Mutant {
     }
 }
 
-/// Changes the actions whose names end with `name`: p4c makes one for each place that calls the action.
+/// Changes the actions whose names end with `name`. p4c creates one action for each call in the
+/// program.
 fn change(program: &mut Value, name: &str, change: impl Fn(&mut Vec<Value>)) {
     let actions = program["actions"].as_array_mut().unwrap();
     let found = actions.iter_mut().filter(|action| action["name"].as_str().unwrap().ends_with(name));

@@ -10,7 +10,7 @@ use tributary_topology::{End, NodeKey, Topology};
 
 use crate::switches::Switches;
 
-/// The interfaces of each node: port and name.
+/// The interfaces of each node, with port numbers and names.
 pub(crate) type Interfaces = BTreeMap<NodeKey, Vec<(u16, String)>>;
 
 /// Runs a test with BMv2 in its own network namespace, or prints the reason why it cannot.
@@ -20,22 +20,22 @@ pub(crate) fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
     }
 }
 
-/// The same for a test that needs no BMv2.
+/// Runs a test without BMv2 in its own network namespace, or prints the reason why it cannot.
 pub(crate) fn in_bare_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
     if !netns::enter() {
         return;
     }
     netns::ip("link set lo up");
-    // Otherwise interfaces would announce themselves to each other. A kernel without IPv6 has no such files.
+    // IPv6 is disabled, because interfaces would otherwise send IPv6 frames. A kernel without IPv6 has no such files.
     for interfaces in ["all", "default"] {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{interfaces}/disable_ipv6"), "1");
     }
-    // Its threads are in the namespace, too, as children of this thread.
+    // The runtime's threads are in the namespace, too, because they are children of this thread.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(test());
 }
 
-/// The switches, by name. Each host's interface has the host's name.
+/// The BMv2 switches, by name. Each host's interface has the name of the host.
 pub(crate) struct Bmv2Network {
     switches: BTreeMap<String, SimpleSwitch>,
 }
@@ -49,7 +49,7 @@ impl Bmv2Network {
         Self { switches: switches.collect() }
     }
 
-    /// The switches' P4Runtime addresses, for looking into them and for a controller.
+    /// Returns access to the switches, which also gives their P4Runtime addresses.
     pub(crate) fn look(&self) -> Switches {
         let address = |(name, switch): (&String, &SimpleSwitch)| {
             let address: (SocketAddr, u64) = (switch.address(), switch.device_id());
@@ -63,7 +63,7 @@ impl Bmv2Network {
     }
 }
 
-/// Makes a pair of interfaces for each link.
+/// Creates a pair of interfaces for each link.
 pub(crate) fn connect(topology: &Topology) -> Interfaces {
     let mut interfaces = Interfaces::new();
     for (_, link) in topology.links() {

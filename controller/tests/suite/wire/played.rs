@@ -1,5 +1,5 @@
-//! A job's first all-reduce, run with workers and a server of our own, to show what is then on the
-//! wire: for tests that record or forge it.
+//! Runs a job's first all-reduce with its own workers and server.
+//! Tests use it to record or forge the frames of the all-reduce.
 
 use tributary_api::JobConfig;
 use tributary_protocol::{
@@ -7,8 +7,9 @@ use tributary_protocol::{
 };
 use tributary_wire::{Header, Hop, JobSecret, Kind, NodeId, Rank, ValuesView, values};
 
-/// Runs it with these values, by rank, and with tags that are made from `secret`. `job` is any member's
-/// configuration. Every gradient and result that is sent is shown to `see`, in order.
+/// Runs the all-reduce, and passes every gradient and result that is sent to `see`, in order.
+/// `values_of` returns a worker's values by rank. The tags are derived from `secret`. `job` is the configuration of any
+/// member.
 pub(crate) fn play(
     job: &JobConfig,
     secret: &JobSecret,
