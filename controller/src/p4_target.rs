@@ -3,7 +3,7 @@
 //! They differ little for the controller. The names of tables, actions and counters are equal (`tests/programs.rs`),
 //! and the P4Info gives the numbers of values, slots and children of a switch. Ports have the switch's own numbers,
 //! which the topology file gives (`ends = ["leaf:132", "w0"]`). The controller never reads or clears registers, because
-//! not every P4Runtime server supports that reliably.
+//! none of their P4Runtime servers supports that reliably.
 
 use std::path::Path;
 

@@ -19,7 +19,8 @@ use crate::pipeline::Pipeline;
 /// Time in which an attempt to connect must get the answer to the controller's claim to be primary.
 /// It is short, so that the controller soon reaches a machine that was off.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same limit for the first attempt. It is longer because many switches may have just started.
+/// The limit for the first attempt to connect.
+/// It is longer because many switches may have just started.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
 /// The interval between health probes of a switch.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);

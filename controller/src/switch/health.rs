@@ -22,9 +22,10 @@ pub(crate) enum SwitchHealth {
         /// The start of the session.
         since: Instant,
     },
-    /// A usable session is missing. The switch's state is unknown, and the switch may be down.
+    /// The controller has no usable session with the switch.
+    /// The switch's state is unknown, and the switch may be down.
     Away {
-        /// The time since when there has been no usable session, over all failed attempts to connect.
+        /// The time at which the last usable session ended, or the first attempt to connect failed.
         since: Instant,
         /// The error of the last attempt to connect, without the switch's name.
         reason: String,

@@ -57,8 +57,8 @@ pub(super) async fn converge(
 }
 
 /// Reads the entities that match `queries`.
-/// Entities for which the P4Info has no name are left out, because the controller must not change them. An example are
-/// BMv2's own clone sessions, which it reports among the multicast groups.
+/// Entities for which the P4Info has no name are left out, because the controller must not change them. For example,
+/// BMv2 reports its own clone sessions among the multicast groups.
 async fn read(session: &Session, pipeline: &Pipeline, queries: &[Query]) -> Result<Vec<Entity>, SwitchError> {
     let switch = &session.target().name;
     let query = |query: &Query| {
