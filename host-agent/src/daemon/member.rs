@@ -155,7 +155,7 @@ impl Member {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Leaves the job. The job continues without this host if it is elastic; otherwise it fails.
+    /// Leaves the job. The job continues without this host, or fails if it is rigid.
     pub(crate) fn leave(&self, reason: &str) {
         self.leaving.store(true, Ordering::Release);
         self.leave_after(Duration::ZERO, reason.to_owned().into());
