@@ -1,5 +1,5 @@
-//! The sending half of a port. One system call gathers many frames and sends them. They pass through the
-//! interface's queueing discipline or [bypass](super::xdp) it.
+//! The sending half of a port. One system call gathers many frames and sends them.
+//! They pass through the interface's queueing discipline or [bypass](super::xdp) it.
 //!
 //! A port may join neighbouring datagrams of one stream, as the kernel joins TCP segments. They pass queues and virtual
 //! cables as one frame, which is [split](super::joined) where single frames are needed.
