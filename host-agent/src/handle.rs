@@ -150,8 +150,8 @@ impl<R: Role> Drop for Handle<R> {
     }
 }
 
-/// The body of an agent's thread. It writes the end note before it drops the driver and, with it, all
-/// pending replies. A caller whose reply is dropped therefore finds the note.
+/// Runs an agent's thread. It writes the end note before it drops the driver and, with it, all pending
+/// replies. A caller whose reply is dropped therefore finds the note.
 fn run<R: Role>(mut driver: Driver<R>, note: &EndNote) {
     let panicked = NoteOnPanic(note);
     let end = match driver.run() {

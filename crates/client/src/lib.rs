@@ -43,14 +43,14 @@
 //! let job = agent.join_with("training", token, JoinOptions::default().elastic()).await?;
 //! let (mut parameters, mut gradients) = (job.segment(4 << 20).await?, job.segment(4 << 20).await?);
 //! loop {
-//!     // Does nothing, unless this process has come later than others, or others have come.
+//!     // Does nothing unless this process or another process has joined the running job.
 //!     job.synchronise(&mut parameters, Operation::whole::<f32>()).await?;
 //!     gradient(parameters.elements()?, gradients.elements_mut()?);
 //!     match job.all_reduce(&mut gradients, Operation::whole::<f32>()).await {
 //!         Ok(_) => {} // the optimiser's step
 //!         Err(ClientError::Regroup(_)) => continue,
-//!         // Only in jobs that do something about processes that get slow: this one goes on, so that it is seen when it
-//!         // is well again.
+//!         // Occurs only in jobs that react to slow processes. This process continues to make steps, so that its agent
+//!         // detects when it is fast again.
 //!         Err(ClientError::Detached(_)) => continue,
 //!         Err(error) => return Err(error),
 //!     }

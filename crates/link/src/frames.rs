@@ -25,7 +25,7 @@ impl Frames {
         self.ends.is_empty()
     }
 
-    /// The total length of all frames in bytes.
+    /// Returns the total length of all frames in bytes.
     pub fn byte_len(&self) -> usize {
         self.ends.last().copied().unwrap_or_default()
     }

@@ -13,7 +13,7 @@ pub enum ConnectError {
     Unreachable {
         /// The kind of server.
         service: Service,
-        /// Its address.
+        /// The server's address.
         address: String,
         /// The last error of the attempt.
         reason: String,
@@ -27,7 +27,7 @@ pub enum ConnectError {
     NoDescriptor {
         /// The kind of server.
         service: Service,
-        /// Its address.
+        /// The server's address.
         address: String,
         /// The system's message.
         reason: String,
@@ -37,7 +37,7 @@ pub enum ConnectError {
     NoTrust {
         /// The kind of server.
         service: Service,
-        /// Its address.
+        /// The server's address.
         address: String,
         /// The side that does not trust the other, the reason, and the remedy.
         reason: String,

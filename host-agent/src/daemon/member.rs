@@ -45,7 +45,7 @@ pub(crate) struct Member {
 /// The phase of a membership.
 #[derive(Debug, Clone)]
 pub(crate) enum Phase {
-    /// Waits for the other members.
+    /// The host has joined and waits for the other members.
     Waiting,
     /// The worker takes part in the job.
     Running(Arc<Running>),

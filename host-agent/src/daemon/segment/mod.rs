@@ -50,12 +50,12 @@ pub(crate) struct ElementRange {
 }
 
 impl ElementRange {
-    /// The number of elements.
+    /// Returns the number of elements.
     pub(crate) fn count(self) -> usize {
         self.count
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes of the elements.
     pub(crate) fn bytes(self) -> usize {
         self.count * self.element_type.bytes()
     }
